@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from crawlctl.web.navigation import Shell
 from jobs.queries.finding import Found, find
+from jobs.ui.hosts_screen import host_address
 from jobs.ui.pages import page
 from nodes.models.words import words_in
 
@@ -36,12 +37,20 @@ def _of_crawl(found: Found, *, user: Any) -> Iterator[dict[str, str]]:  # noqa: 
     for job in found.jobs:
         yield {"kind": _("Job"), "name": job.name, "says": "", "address": reverse("job", args=[job.key])}
     for host in found.hosts:
-        yield {"kind": _("Host"), "name": host.name, "says": "", "address": reverse("host", args=[host.key])}
+        address = host_address(host.key, partition=host.partition)
+        yield {"kind": _("Host"), "name": host.name, "says": _in_partition(host.partition), "address": address}
     for line in found.documents:
         address = reverse("document", args=[line.job_id, line.hash])
         says = _("in job %(job)s") % {"job": line.job_name}
         yield {"kind": _("Document"), "name": line.identifier, "says": says, "address": address}
     if user.has_perm("nodes.view_node"):
         for node in found.nodes:
-            address = reverse("admin:nodes_node_change", args=[node.key])
-            yield {"kind": _("Node"), "name": node.name, "says": "", "address": address}
+            # The set-up has the records of this partition only.
+            address = reverse("nodes") if node.partition else reverse("admin:nodes_node_change", args=[node.key])
+            yield {"kind": _("Node"), "name": node.name, "says": _in_partition(node.partition), "address": address}
+    for silent in found.silent:
+        yield {"kind": _("Partition"), "name": silent.name, "says": _("No answer"), "address": reverse("partitions")}
+
+
+def _in_partition(name: str) -> str:
+    return _("In partition %(name)s") % {"name": name} if name else ""

@@ -1,14 +1,16 @@
 """
 Search for a typed text: jobs by their words, hosts by their beginning, documents by their address, live nodes.
 
-Each kind is one bounded query by an index, whatever the size of the crawl.
+Each kind is one bounded query by an index, whatever the size of the crawl. Hosts, documents and nodes are those of all
+partitions.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from jobs.models import Bin, Job
+from jobs.partitions.merged import Merged, Silent, numbers_of, read_everywhere
 from jobs.queries.documents.lists import DocumentFilter, DocumentLine, FilterTooWide, list_documents
 from jobs.queries.hosts.selection import HostFilter, find_hosts
 from nodes.lifecycle import LIVE_STATUSES
@@ -25,28 +27,56 @@ _WORDS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A found row: its key and its name."""
+    """A found row: its key and its name, and the other partition that has it."""
 
-    key: object
+    key: Any
     name: str
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everything that a text may mean."""
+    """Everything that a text may mean. Jobs of documents have the numbers of this partition."""
 
-    jobs: list[Named]
-    hosts: list[Named]
-    documents: list[DocumentLine]
-    nodes: list[Named]
+    jobs: Sequence[Named] = ()
+    hosts: Sequence[Named] = ()
+    documents: Sequence[DocumentLine] = ()
+    nodes: Sequence[Named] = ()
+    silent: Sequence[Silent] = ()
 
 
 def find(text: str) -> Found:
     """Return what the text may mean; nothing for an empty or a very long one."""
     text = text.strip().replace("\0", "")
     if not text or len(text) > LONGEST:
-        return Found([], [], [], [])
-    return Found(_find_jobs(text), _find_hosts(text), list(_find_documents(text)), _find_nodes(text))
+        return Found()
+    found: Merged[Found] = read_everywhere(
+        lambda: replace(_find_here(text), jobs=_find_jobs(text)), lambda name: _find_elsewhere(text, name)
+    )
+    if not found.others:
+        return replace(found.own, silent=found.silent)
+    parts = [found.own, *(part for _name, part in sorted(found.others.items()))]
+    return Found(
+        jobs=found.own.jobs,
+        hosts=sorted((one for part in parts for one in part.hosts), key=lambda host: host.name)[:MOST],
+        documents=[line for part in parts for line in part.documents][:MOST],
+        nodes=sorted((one for part in parts for one in part.nodes), key=lambda node: node.name)[:MOST],
+        silent=found.silent,
+    )
+
+
+def _find_here(text: str) -> Found:
+    return Found(hosts=_find_hosts(text), documents=list(_find_documents(text)), nodes=_find_nodes(text))
+
+
+def _find_elsewhere(text: str, name: str) -> Found:
+    found = _find_here(text)
+    numbers = numbers_of({line.job_id for line in found.documents}) if found.documents else {}
+    return Found(
+        hosts=[replace(host, partition=name) for host in found.hosts],
+        documents=[replace(line, job_id=numbers[line.job_id]) for line in found.documents if line.job_id in numbers],
+        nodes=[replace(node, partition=name) for node in found.nodes],
+    )
 
 
 def _find_jobs(text: str) -> list[Named]:

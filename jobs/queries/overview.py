@@ -2,9 +2,12 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from jobs.models import Charge
+from jobs.partitions import here
+from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
@@ -18,12 +21,13 @@ from jobs.queries.jobs.lines import JobLine, read_first_jobs
 from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
 from jobs.queries.partitions import read_silent
-from jobs.queries.progress import SPANS, USUAL_SPAN, Step, read_progress
+from jobs.queries.progress import SPANS, USUAL_SPAN, Step, add_steps, read_progress
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.crawl import CrawlVerdict, judge_crawl
 from jobs.verdicts.jobs import HostOfJob
 from jobs.verdicts.requests import Requests
+from nodes.database.clock import read_clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,16 @@ class OverviewPage:
     silent: Sequence[Silent]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span."""
+
+    hosts: Sequence[HostStatus]
+    nodes: Sequence[NodeLine]
+    charges: Mapping[Cause, float]
+    progress: Sequence[Step]
+
+
 def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
     """Read the page with a few queries, whatever the size of the crawl. `span` is that of its charts."""
     jobs = read_first_jobs(now=now)
@@ -60,7 +74,8 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
     history = add_histories(job.history for job in jobs if job.history)
     free = [job for job in running if job.hold is None]
     moving = add_up(job.counts for job in free)
-    hosts = read_host_statuses(find_busiest(), now=now) if free else []
+    part, silent = _with_others(_read_part(span, has_hosts=bool(free), now=now), span, now=now)
+    hosts = part.hosts if free else []
     rate = present(history) if running else None
     return OverviewPage(
         verdict=judge_crawl(
@@ -77,14 +92,55 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
         moving=moving,
         rate=rate,
         history=history,
-        nodes=read_live_nodes(),
+        nodes=part.nodes,
         search_behind_since=read_search_lag(),
         policies=_policies(hosts),
+        charges=part.charges,
+        progress=part.progress,
+        next_starts=read_next_starts(now=now),
+        silent=silent,
+    )
+
+
+def _read_part(span: str, *, has_hosts: bool, now: dt.datetime) -> _Part:
+    return _Part(
+        hosts=read_host_statuses(find_busiest(), now=now) if has_hosts else [],
+        nodes=read_live_nodes(),
         charges=read_charges(Charge.Subject.ALL, 0, now=now),
         progress=read_progress(SPANS[span], now=now),
-        next_starts=read_next_starts(now=now),
-        silent=read_silent(now=now),
     )
+
+
+def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Sequence[Silent]]:
+    """Return the part of all partitions, those of others some seconds old, and the partitions that are missing in it."""
+    silent = read_silent(now=now)
+    held = _held(span).answers() if here.control_name() else None
+    if held is None:
+        return own, silent
+    found = held.beside(own)
+    known = {one.name for one in silent}
+    parts = [own, *(part for _name, part in sorted(found.others.items()))]
+    charges: dict[Cause, float] = {}
+    for part in parts:
+        for cause, seconds in part.charges.items():
+            charges[cause] = charges.get(cause, 0.0) + seconds
+    together = _Part(
+        hosts=[host for part in parts for host in part.hosts],
+        nodes=[node for part in parts for node in part.nodes],
+        charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
+        progress=add_steps([part.progress for part in parts]),
+    )
+    return together, [*silent, *(one for one in found.silent if one.name not in known)]
+
+
+@lru_cache(maxsize=len(SPANS))
+def _held(span: str) -> HeldAnswers[_Part]:
+    def read(name: str) -> _Part:
+        now = read_clock()
+        part = _read_part(span, has_hosts=True, now=now)
+        return replace(part, nodes=[node.of_partition(name, read_at=now) for node in part.nodes])
+
+    return HeldAnswers(read)
 
 
 def _policies(hosts: Sequence[HostStatus]) -> dict[Cause, str]:

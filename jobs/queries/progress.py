@@ -75,6 +75,24 @@ class Step:
         return self.bytes / self.seconds
 
 
+def add_steps(parts: Sequence[Sequence[Step]]) -> Sequence[Step]:
+    """Return the steps of the first part with the sums over all parts."""
+    own, *others = parts
+    found = [{step.at: step for step in other} for other in others]
+    return [_sum([step, *(steps[step.at] for steps in found if step.at in steps)]) for step in own]
+
+
+def _sum(steps: Sequence[Step]) -> Step:
+    states = {name: sum(getattr(step.states, name) for step in steps) for name in States.__dataclass_fields__}
+    return replace(
+        steps[0],
+        documents=sum(step.documents for step in steps),
+        bytes=sum(step.bytes for step in steps),
+        requests=sum(step.requests for step in steps),
+        states=States(**states),
+    )
+
+
 def read_progress(span: Span, *, now: dt.datetime, job_id: int = 0) -> Sequence[Step]:
     """Return the steps of a span up to now, the oldest first: of all jobs, or of one."""
     seconds = span.step.total_seconds()

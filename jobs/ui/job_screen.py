@@ -9,11 +9,13 @@ from django.utils.translation import ngettext
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard
 from jobs.models import Outcome
+from jobs.partitions.here import address_in, key_in
 from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.jobs.hosts import HostLine
 from jobs.queries.jobs.lines import JobLine
 from jobs.queries.jobs.outputs import OutputLine
-from jobs.queries.jobs.page import CodeCount, EventLine, JobPage
+from jobs.queries.jobs.page import EventLine, JobPage
+from jobs.queries.jobs.parts import CodeCount
 from jobs.traps.quarantine import TRAP
 from jobs.ui import job_diagram
 from jobs.ui.job_rows import (
@@ -117,9 +119,10 @@ def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     # The verdict on a host does not apply to a job with no document there.
     is_asked = job.runs and (host.pending or host.active)
     return {
-        "key": str(line.id),
+        "key": key_in(host.partition, line.id),
         "name": line.name,
-        "address": reverse("host", args=[line.id]),
+        "partition": _("In partition %(name)s") % {"name": host.partition} if host.partition else "",
+        "address": address_in(host.partition, reverse("host", args=[line.id])),
         "documents_address": documents_address(job=job.id, host=line.name),
         "pending": formats.number(host.pending),
         "active": formats.number(host.active),

@@ -23,6 +23,7 @@ def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:
 
 
 def node_row(node: NodeLine, *, now: dt.datetime) -> Record:
+    now = node.read_at or now
     silence = (now - node.heartbeat_at).total_seconds()
     late = node.is_live and silence > node.timeout / 2
     return {

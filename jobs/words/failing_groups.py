@@ -4,13 +4,16 @@ import datetime as dt
 
 from django.utils.translation import gettext as _
 
+from jobs.partitions.here import key_in
 from jobs.queries.cluster.failing_groups import FailingGroup
 from nodes.web import formats
 
 
 def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:
     """Return the sentence as a row of a page's list."""
-    return {"key": str(group.id), "says": sentence(group, now=now)}
+    said = sentence(group, now=now)
+    named = _("In partition %(name)s") % {"name": group.partition} if group.partition else ""
+    return {"key": key_in(group.partition, group.id), "says": f"{named}: {said}" if named else said}
 
 
 def sentence(group: FailingGroup, *, now: dt.datetime) -> str:

@@ -32,6 +32,8 @@ class FailingGroup:
     owner: str
     since: dt.datetime
     why: str
+    # Another partition that has the group; '' if this one has it.
+    partition: str = ""
 
 
 def read_failing_groups(*, job_id: int | None = None) -> list[FailingGroup]:

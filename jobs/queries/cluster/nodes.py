@@ -15,6 +15,7 @@ from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.queries.standing import Standing
 from jobs.queue.sql.low_water import LOWEST_BATCH
+from nodes.database.clock import read_clock
 from nodes.database.moment import once_a_moment
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node, NodeEvent
@@ -76,8 +77,13 @@ class NodeLine:
     limit: int
     refused_writes: int
     progress: Mapping[str, Any]
-    # Another partition that has the node; '' if this one has it.
+    # Another partition that has the node, and the clock of its database when it was read; '' if this one has it.
     partition: str = ""
+    read_at: dt.datetime | None = None
+
+    def of_partition(self, name: str, *, read_at: dt.datetime) -> "NodeLine":
+        """Return the node as one of another partition. Its silence is that of the reading, whenever it is shown."""
+        return replace(self, partition=name, read_at=read_at)
 
     @property
     def groups(self) -> int:
@@ -179,10 +185,10 @@ def _ended_at(node: NodeLine) -> dt.datetime:
 
 
 def _read_elsewhere(name: str) -> NodesPage:
-    page = read_nodes_page()
+    page, now = read_nodes_page(), read_clock()
     return NodesPage(
-        live=[replace(node, partition=name) for node in page.live],
-        ended=[replace(node, partition=name) for node in page.ended],
+        live=[node.of_partition(name, read_at=now) for node in page.live],
+        ended=[node.of_partition(name, read_at=now) for node in page.ended],
         events=[replace(event, partition=name) for event in page.events],
     )
 

@@ -4,7 +4,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from django.db import connection
 
@@ -12,7 +12,6 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.waiting import narrow
-from jobs.queries.jobs.lines import JobLine
 from jobs.queue.sql.low_water import LOWEST_DELTA, LOWEST_TURN
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.forecast import Queue
@@ -84,6 +83,19 @@ SELECT count(*), count(DISTINCT bin_id)
 """
 
 
+class RunOfJob(Protocol):
+    """The last run of a job, in the numbers of the database of this thread."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def run_no(self) -> int: ...
+
+    @property
+    def runs(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class HostLine:
     """One host, the verdict on this job's documents there, and their numbers."""
@@ -94,6 +106,8 @@ class HostLine:
     active: int
     done: int
     failed: int
+    # Another partition that has the host; '' if this one has it.
+    partition: str = ""
 
     @property
     def at_workers(self) -> int:
@@ -104,7 +118,7 @@ class HostLine:
         return math.ceil(self.host.known.waiting_at_workers * self.active / every) if every else 0
 
 
-def read_hosts_of(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
+def read_hosts_of(job: RunOfJob, *, now: dt.datetime) -> list[HostLine]:
     """Read the busiest hosts of a job."""
     facts = {
         "job": job.id,
@@ -131,7 +145,7 @@ def read_hosts_of(job: JobLine, *, now: dt.datetime) -> list[HostLine]:
     ]
 
 
-def count_hosts(job: JobLine) -> tuple[int, bool]:
+def count_hosts(job: RunOfJob) -> tuple[int, bool]:
     """Return the number of hosts of a job, and True if there may be more."""
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN_HOSTS, {"job": job.id})

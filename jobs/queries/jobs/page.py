@@ -5,24 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import connection
-
-from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import next_opening_of
-from jobs.models import Charge, JobEvent, Outcome, ScheduleWindow
+from jobs.models import JobEvent, ScheduleWindow
 from jobs.partitions.merged import Silent
-from jobs.queries.charges import read_charges
-from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
+from jobs.queries.cluster.failing_groups import FailingGroup
 from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.freshness import Freshness, read_freshness_for_open_page
-from jobs.queries.jobs.hosts import HOSTS_SHOWN, HostLine, count_hosts, queues_of, read_hosts_of
+from jobs.queries.jobs.hosts import HostLine, queues_of
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.outputs import OutputLine, read_output_lines
+from jobs.queries.jobs.parts import CodeCount, read_part, with_other_partitions
 from jobs.queries.partitions import read_silent
-from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
@@ -30,28 +26,7 @@ _EVENTS_SHOWN: Final = 30
 # Newest events of the job among which the transitions of its run are searched.
 _EVENTS_EXAMINED: Final = 100
 
-_CODES: Final = f"""
-SELECT outcome, code, sum(amount)::bigint AS amount
-  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_jobcounter WHERE job_id = %(job)s AND run_no = %(run)s
-         UNION ALL
-        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta
-          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS both_
- WHERE measure = 'stage' AND stage = %(done)s
- GROUP BY outcome, code
-HAVING sum(amount) > 0
- ORDER BY amount DESC, code
-"""
-
 _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
-
-
-@dataclass(frozen=True, slots=True)
-class CodeCount:
-    """The number of documents of this run that ended with this result code."""
-
-    code: str
-    outcome: Outcome
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +84,21 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     job = read_job_line(job_id, now=now)
     if job is None:
         return None
-    hosts = read_hosts_of(job, now=now)
-    known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < HOSTS_SHOWN else count_hosts(job)
+    part = with_other_partitions(read_part(job, now=now), job_id=job.id, run_no=job.run_no)
+    hosts = part.hosts
     of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
     events = list(JobEvent.objects.filter(job_id=job.id).order_by("-id")[:_EVENTS_EXAMINED])
     return JobPage(
         job=job,
         verdict=_judge(job, of_hosts, now=now),
-        codes=_read_codes(job),
+        codes=part.codes,
         hosts=hosts,
-        known_hosts=known_hosts,
-        are_more_hosts=are_more_hosts,
+        known_hosts=part.known_hosts,
+        are_more_hosts=part.are_more_hosts,
         events=[EventLine(event.pk, event.at, event.made_by, event.message) for event in events[:_EVENTS_SHOWN]],
         moves=_moves(job, events),
-        failing=read_failing_groups(job_id=job.id),
-        charges=read_charges(Charge.Subject.JOB, job.id, now=now),
+        failing=part.failing,
+        charges=part.charges,
         forecast=read_forecast(job, queues_of(hosts), now=now),
         freshness=read_freshness_for_open_page(job.id) or Freshness(),
         outputs=read_output_lines(job.id),
@@ -175,11 +150,3 @@ def _opens_at(job: JobLine, *, now: dt.datetime) -> dt.datetime | None:
     windows = [window.times for window in ScheduleWindow.objects.filter(job_id=job.id)]
     coming = next_opening_of(windows, after=now)
     return coming[0] if coming else None
-
-
-def _read_codes(job: JobLine) -> list[CodeCount]:
-    with connection.cursor() as cursor:
-        cursor.execute(_CODES, {"job": job.id, "run": job.run_no, "done": Stage.DONE})
-        return [
-            CodeCount(code=code, outcome=Outcome(outcome), count=count) for outcome, code, count in cursor.fetchall()
-        ]

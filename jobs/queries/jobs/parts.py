@@ -1,0 +1,146 @@
+"""The part of each partition in a job's run: its hosts, results by code, failing groups, and waiting time by cause."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from django.db import connection
+
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Phase
+from jobs.models import Charge, Job, Outcome
+from jobs.partitions import here
+from jobs.partitions.held import HeldAnswers
+from jobs.partitions.merged import local_job
+from jobs.queries.charges import read_charges
+from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
+from jobs.queries.jobs.hosts import HOSTS_SHOWN, HostLine, RunOfJob, count_hosts, read_hosts_of
+from jobs.queue.sql.low_water import LOWEST_DELTA
+from jobs.verdicts.causes import Cause
+from nodes.database.clock import read_clock
+
+# Jobs whose parts in other partitions are kept for open pages.
+_JOBS_HELD: Final = 64
+
+_CODES: Final = f"""
+SELECT outcome, code, sum(amount)::bigint AS amount
+  FROM (SELECT measure, stage, outcome, code, amount FROM jobs_jobcounter WHERE job_id = %(job)s AND run_no = %(run)s
+         UNION ALL
+        SELECT measure, stage, outcome, code, amount FROM jobs_counterdelta
+          WHERE job_id = %(job)s AND run_no = %(run)s AND id >= {LOWEST_DELTA}) AS both_
+ WHERE measure = 'stage' AND stage = %(done)s
+ GROUP BY outcome, code
+HAVING sum(amount) > 0
+ ORDER BY amount DESC, code
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCount:
+    """The number of documents of this run that ended with this result code."""
+
+    code: str
+    outcome: Outcome
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfJob:
+    """
+    The part of one partition in the run of a job, or of all partitions.
+
+    `known_hosts` is a lower limit if there `are_more_hosts`. `charges` are document-seconds of the last minutes by cause.
+    """
+
+    run_no: int
+    hosts: Sequence[HostLine]
+    known_hosts: int
+    are_more_hosts: bool
+    codes: Sequence[CodeCount]
+    failing: Sequence[FailingGroup]
+    charges: Mapping[Cause, float]
+
+
+class _Run(NamedTuple):
+    id: int
+    run_no: int
+    runs: bool
+
+
+def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
+    """Return the part of the database of this thread."""
+    hosts = read_hosts_of(job, now=now)
+    known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < HOSTS_SHOWN else count_hosts(job)
+    return PartOfJob(
+        run_no=job.run_no,
+        hosts=hosts,
+        known_hosts=known_hosts,
+        are_more_hosts=are_more_hosts,
+        codes=_read_codes(job),
+        failing=read_failing_groups(job_id=job.id),
+        charges=read_charges(Charge.Subject.JOB, job.id, now=now),
+    )
+
+
+def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int) -> PartOfJob:
+    """Return a part together with those of other partitions in the same run, which are some seconds old."""
+    held = _held(job_id).answers() if here.control_name() else None
+    if held is None:
+        return own
+    others = sorted(held.beside(own).others.items())
+    return together([own, *(part for _name, part in others if part is not None and part.run_no == run_no)])
+
+
+def together(parts: Sequence[PartOfJob]) -> PartOfJob:
+    """Return several parts as one: the busiest hosts of all, and sums."""
+    if len(parts) == 1:
+        return parts[0]
+    hosts = [host for part in parts for host in part.hosts]
+    hosts.sort(key=lambda host: (-host.active, -host.pending, -host.done))
+    counts: dict[tuple[Outcome, str], int] = {}
+    charges: dict[Cause, float] = {}
+    for part in parts:
+        for code in part.codes:
+            counts[code.outcome, code.code] = counts.get((code.outcome, code.code), 0) + code.count
+        for cause, seconds in part.charges.items():
+            charges[cause] = charges.get(cause, 0.0) + seconds
+    return PartOfJob(
+        run_no=parts[0].run_no,
+        hosts=hosts[:HOSTS_SHOWN],
+        known_hosts=sum(part.known_hosts for part in parts),
+        are_more_hosts=any(part.are_more_hosts for part in parts),
+        codes=[
+            CodeCount(code=code, outcome=outcome, count=count)
+            for (outcome, code), count in sorted(counts.items(), key=lambda one: (-one[1], one[0][1]))
+        ],
+        failing=[group for part in parts for group in part.failing],
+        charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
+    )
+
+
+@lru_cache(maxsize=_JOBS_HELD)
+def _held(job_id: int) -> HeldAnswers[PartOfJob | None]:
+    def read(name: str) -> PartOfJob | None:
+        local = local_job(job_id)
+        found = None if local is None else Job.objects.filter(pk=local).values_list("pk", "run_no", "phase").first()
+        if found is None:
+            return None
+        number, run_no, phase = found
+        part = read_part(_Run(number, run_no, phase != Phase.INACTIVE), now=read_clock())
+        return replace(
+            part,
+            hosts=[replace(host, partition=name) for host in part.hosts],
+            failing=[replace(group, partition=name) for group in part.failing],
+        )
+
+    return HeldAnswers(read)
+
+
+def _read_codes(job: RunOfJob) -> list[CodeCount]:
+    with connection.cursor() as cursor:
+        cursor.execute(_CODES, {"job": job.id, "run": job.run_no, "done": Stage.DONE})
+        return [
+            CodeCount(code=code, outcome=Outcome(outcome), count=count) for outcome, code, count in cursor.fetchall()
+        ]
