@@ -149,14 +149,15 @@ AREAS: Final[tuple[Area, ...]] = (
 # Beginnings of the names of pages that show only the partition of their web server. Other pages show all partitions, or
 # the configuration, which the control partition has for all.
 _OF_ONE_PARTITION: Final = (
-    *("cluster", "coordination", "distributed", "document-archive", "document-versions", "drill", "retention"),
-    *("hosts-webmasters", "task", "admin:nodes_", "admin:tasks_", "authorities"),
+    *("coordination", "distributed", "document-archive", "document-versions", "drill", "retention"),
+    *("hosts-webmasters", "task-run", "task-template-new", "tasks-cancel", "tasks-reschedule"),
+    *("admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
 # The same as whole names: longer ones are other pages.
 _ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
 # Lists of all partitions with links to pages of one, and these pages.
-_OF_ALL_BY_LINK: Final = ("archive", "host", "job-archive", "node", "output-verification", "trap")
+_OF_ALL_BY_LINK: Final = ("archive", "cluster", "host", "job-archive", "node", "output-verification", "task", "trap")
 # Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
 _ONLY_AT_HOME: Final = (
     *("coordination", "distributed", "drill", "retention", "settings"),

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -24,7 +24,7 @@ from nodes.web.screens import Record
 from nodes.web.words import translated
 
 _GROUPS_SHOWN: Final = 24
-_NODES_SHOWN: Final = 40
+NODES_SHOWN: Final = 40
 
 
 def moment_of_address(at: dt.datetime) -> str:
@@ -32,7 +32,12 @@ def moment_of_address(at: dt.datetime) -> str:
     return f"{at.astimezone(dt.UTC):%Y-%m-%dT%H:%M}"
 
 
-def then_screen(then: ClusterThen) -> Record:
+def address_of_minute(at: dt.datetime, *, partition: str = "") -> str:
+    """Return the query of the page for a minute, of one partition or of all."""
+    return f"?at={moment_of_address(at)}" + (f"&partition={partition}" if partition else "")
+
+
+def then_screen(then: ClusterThen) -> dict[str, Any]:
     heaviest = max((group.weight for group in then.groups), default=0.0)
     return {
         "at": f"{then.at:%Y-%m-%d %H:%M}",
@@ -47,26 +52,24 @@ def then_screen(then: ClusterThen) -> Record:
         "free": formats.number(then.groups_without_owner),
         "managers": [
             _manager(node, [group for group in then.groups if group.owner == node.id], heaviest=heaviest)
-            for node in then.managers[:_NODES_SHOWN]
+            for node in then.managers[:NODES_SHOWN]
         ],
-        "more_managers": formats.more(len(then.managers) - _NODES_SHOWN),
-        "workers": [_node(node) for node in then.workers[:_NODES_SHOWN]],
-        "more_workers": formats.more(len(then.workers) - _NODES_SHOWN),
-        "jobs": [_job(job) for job in then.jobs],
+        "more_managers": formats.more(len(then.managers) - NODES_SHOWN),
+        "workers": [_node(node) for node in then.workers[:NODES_SHOWN]],
+        "more_workers": formats.more(len(then.workers) - NODES_SHOWN),
+        "jobs": [job_then(job) for job in then.jobs],
     }
 
 
-def events_shown(events: Sequence[EventThen], *, now: dt.datetime) -> list[Record]:
-    return [
-        {
-            "key": str(event.id),
-            "at": formats.moment(event.at, now=now),
-            "message": event.message,
-            "tone": EVENT_TONES.get(event.kind, "quiet"),
-            "address": f"?at={moment_of_address(event.at)}",
-        }
-        for event in events
-    ]
+def event_then(event: EventThen, *, now: dt.datetime, partition: str = "") -> dict[str, object]:
+    """Return an event with a link to its minute, on the page of one partition or of all."""
+    return {
+        "key": str(event.id),
+        "at": formats.moment(event.at, now=now),
+        "message": event.message,
+        "tone": EVENT_TONES.get(event.kind, "quiet"),
+        "address": address_of_minute(event.at, partition=partition),
+    }
 
 
 def day_chart(steps: Sequence[Step]) -> str:
@@ -109,7 +112,7 @@ def _tile(group: GroupThen, *, heaviest: float) -> Record:
     }
 
 
-def _job(job: JobThen) -> Record:
+def job_then(job: JobThen) -> Record:
     return {
         "name": job.name,
         "address": reverse("job", args=[job.id]),

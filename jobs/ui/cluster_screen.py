@@ -51,15 +51,15 @@ def cluster_screen(page: ClusterPage, *, now: dt.datetime) -> Record:
         "managers": [
             _manager(node, page.held.get(node.id, Held()), heaviest=heaviest, now=now) for node in page.managers
         ],
-        "more_managers": _more(page.totals.managers - len(page.managers)),
+        "more_managers": more_nodes(page.totals.managers - len(page.managers)),
         "free": [_tile(tile, heaviest=heaviest) for tile in page.free.groups],
         "workers": [_worker(node, now=now) for node in page.workers],
-        "more_workers": _more(page.totals.workers - len(page.workers)),
-        "terms": [_past_term(event, now=now) for event in page.terms],
-        "events": [_event(event, now=now) for event in page.events],
-        "requests": [_request(request, now=now) for request in page.requests],
-        "checks": [_check(check, now=now) for check in page.checks],
-        **_verdict(page.checks),
+        "more_workers": more_nodes(page.totals.workers - len(page.workers)),
+        "terms": [term_row(event, now=now) for event in page.terms],
+        "events": [event_row(event, now=now) for event in page.events],
+        "requests": [request_row(request, now=now) for request in page.requests],
+        "checks": [check_row(check, now=now) for check in page.checks],
+        **verdict_of(page.checks),
     }
 
 
@@ -120,7 +120,7 @@ def _worker(node: NodeLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _more(hidden: int) -> str:
+def more_nodes(hidden: int) -> str:
     return _("and %(n)s more on the page “All nodes”") % {"n": formats.number(hidden)} if hidden else ""
 
 
@@ -148,7 +148,7 @@ def _moves_to(tile: GroupTile) -> str:
     return f"→ {tile.destination}" if tile.destination else _("→ any manager")
 
 
-def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
+def term_row(event: EventLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(event.id),
         "at": formats.moment(event.at, now=now),
@@ -157,7 +157,7 @@ def _past_term(event: EventLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _event(event: EventLine, *, now: dt.datetime) -> Record:
+def event_row(event: EventLine, *, now: dt.datetime) -> Record:
     return {
         "key": str(event.id),
         "at": formats.moment(event.at, now=now),
@@ -166,7 +166,7 @@ def _event(event: EventLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _request(request: RequestLine, *, now: dt.datetime) -> Record:
+def request_row(request: RequestLine, *, now: dt.datetime) -> Record:
     kind = _("%(kind)s (dry run)") % {"kind": request.kind} if request.dry_run else request.kind
     moved = _("%(arrived)s of %(moves)s moved") % {
         "arrived": formats.number(request.arrived),
@@ -185,7 +185,7 @@ def _request(request: RequestLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _check(check: CheckLine, *, now: dt.datetime) -> Record:
+def check_row(check: CheckLine, *, now: dt.datetime) -> Record:
     if check.checked_at is None:
         state, tone = _("not checked yet"), "waiting"
     elif check.found is None:
@@ -204,7 +204,7 @@ def _check(check: CheckLine, *, now: dt.datetime) -> Record:
     }
 
 
-def _verdict(checks: Sequence[CheckLine]) -> Record:
+def verdict_of(checks: Sequence[CheckLine]) -> Record:
     if any(check.found for check in checks):
         return {"verdict": _("Violated"), "verdict_tone": "failed"}
     if any(check.found is None for check in checks):

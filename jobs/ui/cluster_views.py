@@ -11,8 +11,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.queries.cluster.page import read_cluster_page, read_group, read_node_of_the_cluster
-from jobs.ui.cluster_screen import cluster_screen
+from jobs.partitions import here
+from jobs.queries.cluster.everywhere import read_clusters
+from jobs.queries.cluster.page import read_group, read_node_of_the_cluster
+from jobs.ui.clusters_screen import clusters_screen
 from jobs.ui.pages import page
 from jobs.verbs import cluster as cluster_verbs
 from nodes.database.clock import read_clock
@@ -25,8 +27,7 @@ from nodes.web.pages import name_of_who_may
 @page
 @require_safe
 def cluster(request: HttpRequest) -> HttpResponse:
-    now = read_clock()
-    screen = cluster_screen(read_cluster_page(now=now), now=now)
+    screen = clusters_screen(read_clusters(now=read_clock()))
     return render(request, "ui/cluster.html", {"screen": screen, "topic": "cluster"})
 
 
@@ -39,7 +40,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     answer = _ask(request, lambda: cluster_verbs.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
         return redirect("cluster")
-    return render(request, "ui/cluster_plan.html", {"plan": _plan(answer.answer)})
+    return render(request, "ui/cluster_plan.html", {"plan": _plan(answer.answer), "partition": here.control_name()})
 
 
 @page

@@ -5,14 +5,14 @@ import re
 from typing import Final
 
 from jobs.attention.everywhere import read_attention_for_open_page
+from jobs.queries.cluster.everywhere import read_clusters_for_open_page
 from jobs.queries.cluster.nodes import read_nodes_for_open_page
-from jobs.queries.cluster.page import read_cluster_page
 from jobs.queries.hosts.everywhere import list_busiest_for_open_page
 from jobs.queries.hosts.page import read_host_page
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
 from jobs.queries.progress import SPANS, USUAL_SPAN
-from jobs.ui.cluster_screen import cluster_screen
+from jobs.ui.clusters_screen import clusters_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.job_screen import job_screen
 from jobs.ui.nodes_screen import nodes_screen
@@ -59,7 +59,7 @@ def read_screen(name: str) -> Record:
     if name == "nodes":
         return nodes_screen(read_nodes_for_open_page(), now=at)
     if name == "cluster":
-        return cluster_screen(read_cluster_page(now=at), now=at)
+        return clusters_screen(read_clusters_for_open_page(now=at))
     if name == "hosts":
         return hosts_screen(list_busiest_for_open_page(now=at).lines, now=at)
     match = _ONE.fullmatch(name)

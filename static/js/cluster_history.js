@@ -30,7 +30,9 @@ function name(minute) {
 async function show(minute) {
   name(minute);
   const question = ++asked;
-  const address = `?at=${slider.dataset.day}T${clockOf(minute)}`;
+  const query = new URLSearchParams(location.search);
+  query.set("at", `${slider.dataset.day}T${clockOf(minute)}`);
+  const address = `?${query}`;
   const answer = await fetch(address);
   if (!answer.ok || question !== asked) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");

@@ -581,7 +581,7 @@ def administrator(connection):
     return client_of("administrator")
 
 
-@each_row("address", ["/cluster/", "/tasks/", "/cluster/history/", "/admin/jobs/queueitem/"])
+@each_row("address", ["/tasks/run/", "/cluster/jobs/", "/settings/", "/admin/jobs/queueitem/"])
 @pytest.mark.usefixtures("control", "patience")
 def test_a_page_of_one_partition_says_so(administrator, address):
     page = administrator.get(address).content.decode()
@@ -594,6 +594,7 @@ def test_a_page_of_one_partition_says_so(administrator, address):
     [
         *("/", "/documents/", "/jobs/", "/jobs/deleted/", "/hosts/", "/hosts/denied/", "/nodes/", "/traps/"),
         *("/reports/history/", "/exports/", "/archive/verification/"),
+        *("/cluster/", "/cluster/history/", "/tasks/", "/tasks/archived/"),
     ],
 )
 @pytest.mark.usefixtures("control", "patience")

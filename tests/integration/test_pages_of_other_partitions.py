@@ -348,7 +348,7 @@ def test_tasks_of_all_partitions_are_listed_and_each_is_shown_where_it_is(operat
     assert [(row["id"], row["urn"], row["partition"]) for row in rows["results"]] == [(ours.pk, "ours", "")]
     assert (theirs["urn"], theirs["partition"], following["next"]) == ("theirs", "b", None)
     assert "theirs" in page
-    assert 'href="/partition/b/tasks/"' in operator.get("/tasks/").content.decode()
+    assert f'href="/partition/b/tasks/{theirs["id"]}/"' in operator.get("/tasks/").content.decode()
 
 
 # --- Traps ---------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from nodes.models import NodeEvent
 
 _DAY: Final = dt.timedelta(days=1)
 _AROUND: Final = dt.timedelta(minutes=5)
-_EVENTS_SHOWN: Final = 30
-_CHANGES_SHOWN: Final = 10
+EVENTS_SHOWN: Final = 30
+CHANGES_SHOWN: Final = 10
 _VERSIONS_SHOWN: Final = 10
 # Events that a day is searched for.
 _LARGE_EVENTS: Final = (NodeEvent.Kind.ELECTED, NodeEvent.Kind.MARKED_FAILED)
@@ -119,8 +119,7 @@ def read_events_around(minute: dt.datetime) -> list[EventThen]:
     """Return the events of nodes within five minutes of a minute, in their order."""
     events = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, at__gte=minute - _AROUND, at__lt=minute + _AROUND)
     return [
-        EventThen(*row)
-        for row in events.order_by("at", "id").values_list("pk", "at", "kind", "message")[:_EVENTS_SHOWN]
+        EventThen(*row) for row in events.order_by("at", "id").values_list("pk", "at", "kind", "message")[:EVENTS_SHOWN]
     ]
 
 
@@ -130,7 +129,7 @@ def read_large_events(day: dt.date) -> list[EventThen]:
     events = NodeEvent.objects.filter(
         scope=CLUSTER_SCOPE, kind__in=_LARGE_EVENTS, at__gte=begin, at__lt=begin + _DAY
     ).order_by("-at", "-id")
-    return [EventThen(*row) for row in events.values_list("pk", "at", "kind", "message")[:_CHANGES_SHOWN]]
+    return [EventThen(*row) for row in events.values_list("pk", "at", "kind", "message")[:CHANGES_SHOWN]]
 
 
 def read_versions_before(minute: dt.datetime) -> list[StoredVersion]:

@@ -17,11 +17,11 @@ from jobs.queries.standing import Standing
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import ClusterRequest, MainTerm, NodeEvent
 
-_EVENTS_SHOWN: Final = 15
-_TERMS_SHOWN: Final = 6
-_REQUESTS_SHOWN: Final = 5
+EVENTS_SHOWN: Final = 15
+TERMS_SHOWN: Final = 6
+REQUESTS_SHOWN: Final = 5
 # Nodes of each kind on the page, at most: the main manager first, then silent nodes. More would be unreadable.
-_NODES_SHOWN: Final = 40
+NODES_SHOWN: Final = 40
 # Groups on the page, the heaviest first: of one manager, and of all managers together.
 _GROUPS_SHOWN: Final = 24
 _GROUPS_SHOWN_IN_ALL: Final = 240
@@ -55,9 +55,9 @@ SELECT owner_id, count(*), sum(weight) FROM jobs_throttlegroup WHERE node_scope 
 """
 _OF_THE_CLUSTER: Final = NodeEvent.objects.filter(scope=CLUSTER_SCOPE).order_by("-at", "-id")
 _OF_AN_EVENT: Final = ("pk", "at", "kind", "node__name", "message", "detail")
-_EVENTS: Final = Standing(lambda: _OF_THE_CLUSTER.values_list(*_OF_AN_EVENT)[:_EVENTS_SHOWN])
+_EVENTS: Final = Standing(lambda: _OF_THE_CLUSTER.values_list(*_OF_AN_EVENT)[:EVENTS_SHOWN])
 _TERMS: Final = Standing(
-    lambda: _OF_THE_CLUSTER.filter(kind=NodeEvent.Kind.ELECTED).values_list(*_OF_AN_EVENT)[:_TERMS_SHOWN]
+    lambda: _OF_THE_CLUSTER.filter(kind=NodeEvent.Kind.ELECTED).values_list(*_OF_AN_EVENT)[:TERMS_SHOWN]
 )
 _TERM: Final = Standing(
     lambda: MainTerm.objects.filter(scope=CLUSTER_SCOPE).values_list("term", "since", "main", "resigned")
@@ -146,6 +146,8 @@ class Totals:
 class ClusterPage:
     """The live nodes of the shared scope, as far as they are shown; `free` are groups without an owner."""
 
+    # Clock of its database when it was read.
+    read_at: dt.datetime
     term: TermLine
     totals: Totals
     managers: Sequence[NodeLine]
@@ -186,6 +188,7 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
     shown = _shown(managers, now=now)
     held = _read_groups(of_each=max(1, min(_GROUPS_SHOWN, _GROUPS_SHOWN_IN_ALL // max(1, len(shown)))))
     return ClusterPage(
+        read_at=now,
         term=_read_term(),
         totals=Totals(
             managers=len(managers),
@@ -229,9 +232,9 @@ def _nodes_of_the_cluster() -> list[NodeLine]:
 
 
 def _shown(nodes: Sequence[NodeLine], *, now: dt.datetime) -> Sequence[NodeLine]:
-    if len(nodes) <= _NODES_SHOWN:
+    if len(nodes) <= NODES_SHOWN:
         return nodes
-    return sorted(nodes, key=lambda node: (not node.is_main, not node.is_silent(now=now), node.name))[:_NODES_SHOWN]
+    return sorted(nodes, key=lambda node: (not node.is_main, not node.is_silent(now=now), node.name))[:NODES_SHOWN]
 
 
 def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
@@ -270,7 +273,7 @@ def _event(key: int, at: dt.datetime, kind: str, node: str | None, message: str,
 
 
 def _read_requests() -> list[RequestLine]:
-    requests = list(ClusterRequest.objects.filter(scope=CLUSTER_SCOPE).defer("answer")[:_REQUESTS_SHOWN])
+    requests = list(ClusterRequest.objects.filter(scope=CLUSTER_SCOPE).defer("answer")[:REQUESTS_SHOWN])
     plans = read_plans(requests)
     return [_request(request, plans.get(request.pk)) for request in requests]
 

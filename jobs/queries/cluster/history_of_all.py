@@ -1,0 +1,107 @@
+"""The clusters of all partitions, or of one of them, at a minute of the last 30 days."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jobs.partitions import here
+from jobs.partitions.merged import Merged, numbers_of, read_everywhere
+from jobs.queries.cluster.history import (
+    ClusterThen,
+    EventThen,
+    JobThen,
+    ProgressThen,
+    find_first_minute,
+    find_last_minute,
+    read_cluster_then,
+    read_day,
+    read_events_around,
+    read_large_events,
+)
+from jobs.queries.progress import States, Step
+from nodes.database.clock import read_clock
+
+_MINUTE = dt.timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySeen:
+    """A minute in one partition. `then` is None if it kept nothing up to it."""
+
+    first: dt.datetime | None
+    then: ClusterThen | None
+    events: Sequence[EventThen]
+    large_events: Sequence[EventThen]
+    day: Sequence[Step]
+
+
+def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") -> Merged[HistorySeen | None]:
+    """
+    Read a minute in all partitions, or in the one that is named. The part of a partition that was not asked is None.
+
+    Jobs have the numbers of this partition.
+    """
+    is_wanted = not partition or partition == here.control_name()
+    return read_everywhere(
+        lambda: _read(at, now=now) if is_wanted else None,
+        lambda _name: _read_elsewhere(at),
+        among=[partition] if partition else None,
+    )
+
+
+def find_usual_minute(*, present: dt.datetime) -> dt.datetime:
+    """Return the minute to show if none is chosen: the last one that was kept."""
+    return usual_minute(find_last_minute(), present=present, is_of_all=bool(here.control_name()))
+
+
+def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
+    """
+    Return the last minute that this partition kept. With several partitions it is at most one minute old: if this one
+    has no main manager, others still have theirs.
+    """
+    if last is None:
+        return present
+    return max(last, present - _MINUTE) if is_of_all else last
+
+
+def jobs_of_all(parts: Sequence[ClusterThen]) -> list[JobThen]:
+    """Return the jobs that had a run, each once with the progress of all partitions. The first part has its other facts."""
+    found: dict[int, JobThen] = {}
+    for part in parts:
+        for job in part.jobs:
+            known = found.get(job.id)
+            found[job.id] = job if known is None else replace(known, progress=add(known.progress, job.progress))
+    return sorted(found.values(), key=lambda job: (job.name, job.id))
+
+
+def add(one: ProgressThen, other: ProgressThen) -> ProgressThen:
+    """Return the progress of both. Its states are unknown if those of one are."""
+    states = None
+    if one.states is not None and other.states is not None:
+        names = States.__dataclass_fields__
+        states = States(**{name: getattr(one.states, name) + getattr(other.states, name) for name in names})
+    return ProgressThen(
+        documents=one.documents + other.documents,
+        bytes=one.bytes + other.bytes,
+        requests=one.requests + other.requests,
+        states=states,
+    )
+
+
+def _read(at: dt.datetime, *, now: dt.datetime) -> HistorySeen:
+    return HistorySeen(
+        first=find_first_minute(),
+        then=read_cluster_then(at),
+        events=read_events_around(at),
+        large_events=read_large_events(at.date()),
+        day=read_day(at.date(), now=now),
+    )
+
+
+def _read_elsewhere(at: dt.datetime) -> HistorySeen:
+    seen = _read(at, now=read_clock())
+    if seen.then is None:
+        return seen
+    numbers: Mapping[int, int] = numbers_of({job.id for job in seen.then.jobs})
+    jobs = [replace(job, id=numbers[job.id]) for job in seen.then.jobs if job.id in numbers]
+    return replace(seen, then=replace(seen.then, jobs=jobs))
