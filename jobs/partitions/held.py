@@ -70,6 +70,11 @@ class HeldAnswers(Generic[T]):
                 last = self._answers.get(language)
         return last.held if last is not None else None
 
+    def keep(self, found: Merged[T | None]) -> None:
+        """Keep answers that a page has just read, so that it is not followed by older ones when it is open."""
+        if here.control_name():
+            self._answers[translation.get_language()] = _Answers(Held(found), time.monotonic())
+
     def _begin_reading(self, language: str) -> threading.Thread:
         with self._lock:
             reading = self._reading.get(language)

@@ -62,7 +62,8 @@ def read_screen(name: str) -> Record:
 
 def screen_of(output: OutputConnection) -> tuple[Record, Sequence[Silent]]:
     """Return the verifications of an output in all partitions, and the partitions that did not answer."""
-    found = read_everywhere(lambda: _part_of(output), lambda name: _part_named(output.name, name))
+    found: Merged[Part | None] = read_everywhere(lambda: _part_of(output), lambda name: _part_named(output.name, name))
+    _held_of(output.name).keep(found)
     return screen_of_parts(found, _total), found.silent
 
 

@@ -172,6 +172,7 @@ def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, there,
 def test_a_page_says_where_verifications_are_scheduled(control, there, index, operator):
     said = operator.post(f"{page_of(index)}start/", {"repair": "on"}, format="multipart", follow=True).content.decode()
     alone = operator.post(f"{page_of(index)}start/", {"partition": "b"}, format="multipart", follow=True)
+    assert len(read_screen(f"output-verification-{index.pk}")["verifications"]) == 3
     archives = operator.post("/archive/verification/start/", {}, format="multipart", follow=True).content.decode()
 
     assert "Partition b: task" in said

@@ -40,6 +40,7 @@ def read_screen(name: str) -> Record:
 def present_screen() -> tuple[Record, Sequence[Silent]]:
     """Return the verifications of the archives of all partitions, and the partitions that did not answer."""
     found = read_everywhere(_part, _part)
+    _held.keep(found)
     return screen_of_parts(found, _total), found.silent
 
 
