@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.models import Job
-from jobs.partitions import here
 from jobs.queries.rehearsals.comparing import Group
 from jobs.queries.rehearsals.documents import Arrivals
 from jobs.queries.rehearsals.jobs import HostLoad, Loss, Rehearsal
@@ -94,13 +93,11 @@ class RehearsalSerializer(serializers.Serializer[Rehearsal]):
     starts_before = serializers.ListField(child=serializers.CharField(), help_text="Next five starts by the schedule.")
     starts_after = serializers.ListField(child=serializers.CharField())
     notes = serializers.ListField(child=serializers.CharField(), help_text="Limits of these numbers.")
-    partition = serializers.SerializerMethodField(
-        help_text="Partition whose documents are counted, and no others. Empty without partitions."
+    silent = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Partitions that did not answer. Their documents are missing, and documents that only their pages link to count as leaving.",
     )
     warnings = serializers.ListField(child=serializers.CharField(), help_text="Warnings of a save.")
-
-    def get_partition(self, _rehearsal: Rehearsal) -> str:
-        return here.name()
 
     @extend_schema_field(RefusedSerializer(many=True))
     def get_refused(self, rehearsal: Rehearsal) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ def read_everywhere(
     asked = {
         name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN if within is None else within)
         for name in others
-        if _silent_until.get(addresses[name], 0.0) <= time.monotonic()
+        if not is_left_alone(addresses[name])
     }
     found, answers = _ask_all(asked, own)
     missing = [name for name in others if name not in answers]
@@ -176,7 +176,7 @@ def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: boo
     if placement is None or not placement.is_control or name not in placement.others:
         raise Unknown("partition", name)
     address = here.addresses()[name]
-    if not is_change and _silent_until.get(address, 0.0) > time.monotonic():
+    if not is_change and is_left_alone(address):
         answers: dict[str, T] = {}
     else:
         question = _Question(name, address, lambda _name: asked(), within=within, is_change=is_change)
@@ -198,6 +198,16 @@ def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple
             question.thread.join(max(0.0, began_at + question.within - time.monotonic()))
             question.end()
     return done, {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
+
+
+def is_left_alone(address: str) -> bool:
+    """True if a database did not answer a moment ago."""
+    return _silent_until.get(address, 0.0) > time.monotonic()
+
+
+def leave_alone(address: str) -> None:
+    """Let no reading ask a database for a while that did not answer."""
+    _silent_until[address] = time.monotonic() + _LEFT_ALONE
 
 
 def merge_lines(
@@ -287,7 +297,7 @@ class _Question(Generic[T]):
             raise self._error
         logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
         if not self._is_change:
-            _silent_until[self._address] = time.monotonic() + _LEFT_ALONE
+            leave_alone(self._address)
         return False
 
 

@@ -6,7 +6,6 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
 from jobs.models import Job
 from tests.support.api import client_of
 from tests.support.guarded_site import GuardedSite
-from tests.support.partitions import be_partition
 from tests.support.scripted import url_of
 
 CHANGE = {"specification": {"excludes": ["page0"]}}
@@ -23,8 +22,7 @@ def rehearse(site, role=ADMINISTRATOR, **change):
     return client_of(role).post(f"/api/v1/jobs/{site.job_id}/rehearse/", change)
 
 
-def test_a_rehearsal_has_the_documents_the_outputs_the_hosts_and_the_starts(site, settings):
-    be_partition(settings, "a")
+def test_a_rehearsal_has_the_documents_the_outputs_the_hosts_and_the_starts(site):
     answer = rehearse(site, **CHANGE)
 
     assert answer.status_code == 200
@@ -35,7 +33,7 @@ def test_a_rehearsal_has_the_documents_the_outputs_the_hosts_and_the_starts(site
     assert [(host["host"], host["before"], host["after"]) for host in body["hosts"]] == [("here", 3, 2)]
     assert (body["arrivals"]["likely"], body["starts_after"]) == (0, [])
     assert Job.objects.get(pk=site.job_id).specification == {}
-    assert body["partition"] == "a"
+    assert (body["silent"], body["notes"]) == ([], [])
 
 
 def test_a_rehearsal_has_the_role_and_the_errors_of_a_save(site):

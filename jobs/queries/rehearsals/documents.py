@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
 from itertools import chain
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, Protocol
 
 import psycopg
 
@@ -54,7 +54,7 @@ SELECT set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', 
        set_config('enable_mergejoin', 'off', true)
 """
 _DOCUMENTS: Final[LiteralString] = """
-SELECT uuid_send(item.hash), item.identifier, item.lane_id, item.indexed_before, item.stage = %(beyond)s
+SELECT uuid_send(item.hash), item.identifier, item.lane_id + %(shift)s::bigint, item.indexed_before, item.stage = %(beyond)s
   FROM jobs_seed AS seed
   JOIN jobs_lane AS lane ON lane.seed_id = seed.id
   JOIN jobs_queueitem AS item ON item.lane_id = lane.id
@@ -157,7 +157,6 @@ class Question:
     `outputs`, and all leave the outputs that are `taken_away`.
     """
 
-    job: int
     rules: Rules
     seeds: Set[str]
     removes_unreached: bool
@@ -167,9 +166,8 @@ class Question:
     taken_away: Sequence[int] = ()
 
 
-def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progress = lambda _read: None) -> Compared:
-    """Return the documents of a job under other rules. The caller has begun a transaction, which streams the documents."""
-    reader = _Reader(connection, asked.job, note)
+def compare(reader: "Reading", asked: Question) -> Compared:
+    """Return the documents of a job under other rules."""
     seeds = {bytes.fromhex(seed) for seed in asked.seeds}
     documents = sort_documents(reader.documents(), asked.rules)
     walk = Reached()
@@ -203,7 +201,7 @@ def compare(connection: psycopg.Connection[Any], asked: Question, *, note: Progr
 
 
 def _arrivals(
-    sample: Sequence[Rejected],
+    sample: "Sample",
     rules: Rules,
     documents: Sorted,
     not_read: Set[bytes],
@@ -226,7 +224,7 @@ def _arrivals(
     for identifier in within:
         coming.add(identifier)
     found = find_arrivals(
-        sample,
+        sample.rows,
         rules,
         known=lambda key: key in documents.admitted or key in refused or key in documents.new_forms,
         leads_on=leads_on,
@@ -234,24 +232,61 @@ def _arrivals(
     group = Group()
     for one in found:
         group.add(one.identifier)
-    is_whole = len(sample) < KEPT
-    every = len(sample) if is_whole else estimate(sample[KEPT - 1].key)
-    likely = (round(len(found) * every / len(sample)) if sample else 0) + new_forms.number + coming.number
+    read = len(sample.rows)
+    every = read if sample.is_whole else estimate(sample.rows[-1].key, read)
+    likely = (round(len(found) * every / read) if read else 0) + new_forms.number + coming.number
     forms = (documents.new_forms[key].identifier for key in arriving)
     identifiers = [*(one.identifier for one in found), *forms, *within]
-    return Arrivals(group, new_forms, coming, likely, len(sample), is_whole), identifiers
+    return Arrivals(group, new_forms, coming, likely, read, sample.is_whole), identifiers
 
 
-def estimate(highest: bytes) -> int:
-    """Return the likely number of all addresses whose sample, of those with the lowest hashes, ends at this hash."""
-    return ((KEPT - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
+def estimate(highest: bytes, number: int = KEPT) -> int:
+    """Return the likely number of all addresses whose sample, of this number with the lowest hashes, ends at this hash."""
+    return ((number - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
 
 
-class _Reader:
-    """The statements of a rehearsal."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Refused addresses in the order of their hashes. If the sample is not whole, there are more behind the last one."""
 
-    def __init__(self, connection: psycopg.Connection[Any], job: int, note: Progress) -> None:
+    rows: Sequence[Rejected]
+    is_whole: bool
+
+
+class Reading(Protocol):
+    """The documents of a job, in one database or in several."""
+
+    def documents(self) -> Iterator[Known]: ...
+
+    def links_of(self, keys: Set[bytes]) -> Iterator[Links]: ...
+
+    def named(self, keys: Collection[bytes]) -> list[str]: ...
+
+    def group(self, keys: Set[bytes]) -> Group: ...
+
+    def held(self, keys: Collection[bytes], outputs: Sequence[int]) -> Counter[int]: ...
+
+    def sample(self) -> Sample: ...
+
+
+class Reader:
+    """
+    The statements of a rehearsal in one database, in a transaction, which streams the documents.
+
+    In another partition, `outputs` has its number of each output, and `shift` is added to the numbers of its lanes.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        job: int,
+        note: Progress,
+        *,
+        outputs: Mapping[int, int] | None = None,
+        shift: int = 0,
+    ) -> None:
         self._connection, self._job, self._note = connection, job, note
+        self._outputs, self._shift = outputs, shift
         self._read = 0
         # Not the cursor of Django's connection, which would send every parameter as a text.
         self._cursor = psycopg.Cursor(connection)
@@ -260,7 +295,7 @@ class _Reader:
     def documents(self) -> Iterator[Known]:
         """Yield the documents of the job."""
         self._cursor.execute(_FOR_A_WHOLE_STREAM)
-        for rows in self._stream(_DOCUMENTS, {"beyond": Stage.HOPCOUNT_REMOVED}):
+        for rows in self._stream(_DOCUMENTS, {"beyond": Stage.HOPCOUNT_REMOVED, "shift": self._shift}):
             for start in range(0, len(rows), _REPORTED):
                 some = rows[start : start + _REPORTED]
                 yield from some
@@ -285,17 +320,19 @@ class _Reader:
     def held(self, keys: Collection[bytes], outputs: Sequence[int]) -> Counter[int]:
         """Return the number of these documents that would leave each of these outputs, by its id."""
         found: Counter[int] = Counter()
-        if outputs:
-            facts = {"job": self._job, "outputs": list(outputs)}
+        known = {output: output for output in outputs} if self._outputs is None else self._outputs
+        there = {known[output]: output for output in outputs if output in known}
+        if there:
+            facts = {"job": self._job, "outputs": list(there)}
             is_shared = self._cursor.execute(_ARE_SHARED, facts, binary=True).fetchone() == (True,)
-            for rows in self._rows(_HELD if is_shared else _HELD_ALONE, keys, outputs=list(outputs)):
+            for rows in self._rows(_HELD if is_shared else _HELD_ALONE, keys, outputs=list(there)):
                 for output, number in rows:
-                    found[output] += number
+                    found[there[output]] += number
         return found
 
-    def sample(self) -> list[Rejected]:
+    def sample(self) -> Sample:
         rows = self._cursor.execute(_SAMPLE, {"job": self._job, "most": KEPT}, binary=True).fetchall()
-        return [Rejected(*row) for row in rows]
+        return Sample([Rejected(*row) for row in rows], is_whole=len(rows) < KEPT)
 
     def _rows(self, statement: LiteralString, keys: Collection[bytes], **facts: Any) -> Iterator[Sequence[Any]]:
         """Yield the answers of a statement about these documents, some rows at a time."""

@@ -7,10 +7,11 @@ It tells what the next full run does under the changed job, compared with its pr
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 from django.db import connection
 
 from jobs.connectors.repository import registry
@@ -22,9 +23,9 @@ from jobs.lifecycle.job import HopMode, Kind, Scan, StartMethod
 from jobs.lifecycle.scan import choose_scan
 from jobs.lifecycle.schedule import Window, next_openings, opening_in_words
 from jobs.models import Lane, OutputConnection
-from jobs.partitions import here
 from jobs.queries.rehearsals.comparing import Group
-from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, compare
+from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, Reader, compare
+from jobs.queries.rehearsals.everywhere import Others, Readers, open_readers
 from jobs.queries.rehearsals.limits import read_other_limits
 from jobs.queue.pace.read_policies import read_policies
 from jobs.throttling.limits import Limits, strictest
@@ -98,6 +99,7 @@ class Rehearsal:
     has `documents` now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
     `beyond` ones by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If it `needs_approval`, the delete guard would let the
     removals wait. `hosts` are those with the largest changes. `notes` name what the numbers leave out.
+    The documents of `silent` partitions are missing.
     """
 
     documents: int
@@ -114,6 +116,7 @@ class Rehearsal:
     starts_after: Sequence[str]
     notes: Sequence[str]
     warnings: Sequence[str]
+    silent: Sequence[str] = ()
 
     @property
     def dropped(self) -> int:
@@ -126,13 +129,29 @@ class Rehearsal:
 
 def read_rehearsal(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda _read: None) -> Rehearsal:
     """
-    Return the effects of a change. The caller has begun a transaction, which streams the documents.
+    Return the effects of a change on the documents of all partitions. The caller has begun a transaction, which streams them.
 
     Raises:
         ValueError: the stored rules cannot be used.
     """
+    among: frozenset[str] | None = None
+    outputs = {*wanted.outputs, *wanted.outputs_before}
+    while True:
+        connections: Mapping[str, psycopg.Connection[Any]] = {}
+        try:
+            with open_readers(wanted.job, outputs, among=among, note=note) as (others, connections):
+                return _read(wanted, others, now=now, note=note)
+        except psycopg.Error:
+            # A partition that ended its connection is missing in the next attempt.
+            left = frozenset(name for name, one in connections.items() if not one.broken)
+            if len(left) == len(connections):
+                raise
+            among = left
+
+
+def _read(wanted: Wanted, others: Others, *, now: dt.datetime, note: Progress) -> Rehearsal:
     kind = registry.find(wanted.connector)
-    compared, is_judged = _compare(wanted, kind, note), isinstance(kind, Ruled)
+    compared, is_judged = _compare(wanted, kind, others, note), isinstance(kind, Ruled)
     names = dict(OutputConnection.objects.filter(pk__in=compared.leaving).values_list("pk", "name"))
     return Rehearsal(
         documents=compared.documents,
@@ -143,12 +162,13 @@ def read_rehearsal(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda 
         arrivals=compared.arrivals,
         at_the_end=compared.at_the_end,
         losses=[Loss(names.get(output, ""), number) for output, number in sorted(compared.leaving.items()) if number],
-        needs_approval=should_ask(_removals(wanted.job, compared), wanted.guard),
-        hosts=_loads(wanted, kind, compared, now=now),
+        needs_approval=should_ask(_removals(wanted.job, others, compared), wanted.guard),
+        hosts=_loads(wanted, kind, others, compared, now=now),
         starts_before=wanted.starts_before,
         starts_after=wanted.starts,
-        notes=_notes(wanted, kind, is_judged=is_judged),
+        notes=[*_missing(others), *_notes(wanted, kind, is_judged=is_judged)],
         warnings=wanted.warnings,
+        silent=others.silent,
     )
 
 
@@ -168,10 +188,10 @@ class _AllAdmitted:
         return identifier
 
 
-def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
-    rules = kind.rules(wanted.asked) if isinstance(kind, Ruled) else _AllAdmitted()
+def _compare(wanted: Wanted, kind: RepositoryKind, others: Others, note: Progress) -> Compared:
+    redirects = [*wanted.asked.redirects, *others.redirects] if others.redirects else wanted.asked.redirects
+    rules = kind.rules(replace(wanted.asked, redirects=redirects)) if isinstance(kind, Ruled) else _AllAdmitted()
     question = Question(
-        job=wanted.job,
         rules=rules,
         seeds=frozenset(_hashes(wanted.asked.seeds, kind)),
         removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
@@ -181,7 +201,8 @@ def _compare(wanted: Wanted, kind: RepositoryKind, note: Progress) -> Compared:
         taken_away=[output for output in wanted.outputs_before if output not in wanted.outputs],
     )
     connection.ensure_connection()
-    return compare(connection.connection, question, note=note)
+    own = Reader(connection.connection, wanted.job, note)
+    return compare(Readers([own, *others.readers]) if others.readers else own, question)
 
 
 def _hashes(seeds: Sequence[str], kind: RepositoryKind) -> list[str]:
@@ -206,10 +227,16 @@ def _can_be_followed(wanted: Wanted) -> bool:
     return not wanted.hop_limits or wanted.hop_mode == HopMode.ACCURATE
 
 
+def _missing(others: Others) -> list[str]:
+    """Return a sentence for each partition whose documents are missing."""
+    return [
+        f"Partition {name} does not answer. Its documents are not counted, and documents that only its pages link to count as leaving."
+        for name in others.silent
+    ]
+
+
 def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str]:
     notes = []
-    if here.placement() is not None:
-        notes.append("Only the documents of this partition are counted.")
     if not is_judged:
         notes.append(
             f"A source of the kind {kind.label} decides only when it reads a document, so rules are not compared."
@@ -223,10 +250,10 @@ def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str
     return notes
 
 
-def _removals(job_id: int, compared: Compared) -> Facts:
+def _removals(job_id: int, others: Others, compared: Compared) -> Facts:
     """Return the numbers of documents that leave the outputs and stay there, as the delete guard counts them."""
     leaving, held = Counter[str](), Counter[str]()
-    for lane, _bin_id, name in _lanes_of(job_id):
+    for lane, _bin_id, name in _lanes_of(job_id, others):
         leaving[name] += compared.lost.get((lane, True), 0)
         held[name] += compared.before.get((lane, True), 0)
     hosts = [HostShare(name, number, held[name] - number) for name, number in leaving.items() if number]
@@ -236,13 +263,16 @@ def _removals(job_id: int, compared: Compared) -> Facts:
 # --- Hosts ---------------------------------------------------------------------------------------
 
 
-def _loads(wanted: Wanted, kind: RepositoryKind, compared: Compared, *, now: dt.datetime) -> list[HostLoad]:
+def _loads(
+    wanted: Wanted, kind: RepositoryKind, others: Others, compared: Compared, *, now: dt.datetime
+) -> list[HostLoad]:
     before, lost, bins = Counter[str](), Counter[str](), dict[str, int]()
-    for lane, bin_id, name in _lanes_of(wanted.job):
+    for lane, bin_id, name in _lanes_of(wanted.job, others):
         for is_held in (False, True):
             before[name] += compared.before.get((lane, is_held), 0)
             lost[name] += compared.lost.get((lane, is_held), 0)
-        bins[name] = bin_id
+        if bin_id is not None:
+            bins[name] = bin_id
     arriving = Counter(bin_of(url) for url in compared.arriving if url.startswith(_WEB))
     names = sorted(
         {name for name in {*before, *arriving} if before[name] or arriving[name]},
@@ -255,10 +285,11 @@ def _loads(wanted: Wanted, kind: RepositoryKind, compared: Compared, *, now: dt.
     ]
 
 
-def _lanes_of(job_id: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the lanes of a job, each with the id and the name of its bin."""
+def _lanes_of(job_id: int, others: Others) -> Iterator[tuple[int, int | None, str]]:
+    """Yield the lanes of a job, each with the id and the name of its bin; the id is None in another partition."""
     lanes = Lane.objects.filter(seed__job=job_id).values_list("pk", "bin_id", "bin__name")
-    return lanes.iterator(chunk_size=10_000)
+    yield from lanes.iterator(chunk_size=10_000)
+    yield from ((lane, None, name) for lane, name in others.lanes.items())
 
 
 def _limits_of(
