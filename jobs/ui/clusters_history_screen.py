@@ -138,7 +138,7 @@ def _event_row(one: Any, *, now: dt.datetime, partition: str) -> Record:  # noqa
 
 def _chart(days: Mapping[str, Sequence[Step]]) -> str:
     """Return the input of `static/js/chart.js`: the documents a second of each partition, one on the other."""
-    if len(days) < 2:
+    if not here.control_name():
         return next((day_chart(day) for day in days.values()), "")
     rates = {name: {step.at: step.documents_per_second for step in day} for name, day in days.items()}
     moments = sorted({at for steps in rates.values() for at in steps})

@@ -340,6 +340,8 @@ def test_a_history_without_a_partition_names_it(operator, job):
     assert "Partition b does not answer." in page.content.decode()
     rows = columns(page.context["then"]["partitions"], "name", "main", "rate")
     assert rows == [("a", "ours", "2.0"), ("b", "unknown", "—"), ("All", "at least 1", "at least 2.0")]
+    (series,) = json.loads(page.context["chart"])["series"]
+    assert series["label"] == "Documents a second in partition a"
 
 
 # --- Tasks ---------------------------------------------------------------------------------------
