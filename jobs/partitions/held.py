@@ -85,9 +85,13 @@ class HeldAnswers(Generic[T]):
             return reading
 
     def _read_in(self, language: str) -> None:
+        began_at = time.monotonic()
         try:
             with translation.override(language):
                 found: Merged[T | None] = read_everywhere(lambda: None, self._read)
-            self._answers[language] = _Answers(Held(found), time.monotonic())
+            kept = self._answers.get(language)
+            # A page may have read newer answers meanwhile.
+            if kept is None or kept.read_at <= began_at:
+                self._answers[language] = _Answers(Held(found), time.monotonic())
         finally:
             django.db.connections.close_all()

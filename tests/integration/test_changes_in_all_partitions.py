@@ -2,6 +2,8 @@
 
 # ruff: noqa: F811 (fixtures of another file)
 
+import threading
+
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
@@ -24,6 +26,8 @@ from jobs.models import (
     TrapSuspect,
 )
 from jobs.partitions import merged
+from jobs.partitions.held import HeldAnswers
+from jobs.partitions.merged import Merged
 from jobs.queue.removing import tombstones
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from jobs.state import trap_rules
@@ -225,6 +229,25 @@ def test_a_command_with_one_database_has_no_other_partition(index):
         call_command("verify_output", "index", "--partition", "b")
 
     assert refused.value.returncode == 2
+
+
+def test_an_open_page_does_not_go_back_to_answers_from_before_the_page(control):
+    begins, goes_on = threading.Event(), threading.Event()
+
+    def read(_name):
+        begins.set()
+        goes_on.wait(10)
+        return "old"
+
+    held = HeldAnswers(read)
+    reading = threading.Thread(target=held.answers)
+    reading.start()
+    assert begins.wait(10)
+    held.keep(Merged(None, {"b": "new"}))
+    goes_on.set()
+    reading.join()
+
+    assert held.answers().beside("own").others == {"b": "new"}
 
 
 # --- Archives ------------------------------------------------------------------------------------
