@@ -13,11 +13,11 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import EverywhereView, PlacedSerializer
 from jobs.models import ThrottleGroup
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
 from jobs.verbs import cluster
 from nodes.api.base import ContractView
-from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body
 from nodes.api.views import NodeView
 from nodes.database.clock import read_clock
@@ -27,7 +27,7 @@ from nodes.models import ClusterRequest, Node
 _ID = "[0-9]{1,18}"
 
 
-class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
+class GroupSerializer(PlacedSerializer, serializers.ModelSerializer[ThrottleGroup]):
     """Group of seeds that are throttled together, with its manager."""
 
     name = serializers.SerializerMethodField(help_text="Name of the group's policy, or the first address of its seed.")
@@ -47,6 +47,7 @@ class GroupSerializer(serializers.ModelSerializer[ThrottleGroup]):
             "releasing_since",
             "failing_since",
             "failing_why",
+            "partition",
         )
         read_only_fields = fields
         extra_kwargs = {
@@ -121,7 +122,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
     arrived = serializers.IntegerField()
 
 
-class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
+class ClusterRequestSerializer(PlacedSerializer, serializers.ModelSerializer[ClusterRequest]):
     """Request to the cluster, with the plan of the main manager."""
 
     group = serializers.IntegerField(source="item", allow_null=True)
@@ -144,6 +145,7 @@ class ClusterRequestSerializer(serializers.ModelSerializer[ClusterRequest]):
             "answer",
             "progress",
             "ended_at",
+            "partition",
         )
         read_only_fields = fields
 
@@ -163,10 +165,14 @@ class ClusterRequestInListSerializer(ClusterRequestSerializer):
 
 
 @extend_schema_view(
-    list=extend_schema(description="Groups of running seeds and their owners, oldest first."),
+    list=extend_schema(
+        description="Groups of running seeds and their owners, oldest first. "
+        "Those of other partitions follow, one partition after the other."
+    ),
     retrieve=extend_schema(description="One group of running seeds."),
 )
-class GroupView(mixins.RetrieveModelMixin, ListingView):
+class GroupView(mixins.RetrieveModelMixin, EverywhereView):
+    of_jobs = False
     asks_others = True
     http_method_names = ["get", "head", "options", "post"]
     permissions_needed = {
@@ -205,10 +211,14 @@ class GroupView(mixins.RetrieveModelMixin, ListingView):
 
 
 @extend_schema_view(
-    list=extend_schema(description="List the requests to the cluster, newest first, each with its first moves."),
+    list=extend_schema(
+        description="List the requests to the cluster, newest first, each with its first moves. "
+        "Those of other partitions follow, one partition after the other."
+    ),
     retrieve=extend_schema(description="Return one request with all its moves and its progress."),
 )
-class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
+class ClusterRequestView(mixins.RetrieveModelMixin, EverywhereView):
+    of_jobs = False
     http_method_names = ["get", "head", "options"]
     permissions_needed = {"list": "nodes.view_clusterrequest", "retrieve": "nodes.view_clusterrequest"}
     queryset = ClusterRequest.objects.all()
@@ -224,12 +234,11 @@ class ClusterRequestView(mixins.RetrieveModelMixin, ListingView):
     def get_serializer_class(self) -> type[ClusterRequestSerializer]:
         return ClusterRequestInListSerializer if self.action == "list" else ClusterRequestSerializer
 
-    def paginate_queryset(self, queryset: QuerySet[Any] | Sequence[Any]) -> list[Any] | None:
-        page = super().paginate_queryset(queryset)
-        plans = read_plans(page or [])
-        for request in page or []:
+    def described(self, rows: Sequence[Any]) -> Sequence[Any]:
+        plans = read_plans(rows)
+        for request in rows:
             request.plan = plans.get(request.pk)
-        return page
+        return rows
 
 
 class RebalanceView(ContractView):

@@ -6,8 +6,9 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from jobs.queries.jobs.forecast import RunForecast, WhatIf, read_forecast
-from jobs.queries.jobs.hosts import queues_of, read_hosts_of
+from jobs.queries.jobs.hosts import queues_of
 from jobs.queries.jobs.lines import read_job_line
+from jobs.queries.jobs.parts import read_hosts_everywhere
 from nodes.api.strict import StrictSerializer
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
@@ -66,5 +67,5 @@ def read_forecast_of(job_id: int, query: Mapping[str, Any]) -> RunForecast | dic
         raise Unknown("job", job_id)
     window = (query["opens"], query["closes"]) if "opens" in query else None
     supposed = WhatIf(query["workers"], query["rate"], window)
-    found = read_forecast(job, queues_of(read_hosts_of(job, now=now)), now=now, supposed=supposed)
+    found = read_forecast(job, queues_of(read_hosts_everywhere(job, now=now)), now=now, supposed=supposed)
     return found or dict.fromkeys(ForecastSerializer().fields)

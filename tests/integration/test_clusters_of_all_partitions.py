@@ -10,7 +10,7 @@ from django.utils import timezone
 from crawlctl.live.topics import read_screen
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
-from jobs.models import ClusterMinute, Outcome, PartitionedJob, Progress, QueueItem
+from jobs.models import ClusterMinute, Outcome, PartitionedJob, Progress, QueueItem, ThrottleGroup
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.slots import KEY as MAP_KEY
@@ -89,6 +89,8 @@ def database(template, django_db_blocker):
             make_documents(lane, ["7"])
             QueueItem.objects.update(hash=address_hash("http://b.example/7"))
             count_failures(lane, 3)
+            ThrottleGroup.objects.create(seed=job.seeds.get(), node_scope="cluster", state="free", weight=1)
+            ClusterRequest.objects.create(scope="cluster", kind="drain", asked_by="vera", asked_at=START)
             make_tasks("theirs", offset=1)
         yield database
 
@@ -210,7 +212,18 @@ def test_the_cluster_of_another_partition_has_its_page_and_is_changed_there(
     assert asked.headers["Location"] == "/partition/b/cluster/"
     assert not ClusterRequest.objects.exists()
     with psycopg.connect(database.dsn) as there:
-        assert there.execute("SELECT kind FROM nodes_clusterrequest").fetchall() == [("rebalance",)]
+        asked = there.execute("DELETE FROM nodes_clusterrequest WHERE kind = 'rebalance' RETURNING asked_by").fetchall()
+    assert asked == [("a administrator",)]
+
+
+@pytest.mark.usefixtures("control")
+def test_the_api_lists_the_groups_and_requests_of_all_partitions(administrator):
+    groups = administrator.get("/api/v1/groups/").json()
+    requests = administrator.get("/api/v1/cluster/requests/").json()
+
+    assert columns(groups["results"], "state", "partition") == [("free", "b")]
+    assert columns(requests["results"], "kind", "partition", "progress") == [("drain", "b", {"moves": 0, "arrived": 0})]
+    assert administrator.get(f"/partition/b/api/v1/groups/{groups['results'][0]['id']}/").json()["partition"] == "b"
 
 
 def test_one_database_has_no_lines_of_partitions(operator):

@@ -86,19 +86,36 @@ def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
 
 def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int) -> PartOfJob:
     """Return a part together with those of other partitions in the same run, which are some seconds old."""
+    return together([own, *_others(job_id=job_id, run_no=run_no)])
+
+
+def read_hosts_everywhere(job: RunOfJob, *, now: dt.datetime) -> Sequence[HostLine]:
+    """Return the busiest hosts of a job in all partitions, those of others some seconds old."""
+    own = read_hosts_of(job, now=now)
+    return _busiest([own, *(part.hosts for part in _others(job_id=job.id, run_no=job.run_no))])
+
+
+def _others(*, job_id: int, run_no: int) -> list[PartOfJob]:
+    """Return the parts of other partitions in this run. Only the control partition has them."""
     held = _held(job_id).answers() if here.control_name() else None
     if held is None:
-        return own
-    others = sorted(held.beside(own).others.items())
-    return together([own, *(part for _name, part in others if part is not None and part.run_no == run_no)])
+        return []
+    found = sorted(held.found.others.items())
+    return [part for _name, part in found if part is not None and part.run_no == run_no]
+
+
+def _busiest(parts: Sequence[Sequence[HostLine]]) -> Sequence[HostLine]:
+    if len(parts) == 1:
+        return parts[0]
+    hosts = [host for part in parts for host in part]
+    hosts.sort(key=lambda host: (-host.active, -host.pending, -host.done))
+    return hosts[:HOSTS_SHOWN]
 
 
 def together(parts: Sequence[PartOfJob]) -> PartOfJob:
     """Return several parts as one: the busiest hosts of all, and sums."""
     if len(parts) == 1:
         return parts[0]
-    hosts = [host for part in parts for host in part.hosts]
-    hosts.sort(key=lambda host: (-host.active, -host.pending, -host.done))
     counts: dict[tuple[Outcome, str], int] = {}
     charges: dict[Cause, float] = {}
     for part in parts:
@@ -108,7 +125,7 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
             charges[cause] = charges.get(cause, 0.0) + seconds
     return PartOfJob(
         run_no=parts[0].run_no,
-        hosts=hosts[:HOSTS_SHOWN],
+        hosts=_busiest([part.hosts for part in parts]),
         known_hosts=sum(part.known_hosts for part in parts),
         are_more_hosts=any(part.are_more_hosts for part in parts),
         codes=[
