@@ -50,6 +50,23 @@ def share_jobs(at: Pass) -> bool:
     return True
 
 
+def runs_elsewhere(at: Pass) -> dict[int, int]:
+    """
+    Return the number of the last run that another partition told, by job, if this is the control partition.
+
+    It is above the own number if this database was restored from a backup of before that run.
+    """
+    placement = here.placement()
+    if placement is None or not placement.is_control:
+        return {}
+    reports = _by_job(facts.heard(at.connection, placement.here, kind=_RUN))
+    return {
+        job.id: max(report["run_no"] for report in reports[job.number].values())
+        for job in read_jobs(at)
+        if job.number in reports
+    }
+
+
 def lead_runs(at: Pass) -> int:
     """Tell the other partitions the wanted state of each job, and find out which runs have ended; return the changes."""
     placement = here.placement()
@@ -67,9 +84,10 @@ def lead_runs(at: Pass) -> int:
 
 def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]], telling: Telling) -> int:
     of_run = {name: report for name, report in reports.items() if report["run_no"] == job.run_no}
-    changes = 0
+    changes = _abort_forgotten(at, job, reports)
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
-        job, changes = _look_for_the_end(at, placement, job, of_run)
+        job, looked = _look_for_the_end(at, placement, job, of_run)
+        changes += looked
     # A run whose removals wait for approval goes on after the answer.
     ended = [
         name
@@ -115,6 +133,20 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         for name in placement.others:
             changes += telling.tell(name, f"run:{job.number}", {**wanted, "share": told_shares.get(name)})
     return changes
+
+
+def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]]) -> int:
+    """Abort a run whose number another partition has used already: it would never follow. Return 1 for a transition."""
+    if job.phase not in {Phase.STARTING_UP, Phase.ACTIVE} or job.stop_request != "none":
+        return 0
+    for name, report in reports.items():
+        if report["run_no"] > job.run_no:
+            run_no = report["run_no"]
+            reason = (
+                f"partition {name} has had run {run_no}, which a restore of this partition forgot; start the job again"
+            )
+            return try_transition(job.id, "abort", at=at, reason=reason)
+    return 0
 
 
 def _decision(job: Any) -> str:

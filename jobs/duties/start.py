@@ -11,7 +11,7 @@ from jobs.connectors.repository.kind import Asked, RepositoryKind, Seeding, Seed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
-from jobs.duties.partitioned_runs import share_jobs
+from jobs.duties.partitioned_runs import runs_elsewhere, share_jobs
 from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
@@ -77,15 +77,15 @@ def prepare_runs(at: Pass) -> int:
         return 0
     with named_rows(at.connection) as cursor:
         ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
-    moved = 0
+    moved, elsewhere = 0, runs_elsewhere(at) if ready else {}
     for job in ready:
         # A run reads the robots.txt of each host again: first one document of each host, behind its robots.txt.
         at.connection.execute(_FORGET_HOSTS, {"job": job.id, "namespaces": registry.namespaces_that_ask_first()})
-        moved += _prepare(at, job)
+        moved += _prepare(at, job, after=max(job.run_no, elsewhere.get(job.id, 0)))
     return moved
 
 
-def _prepare(at: Pass, job: Any) -> bool:
+def _prepare(at: Pass, job: Any, *, after: int) -> bool:
     if job.failures:
         # An earlier attempt failed; the run continues with the seeds that it has.
         return move(at, job.id, "prepare")
@@ -95,7 +95,7 @@ def _prepare(at: Pass, job: Any) -> bool:
         # `watch_connectors` has not seen it yet.
         return False
     scan = choose_scan(model, kind=Kind(job.kind), minimal=job.minimal, from_the_beginning=job.from_the_beginning)
-    return move(at, job.id, "prepare", facts={"run_no": job.run_no + 1, "scan": scan})
+    return move(at, job.id, "prepare", facts={"run_no": after + 1, "scan": scan})
 
 
 def seed_seeds(at: Pass) -> int:

@@ -320,6 +320,27 @@ def test_a_partition_that_ends_early_ends_the_run_everywhere(leader):
     assert job.reason == "partition b ended its run: the output is missing"
 
 
+def test_the_next_run_after_a_restore_has_a_number_above_those_of_other_partitions(leader):
+    leader.leads()
+    leader.hears(run_no=4, phase="inactive")
+    Job.objects.update(phase=Phase.READY_FOR_STARTUP)
+
+    leader.main.step(prepare_runs)
+
+    assert Job.objects.get().run_no == 5
+
+
+def test_a_run_that_another_partition_has_had_before_a_restore_is_aborted(leader):
+    leader.leads()
+    leader.hears(run_no=4)
+
+    leader.leads()
+
+    job = Job.objects.get()
+    assert job.stop_request == StopRequest.ABORT
+    assert "partition b has had run 4" in job.reason
+
+
 def test_the_run_ends_here_after_it_has_ended_elsewhere(leader):
     PartitionedJob.objects.update(may_finish_run=1)
     assert leader.leads().others_ended_run == 0
