@@ -8,6 +8,10 @@ exactly once. A new subscription begins with a copy of all rows that still exist
 A database that was restored from a backup has lost rows that it had received, and rows that others have received from
 it. So both directions begin again: it drops its own subscriptions, and the slots from which the others read. A
 subscription whose slot no longer exists is made again.
+
+A restored partition may also have lost documents that no other one sent it in this run: it named them itself before the
+naming document moved, or a move brought them. The others know them by their links. So a partition that subscribes again
+offers these links as references.
 """
 
 import logging
@@ -45,6 +49,24 @@ SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_
 _RAISE_NUMBERS: Final[LiteralString] = """
 SELECT setval(pg_get_serial_sequence(name, 'number'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
   FROM unnest(%s::text[]) AS name
+"""
+# Links of the present runs to documents of a partition that were not sent to it as references. All references of a run
+# track depths, or none does.
+_OFFER: Final[LiteralString] = """
+INSERT INTO jobs_foreignreference
+       (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on, edges)
+SELECT %(here)s::text, link.target, known.number, link.run_no, link.hash, link.identifier, link.bin,
+       coalesce(md5(seed.urls[1])::uuid, link.hash), link.depth, link.redirects,
+       coalesce((SELECT tracks_depth FROM jobs_foreignreference AS sent
+                  WHERE sent.job_number = known.number AND sent.run_no = job.run_no LIMIT 1), false),
+       link.found_on, link.edges
+  FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id AND job.phase = 'active'
+  JOIN jobs_foreignlink AS link ON link.job_id = job.id AND link.run_no = job.run_no
+  LEFT JOIN jobs_seed AS seed ON seed.id = link.seed_id
+ WHERE link.target = %(target)s::text
+   AND NOT EXISTS (SELECT FROM jobs_foreignreference AS sent
+                    WHERE sent.source = %(here)s::text AND sent.target = link.target AND sent.job_number = known.number
+                      AND sent.run_no = link.run_no AND sent.hash = link.hash)
 """
 _INCARNATION: Final = "incarnation:exchange"
 # Longest wait (seconds) for another partition: this process has other duties.
@@ -210,6 +232,8 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
         logger.warning("partition %s does not answer: %s", pair.source, str(error).strip())
         return False
     _forget_received(connection, pair.source)
+    # Before the subscription: the partition answers no question about the end of a run without it.
+    offer_links(connection, pair.target, pair.source)
     connection.execute(
         sql.SQL(
             "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {} WITH (create_slot = false, slot_name = {}, streaming = parallel)"
@@ -217,6 +241,11 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
     )
     logger.info("this partition receives the rows of partition %s", pair.source)
     return True
+
+
+def offer_links(connection: psycopg.Connection[Any], here: str, target: str) -> int:
+    """Send the links of the present runs to documents of `target` that were not sent as references; return how many."""
+    return connection.execute(_OFFER, {"here": here, "target": target}).rowcount
 
 
 def _forget_received(connection: psycopg.Connection[Any], source: str) -> None:

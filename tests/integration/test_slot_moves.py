@@ -11,6 +11,7 @@ from jobs.models import (
     BinState,
     DocumentVersion,
     ForeignLink,
+    ForeignReference,
     IndexedDocument,
     Job,
     OutLinks,
@@ -20,6 +21,7 @@ from jobs.models import (
     SearchDocument,
     Seed,
 )
+from jobs.partitions.exchange import offer_links
 from jobs.partitions.facts import tell, told
 from jobs.partitions.here import placement
 from jobs.partitions.move_notes import (
@@ -104,6 +106,7 @@ def test_operators_pause_and_abort_a_held_job(crawl):
 
 NUMBER = 7
 HOST = "a.example"
+OTHERS = [f"h{number}.example" for number in range(99)]
 RUNNING = {str(NUMBER): HeldJob(1, is_active=True)}
 
 
@@ -308,6 +311,34 @@ def test_documents_leave_with_all_that_belongs_to_them_and_arrive_unchanged(movi
     assert not PartitionFact.objects.filter(target="b", key__startswith="chunk:").exists()
 
 
+def test_links_that_a_move_brought_are_offered_to_a_partition_that_is_restored(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.crawl.flush(moving.crawl.claim()["page"], names=["waiting"])
+    other = make_lane(moving.crawl.running.seed, next(name for name in OTHERS if slot_of(name) > 600))
+    QueueItem.objects.filter(hash=hash_of("waiting")).update(lane_id=other.pk)
+    moving.sends()
+    QueueItem.objects.all().delete()
+    ForeignLink.objects.update(run_no=0)
+    moving.becomes_b()
+    moving.step()
+    assert [(link.hash, link.target) for link in ForeignLink.objects.all()] == [(hash_of("waiting"), "a")]
+
+    offered = [offer_links(moving.connection, "b", "a") for _ in range(2)]
+
+    assert offered == [1, 0]
+    (reference,) = ForeignReference.objects.all()
+    assert (reference.source, reference.target, reference.hash) == ("b", "a", hash_of("waiting"))
+    assert (reference.job_number, reference.run_no, reference.found_on) == (NUMBER, 1, hash_of("page"))
+
+
+def test_documents_that_a_move_took_away_are_offered_to_a_partition_that_is_restored(moving):
+    make_documents(moving.crawl.lane, ["page"])
+    moving.sends()
+
+    assert offer_links(moving.connection, "a", "b") == 1
+    assert ForeignReference.objects.get().hash == hash_of("page")
+
+
 def test_a_chunk_that_arrives_again_changes_nothing(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.sends()
@@ -336,7 +367,7 @@ def test_counts_leave_and_arrive_with_their_documents(moving):
 
 
 def test_hosts_that_stay_keep_their_documents(moving):
-    other = next(name for name in (f"h{number}.example" for number in range(99)) if slot_of(name) > 600)
+    other = next(name for name in OTHERS if slot_of(name) > 600)
     make_documents(make_lane(moving.crawl.running.seed, other), ["stays"])
     make_documents(moving.crawl.lane, ["leaves"])
 

@@ -57,9 +57,11 @@ DELETE FROM jobs_foreignlink AS link
  USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS own(hash, job_id)
  WHERE link.hash = own.hash AND link.job_id = own.job_id
 """
+# A link of an earlier run becomes one of this run: it is offered to a partition that is restored.
 # Locks: ForeignLink by hash.
 _FOREIGN: Final[LiteralString] = """
-INSERT INTO jobs_foreignlink (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)
+INSERT INTO jobs_foreignlink AS known
+       (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)
 SELECT link.hash, given.job_id, given.seed_id, given.target, link.identifier, link.bin, link.run_no, link.depth,
        link.redirects, link.found_on, '{}'
   FROM unnest(%(rows)s::jsonb[], %(jobs)s::bigint[], %(seeds)s::bigint[], %(targets)s::text[])
@@ -67,7 +69,10 @@ SELECT link.hash, given.job_id, given.seed_id, given.target, link.identifier, li
  CROSS JOIN LATERAL jsonb_to_record(given.body)
        AS link(hash uuid, identifier text, bin text, run_no int, depth int, redirects smallint, found_on uuid)
  ORDER BY link.hash, given.job_id
-ON CONFLICT (hash, job_id) DO NOTHING
+ON CONFLICT (hash, job_id) DO UPDATE
+   SET target = excluded.target, run_no = excluded.run_no, depth = excluded.depth, redirects = excluded.redirects,
+       found_on = excluded.found_on
+ WHERE known.run_no < excluded.run_no
 """
 # Rows of a job, or of an output, that only get its id here. `{table}` is one of ours.
 _OF_JOBS: Final[Mapping[str, LiteralString]] = {

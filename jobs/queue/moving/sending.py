@@ -150,14 +150,15 @@ _ARE_STOPPED: Final[LiteralString] = (
 # Locks: the rows of the documents are held; Bin, ForeignLink by hash.
 _LEAVE: Final[tuple[LiteralString, ...]] = (
     """
-INSERT INTO jobs_foreignlink (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)
+INSERT INTO jobs_foreignlink AS link
+       (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)
 SELECT item.hash, item.job_id, lane.seed_id, %(target)s, item.identifier, bin.name, item.run_no, item.depth, item.redirects,
        coalesce(item.found_on, item.hash), '{}'
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS gone(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = gone.hash AND item.job_id = gone.job_id
   JOIN jobs_lane AS lane ON lane.id = item.lane_id JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  ORDER BY item.hash, item.job_id
-ON CONFLICT (hash, job_id) DO UPDATE SET target = excluded.target
+ON CONFLICT (hash, job_id) DO UPDATE SET target = excluded.target, run_no = greatest(link.run_no, excluded.run_no)
 """,
     """
 UPDATE jobs_bin SET stopped_at = NULL, stopped_by = '', stopped_why = '', stops_every_port = false
