@@ -1,4 +1,4 @@
-"""The flow of documents through a manager: a steady one lets its passes wait for more documents."""
+"""The flow of documents through a manager, from the documents of its passes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The flow of documents through a manager, and the pauses between its passes: arithmetic."""
+"""The flow of documents through a manager: arithmetic."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from typing import Final
 
 # Seconds of the past whose mean is the flow.
 _MEMORY: Final = 1.0
-# Documents a second above which passes wait for more documents. The turns of a host last for two seconds, and each has
-# a successor, so a crawl with this flow does not need a pass for each of its documents.
+# Documents a second of a steady flow.
 _STEADY: Final = 80.0
 
 

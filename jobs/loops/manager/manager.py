@@ -60,8 +60,6 @@ _FLOW_GOES_ON: Final = 1
 # at least this long (seconds), and twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
-# Longest pause after a pass that found work, in a steady flow of documents (seconds): the next one offers more at once.
-_PAUSE_IN_FLOW: Final = 0.35
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
@@ -179,9 +177,8 @@ class Manager:
         else:
             is_full = moved >= _FULL_PASS
             time.sleep(_LONG_PAUSE if is_full else _SHORT_PAUSE)
-            pause = _PAUSE_IN_FLOW if self._flow.is_steady else _PAUSE
             # A process that wakes this one is idle: its documents are stuffed at once.
-            self.events.woken.wait(_LONG_PAUSE if is_full else pause if moved else _PASS)
+            self.events.woken.wait(_LONG_PAUSE if is_full else _PAUSE if moved else _PASS)
         if happened(self.events.woken):
             self._owner.speed_up()
         if time.monotonic() - self._closed_djangos_at > _DJANGOS_CONNECTION_KEPT:
