@@ -20,11 +20,13 @@ from django.db.models.functions import Now
 from jobs.connectors.output.base import Lists
 from jobs.connectors.output.buckets import BUCKETS, ranges_of
 from jobs.models import Fault, OutputFault, OutputVerification
+from jobs.partitions.placement import Placement
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.verified import lock_records, read_known, unlock_records
 from jobs.verification.attempts import GoesOn, note
 from jobs.verification.comparison import candidates, compare
+from jobs.verification.of_others import may_be_of_another
 from jobs.verification.reading import Group, read_groups
 
 # Documents that are compared under lock in one transaction.
@@ -39,9 +41,13 @@ def cursor_of_database() -> psycopg.Cursor[Any]:
     return named_rows(connection.connection)
 
 
-def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn[OutputVerification]) -> bool:
+def find(
+    verification: OutputVerification, output: Lists, others: Placement | None, *, goes_on: GoesOn[OutputVerification]
+) -> bool:
     """
     Compare the chosen buckets from the last chunk on. Return True if all were compared.
+
+    `others` is the placement of the hosts if other partitions may have documents in this output.
 
     Raises:
         OutputError: the output cannot be read.
@@ -53,13 +59,15 @@ def find(verification: OutputVerification, output: Lists, *, goes_on: GoesOn[Out
     done = "" if verification.cursor is None else verification.cursor.hex
     left = [bucket for bucket in chosen if ranges_of([bucket])[0][1] > done]
     for group in read_groups(cursor_of_database(), verification.output_id, output, left):
-        if not _find_in(verification, group, goes_on=goes_on):
+        if not _find_in(verification, group, others, goes_on=goes_on):
             return False
     note(verification, compared_at=Now())
     return True
 
 
-def _find_in(verification: OutputVerification, group: Group, *, goes_on: GoesOn[OutputVerification]) -> bool:
+def _find_in(
+    verification: OutputVerification, group: Group, others: Placement | None, *, goes_on: GoesOn[OutputVerification]
+) -> bool:
     done = "" if verification.cursor is None else verification.cursor.hex
     hashes = group.hashes
     suspects = [hash_ for hash_ in candidates(group.recorded, group.held) if hash_ > done]
@@ -71,27 +79,37 @@ def _find_in(verification: OutputVerification, group: Group, *, goes_on: GoesOn[
         upto = group.last if is_last else chunk[-1]
         done = "" if verification.cursor is None else verification.cursor.hex
         read = bisect.bisect_right(hashes, upto) - bisect.bisect_right(hashes, done)
-        _confirm(verification, group, chunk, upto=upto, read=read, is_last=is_last)
+        _confirm(verification, group, chunk, others, upto=upto, read=read, is_last=is_last)
     return True
 
 
 @retried
 @transaction.atomic
 def _confirm(
-    verification: OutputVerification, group: Group, chunk: Sequence[str], *, upto: str, read: int, is_last: bool
+    verification: OutputVerification,
+    group: Group,
+    chunk: Sequence[str],
+    others: Placement | None,
+    *,
+    upto: str,
+    read: int,
+    is_last: bool,
 ) -> None:
     """Compare these documents under the locks of their records, and store the differences."""
     cursor = cursor_of_database()
     recorded = lock_records(cursor, verification.output_id, chunk)
     held = group.listing.look(cursor, chunk) if chunk else {}
     known = read_known(cursor, verification.output_id, chunk)
-    skipped = 0
+    skipped = of_others = 0
     found = []
     for hash_ in chunk:
         kind = compare(recorded.get(hash_), held.get(hash_))
         if kind is None:
             continue
         of_jobs = known.get(hash_)
+        if kind == Fault.GHOST and of_jobs is None and may_be_of_another(held[hash_].url, others):
+            of_others += 1
+            continue
         if of_jobs is not None and of_jobs.is_claimed:
             # A worker may be about to write it: its flush may have failed after it wrote to the output.
             skipped += 1
@@ -105,7 +123,7 @@ def _confirm(
     note(
         verification,
         cursor=uuid.UUID(upto),
-        documents=F("documents") + read,
+        documents=F("documents") + read - of_others,
         skipped=F("skipped") + skipped,
         damaged=F("damaged") + (group.listing.damaged if is_last else 0),
         **{kind.value: F(kind.value) + counts[kind] for kind in Fault},

@@ -20,6 +20,7 @@ from jobs.connectors.output.base import Held, Lists, Output
 from jobs.connectors.output.buckets import bucket_of, ranges_of
 from jobs.guard.decision import Facts, Thresholds, should_ask
 from jobs.models import Fault, Job, OutputFault, OutputVerification
+from jobs.partitions.placement import Placement
 from jobs.queue import verified
 from jobs.queue.sql.retrying import retried
 from jobs.queue.wake import wake_job
@@ -27,13 +28,14 @@ from jobs.settings.table import KEEP_HISTORY
 from jobs.verification.attempts import GoesOn, note
 from jobs.verification.comparison import compare
 from jobs.verification.finding import cursor_of_database
+from jobs.verification.of_others import may_be_of_another, sharing_partitions
 from jobs.verification.reading import Group, read_groups
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
 
 _AT_ONCE: Final = 500
 
-# Results of a repair. The last three changed nothing.
+# Results of a repair. The last four changed nothing.
 READ_AGAIN: Final = "read again"
 REMOVED: Final = "removed"
 FORGOTTEN: Final = "record deleted"
@@ -41,6 +43,7 @@ IN_ORDER: Final = "in order"
 CLAIMED: Final = "claimed"
 NOT_READABLE: Final = "no job can read it"
 HELD_BACK: Final = "held back"
+OF_ANOTHER: Final = "of another partition"
 _REPAIRED: Final = frozenset({READ_AGAIN, REMOVED, FORGOTTEN, IN_ORDER})
 
 # Thresholds of an output without a job: those of a new job.
@@ -102,10 +105,11 @@ def _repair_some(
     known = verified.read_known(cursor, output.id, hashes, locks=True)
     recorded = verified.lock_records(cursor, output.id, hashes)
     held = group.listing.look(cursor, hashes)
+    others = sharing_partitions(cursor.connection, output)
     plan = _Plan()
     for hash_ in hashes:
         kind = compare(recorded.get(hash_), held.get(hash_))
-        result = _plan(plan, hash_, kind, known.get(hash_), jobs, held, may_remove=not verification.question)
+        result = _plan(plan, hash_, kind, known.get(hash_), jobs, held, others, may_remove=not verification.question)
         plan.results[result].append(hash_)
     verified.read_again(cursor, output.id, plan.read_again, known)
     verified.forget(cursor, output.id, plan.forgotten)
@@ -129,6 +133,7 @@ def _plan(
     known: verified.Known | None,
     jobs: Mapping[int, str],
     held: Mapping[str, Held],
+    others: Placement | None,
     *,
     may_remove: bool,
 ) -> str:
@@ -137,6 +142,8 @@ def _plan(
         return IN_ORDER
     if known is not None and known.is_claimed:
         return CLAIMED
+    if kind == Fault.GHOST and known is None and may_be_of_another(held[hash_].url, others):
+        return OF_ANOTHER
     if kind == Fault.GHOST and (known is None or not known.is_kept):
         if not may_remove:
             return HELD_BACK

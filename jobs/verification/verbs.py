@@ -14,7 +14,8 @@ from jobs.models import OutputConnection, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.attempts import GoesOn, begin_attempt, note, refuse
 from jobs.verification.everywhere import Begun, begin, covers_others
-from jobs.verification.finding import find
+from jobs.verification.finding import cursor_of_database, find
+from jobs.verification.of_others import sharing_partitions
 from jobs.verification.repairing import repair
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
@@ -181,7 +182,8 @@ def carry_out(verification: OutputVerification, *, goes_on: GoesOn[OutputVerific
     except BadSpecification as error:
         raise OutputError(f"Output {verification.output} cannot be used: {error}.") from error
     listed = _listed(verification.output, output)
-    is_done = find(verification, listed, goes_on=goes_on)
+    others = sharing_partitions(cursor_of_database().connection, output)
+    is_done = find(verification, listed, others, goes_on=goes_on)
     if is_done and verification.repairs:
         is_done = repair(verification, output, goes_on=goes_on)
     if is_done:

@@ -13,6 +13,7 @@ from nodes.stores.port import StoreUnavailable
 from tests.integration.test_archive_rows import crawl, flush_results, make_all_due, read_rows, result_of
 from tests.integration.test_archive_stores import archive, stages, store, stores
 from tests.support.cluster import NOON
+from tests.support.partitions import be_partition
 
 __all__ = ["crawl", "stores"]
 
@@ -188,6 +189,17 @@ def test_a_row_without_a_record_is_marked_and_its_document_scheduled(copies):
     assert (found, left) == ({"no_record": 1, "no_row": 1, "lost": 1}, 0)
     assert stages() == {"a": Stage.DONE, "b": Stage.PENDING}
     assert verify() == ({}, 0)
+
+
+def test_files_that_may_be_of_another_partition_stay(copies, stores, tmp_path, settings):
+    of_another = [root / "job-9" / "9-unknown.warc.gz" for root in (tmp_path, *stores)]
+    for path in of_another:
+        path.parent.mkdir()
+        path.write_bytes(b"theirs")
+    be_partition(settings, "b")
+
+    assert verify(repairs=True) == ({}, 0)
+    assert all(path.exists() for path in of_another)
 
 
 def test_foreign_files_are_moved_aside_and_not_deleted(copies, stores, tmp_path):

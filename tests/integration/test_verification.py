@@ -17,6 +17,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.loops.restoring import work_off
 from jobs.models import IndexedDocument, OutputConnection, OutputFault, OutputVerification, QueueItem, SearchDocument
+from jobs.partitions.placement import even_owner, slot_of
 from jobs.queue import verified
 from jobs.verbs import restoring
 from jobs.verification import finding, kinds, repairing, verbs
@@ -37,6 +38,7 @@ from tests.integration.test_outputs import (
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import make_output
 from tests.support.guarded_site import GuardedSite
+from tests.support.partitions import be_partition
 from tests.support.processes import held_by
 from tests.support.waiting import wait_until
 
@@ -114,6 +116,11 @@ def without(*names):
 
 def ghost_line(name):
     return as_line({"action": "add", "url": url(name), "title": "", "text": "x", "version": "1:x"})
+
+
+def host_of_partition(name):
+    hosts = (f"h{number}.example" for number in range(1000))
+    return next(host for host in hosts if even_owner(slot_of(host), "ab") == name)
 
 
 def make_ghost_row(site, name):
@@ -258,6 +265,38 @@ def test_many_ghosts_need_a_permission(site, lines, file):
     assert held_back.question in outputs_out_of_sync(NOON)[0].sentence
     assert verify(lines, repairs=True, allows_removals=True).repaired == 25
     assert verify(lines).faults == 0
+
+
+def test_no_document_of_another_partition_leaves_a_file_that_partitions_share(site, lines, file, settings):
+    be_partition(settings, "b")
+    of_here, of_another = (host_of_partition(name) for name in "ba")
+    urls = [f"https://{of_here}/never", f"https://{of_another}/theirs", "csv:table#theirs"]
+    with file.open("ab") as opened:
+        opened.write(b"".join(as_line({"action": "add", "url": one, "version": "1:x"}) for one in urls))
+
+    done = verify(lines, repairs=True, allows_removals=True)
+
+    assert (results(done), done.documents) == ({"never": "removed"}, 32)
+    assert held_by(file) == {url(name) for name in site.everything} | set(urls[1:])
+    assert verify(lines).faults == 0
+
+
+def test_a_ghost_whose_host_moves_to_another_partition_before_the_repair_stays(site, lines, file, settings):
+    be_partition(settings, "b")
+    host = host_of_partition("b")
+    with file.open("ab") as opened:
+        opened.write(as_line({"action": "add", "url": f"https://{host}/moves", "version": "1:x"}))
+    verification = scheduled(lines, repairs=True)
+
+    def goes_on(progress):
+        if progress.compared_at is not None:
+            be_partition(settings, "a")
+        return True
+
+    done = verbs.carry_out(verification, goes_on=goes_on)
+
+    assert (done.ghost, results(done)) == (1, {"moves": "of another partition"})
+    assert f"https://{host}/moves" in held_by(file)
 
 
 @pytest.mark.parametrize("of_file", [True, False])
@@ -463,7 +502,7 @@ def test_an_attempt_that_was_given_up_changes_nothing(site, lines, file):
     OutputVerification.objects.update(attempt=1)
 
     with pytest.raises(AnotherAttempt):
-        finding.find(old, open_output(lines), goes_on=lambda _progress: True)
+        finding.find(old, open_output(lines), None, goes_on=lambda _progress: True)
 
     assert not OutputFault.objects.exists()
 

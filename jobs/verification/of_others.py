@@ -1,0 +1,31 @@
+"""
+Documents and files of other partitions, in places that partitions of a cluster may share: they must not be removed here.
+
+A path of an output or of an archive may lead to the same file, directory or bucket in several partitions.
+"""
+
+from typing import Any, Final
+
+import psycopg
+
+from jobs.connectors.output.base import Output
+from jobs.partitions import here
+from jobs.partitions.placement import Placement
+
+_OF_HOSTS: Final = ("http://", "https://")
+
+
+def sharing_partitions(connection: psycopg.Connection[Any], output: Output) -> Placement | None:
+    """Return the placement of the hosts, if other partitions may have documents in the output; None if none can."""
+    if output.is_transactional:
+        # Its documents are in the database of this partition.
+        return None
+    return here.placement_of_hosts(connection)
+
+
+def may_be_of_another(url: str, placement: Placement | None) -> bool:
+    """Return True if a document that this partition does not know may be one of another partition."""
+    if placement is None:
+        return False
+    # Only the address of a web page names the host whose slot decides.
+    return not url.startswith(_OF_HOSTS) or placement.foreign(url.split("/", 3)[2]) is not None
