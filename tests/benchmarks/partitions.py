@@ -71,7 +71,8 @@ class Processes:
 
     def name_sessions(self) -> None:
         """Find out which nodes use the present sessions of the servers."""
-        for address in self._directory.glob("var/**/postgres/address"):
+        for home in _homes(self._directory):
+            address = home / "postgres" / "address"
             with suppress(psycopg.Error, OSError), psycopg.connect(address.read_text().strip()) as connection:
                 self._kinds |= dict(connection.execute(_SESSIONS).fetchall())
 
@@ -94,8 +95,16 @@ class Processes:
             return True
         if process.name() != "postgres":
             return False
-        servers = {int(file.read_text().split()[0]) for file in self._directory.glob("var/**/postmaster.pid")}
-        return not servers.isdisjoint((process.pid, process.ppid()))
+        return not self._servers().isdisjoint((process.pid, process.ppid()))
+
+    def _servers(self) -> set[int]:
+        servers = set()
+        for home in _homes(self._directory):
+            file = home / "postgres" / "data" / "postmaster.pid"
+            # A server that starts or ends may have an empty file, or none.
+            with suppress(OSError, ValueError, IndexError):
+                servers.add(int(file.read_text().split()[0]))
+        return servers
 
 
 def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
@@ -109,8 +118,13 @@ def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
         environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
         with (directory / "said").open("w") as said:
             demo = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
-            points = _watch(demo, directory, pages)
-            demo.wait(_PATIENCE)
+            try:
+                points = _watch(demo, directory, pages)
+                demo.wait(_PATIENCE)
+            finally:
+                # Before its directory goes: it would make another database there.
+                demo.terminate()
+                demo.wait(_PATIENCE)
         report = json.loads((directory / "said").read_text().splitlines()[-1])
     if demo.returncode or report["missing"] or report["extra"]:
         raise SystemExit(f"the crawl of {partitions} partitions is not exact: {report}")
@@ -137,7 +151,14 @@ def _watch(demo: subprocess.Popen[bytes], directory: Path, pages: int) -> list[t
 
 
 def _count_requests(directory: Path) -> int:
-    return sum(len(log.read_bytes().splitlines()) for log in directory.glob("var/**/demo/site.log"))
+    logs = (home / "demo" / "site.log" for home in _homes(directory))
+    return sum(len(log.read_bytes().splitlines()) for log in logs if log.exists())
+
+
+def _homes(directory: Path) -> list[Path]:
+    """Return the directories of data of the demo and of its partitions. Servers make and remove directories deeper below."""
+    var = directory / "var"
+    return [var, *var.glob("demo-*-partitions/*")]
 
 
 def main() -> None:
