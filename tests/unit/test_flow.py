@@ -33,3 +33,15 @@ def test_a_flow_that_ends_is_not_steady_two_seconds_later():
     offered(0, every=0.2, passes=10, flow=flow, since=5.4)
 
     assert not flow.is_steady
+
+
+def test_a_flow_goes_on_with_one_document_if_it_is_steady_and_else_with_ten():
+    steady, slow = offered(40, every=0.13, passes=40), offered(3, every=0.13, passes=40)
+    for flow in (steady, slow):
+        flow.note_reading()
+        assert not flow.goes_on
+        offered(1, every=0.13, passes=1, flow=flow, since=5.3)
+
+    assert steady.goes_on
+    assert not slow.goes_on
+    assert offered(3, every=0.13, passes=3, flow=slow, since=5.4).goes_on

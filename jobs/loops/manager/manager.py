@@ -53,9 +53,6 @@ _PAUSE: Final = 0.12
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# Documents that were offered since the last reading, if they flow, and if a steady flow goes on.
-_FLOW: Final = 10
-_FLOW_GOES_ON: Final = 1
 # Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined. It lasts
 # at least this long (seconds), and twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
@@ -113,12 +110,10 @@ class Manager:
         self._rounds = Rounds()
         self._cursors, self._workers = LaneCursors(), Workers()
         self._charging, self._definitions = Charging(), ReadDefinitions()
-        self._asked_at = float("-inf")
-        self._closed_djangos_at = time.monotonic()
+        self._asked_at, self._closed_djangos_at = float("-inf"), time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
-        self._stuffed = self._stuffed_before = 0
-        self._flow = Flow()
+        self._stuffed, self._flow = 0, Flow()
         self._should_stop: Callable[[], bool] = lambda: False
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -204,9 +199,9 @@ class Manager:
         if not self._node.may_begin() or self._is_idle:
             return 0
         now = self._clock.now(connection)
-        flows = self._stuffed - self._stuffed_before >= (_FLOW_GOES_ON if self._flow.is_steady else _FLOW)
-        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if flows else _ASK):
-            self._asked_at, self._stuffed_before = time.monotonic(), self._stuffed
+        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flow.goes_on else _ASK):
+            self._asked_at = time.monotonic()
+            self._flow.note_reading()
             self._ask(connection, now=now)
         at = Pass(
             connection=connection,
