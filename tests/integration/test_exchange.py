@@ -72,8 +72,8 @@ class Partition:
         of_this = "SELECT subname FROM pg_subscription JOIN pg_database ON pg_database.oid = subdbid WHERE datname = current_database()"
         for (name,) in self.connection.execute(of_this).fetchall():
             for step in ("ALTER {} DISABLE", "ALTER {} SET (slot_name = NONE)", "DROP {}"):
-                statement = step.format("SUBSCRIPTION {}")
-                self.connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
+                statement = sql.SQL(step.format("SUBSCRIPTION {}")).format(sql.Identifier(name))
+                wait_for(partial(_is_done, self.connection, statement), saying=f"{step} has ended for {name}")
 
     def drop(self, server):
         self.connection.close()
@@ -83,6 +83,18 @@ class Partition:
             wait_for(partial(_drop_slot, server, slot), saying=f"slot {slot} has no reader")
         name = sql.Identifier(database)
         server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+def _is_done(connection, statement):
+    """Return True after the statement. It may wait for a worker of the subscription that waits for this session."""
+    with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = '5s'")
+        try:
+            with connection.transaction():
+                connection.execute(statement)
+        except psycopg.errors.QueryCanceled:
+            return False
+    return True
 
 
 def _drop_slot(server, slot):
