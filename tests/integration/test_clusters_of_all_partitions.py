@@ -28,7 +28,7 @@ from tests.support.api import client_of
 from tests.support.cluster import fall_silent, register_node
 from tests.support.factories import count_folded, make_documents, make_job, make_lane
 from tests.support.processes import copy_of
-from tests.support.proxy import Proxy
+from tests.support.proxy import silent_database
 from tests.support.stepping import Main
 
 # Tasks of each partition: a page has 50.
@@ -126,9 +126,7 @@ def control(connection, job, database, settings, monkeypatch):
 def silent(control, database, monkeypatch):
     """Put a proxy in front of `b` that holds all bytes."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 1.0)
-    with Proxy.of_database(database.dsn) as proxy:
-        control(proxy.dsn(database.dsn))
-        proxy.cut()
+    with silent_database(database.dsn, given_to=control):
         yield
 
 

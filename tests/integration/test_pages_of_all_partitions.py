@@ -48,7 +48,7 @@ from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
 from tests.support.partitions import be_partition
 from tests.support.processes import copy_of
-from tests.support.proxy import Proxy
+from tests.support.proxy import Proxy, silent_database
 from tests.support.tables import each_row
 
 HERE, THERE = 30, 45
@@ -116,9 +116,7 @@ def control(job, database, settings):
 @pytest.fixture
 def silent(control, database):
     """Put a proxy in front of `b` that holds all bytes."""
-    with Proxy.of_database(database.dsn) as proxy:
-        control(proxy.dsn(database.dsn))
-        proxy.cut()
+    with silent_database(database.dsn, given_to=control):
         yield
 
 

@@ -34,7 +34,7 @@ from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_job, make_lane
 from tests.support.processes import copy_of
-from tests.support.proxy import Proxy
+from tests.support.proxy import silent_database
 from tests.support.tables import each_row
 
 OURS = [f"host{n}.example" for n in range(0, 90, 3)]
@@ -132,9 +132,7 @@ def control(connection, job, database, settings, monkeypatch):
 def silent(control, database, monkeypatch):
     """Put a proxy in front of `b` that holds all bytes."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 1.0)
-    with Proxy.of_database(database.dsn) as proxy:
-        control(proxy.dsn(database.dsn))
-        proxy.cut()
+    with silent_database(database.dsn, given_to=control):
         yield
 
 

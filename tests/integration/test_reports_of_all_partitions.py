@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import io
 import json
+from functools import partial
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_job, make_lane
 from tests.support.partitions import be_partition
 from tests.support.processes import copy_of
-from tests.support.proxy import Proxy
+from tests.support.proxy import silent_database
 from tests.support.tables import each_row
 
 HERE, THERE = 4, 5
@@ -94,9 +95,7 @@ def control(job, database, settings, monkeypatch):
 @pytest.fixture
 def silent(job, database, settings):
     """Make this database the control partition of one that holds all bytes."""
-    with Proxy.of_database(database.dsn) as proxy:
-        be_control(settings, proxy.dsn(database.dsn))
-        proxy.cut()
+    with silent_database(database.dsn, given_to=partial(be_control, settings)):
         yield
 
 
