@@ -13,7 +13,7 @@ from nodes.errors import Unknown
 
 
 class GoalLineSerializer(serializers.Serializer[Any]):
-    """A goal against what its job achieves. Figures are null until the main manager has measured them."""
+    """A goal with the share that its job achieves. Figures are null until the main manager has measured them."""
 
     pattern = serializers.CharField(help_text="Pattern of the addresses.")
     share = serializers.FloatField(help_text="Share of the documents that must be fresh, from 0 to 1.")
@@ -49,11 +49,11 @@ class FreshnessSerializer(serializers.Serializer[Any]):
 
 
 class FreshJobs:
-    """The resource of a job: its freshness goals against what it achieves."""
+    """The resource of a job that has its freshness goals and the achieved shares."""
 
     @extend_schema(
         operation_id="jobs_freshness",
-        description="Return the freshness goals of the job against what it achieves, and hosts that are too slow for them.",
+        description="Return the freshness goals of the job with the achieved shares, and hosts that are too slow for them.",
         responses=FreshnessSerializer,
     )
     @action(detail=True)

@@ -21,7 +21,7 @@ class PartitionSerializer(serializers.Serializer[Any]):
     here = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
     control = serializers.BooleanField(source="is_control", help_text="True for the control partition.")
     slots = serializers.IntegerField(help_text="Its shares of all hosts, of 1,024.")
-    documents = serializers.IntegerField(allow_null=True, help_text="Null if it has told nothing to this partition.")
+    documents = serializers.IntegerField(allow_null=True, help_text="Null if it has sent no figures to this partition.")
     rate = serializers.FloatField(allow_null=True, help_text="Documents a second.")
     sent_at = serializers.DateTimeField(allow_null=True, help_text="Time of its figures. Null for the asked partition.")
     silent = serializers.BooleanField(source="is_silent", help_text="True if its figures are older than 15 seconds.")
@@ -78,7 +78,7 @@ class PartitionsView(ContractView):
 
     @extend_schema(
         operation_id="partitions_list",
-        description="List the partitions. Only the control partition hears the figures of all. Empty for one database.",
+        description="List the partitions. Only the control partition receives the figures of all. Empty for one database.",
         responses={200: PartitionSerializer(many=True)},
     )
     def get(self, _request: Request) -> Response:

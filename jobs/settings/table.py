@@ -258,7 +258,7 @@ TOKEN_LIFETIME: Final = Setting(
     environment="CRAWLCTL_TOKEN_LIFETIME",
     kind=Seconds(least=60),
     default=dt.timedelta(hours=10),
-    meaning="Lifetime of API tokens. A shorter lifetime limits the damage of a leaked token.",
+    meaning="Lifetime of tokens that a login at the API returns (docs/api.md). A shorter lifetime limits the damage of a leaked token.",
 )
 METRICS_TOKEN: Final = Setting(
     path="web.metrics_token",

@@ -121,7 +121,7 @@ def _part(foreign: str, page: ClusterPage) -> _Part:
 
 
 def _main_managers(parts: Sequence[_Part], silent: Sequence[Silent]) -> Record:
-    """Return what an administrator must know of the main managers of all partitions."""
+    """Return the warnings about the main managers of all partitions."""
     without = [part for part in parts if part.main is None]
     late = [part for part in parts if part.main is not None and part.is_silent(part.main)]
     if without:
@@ -153,7 +153,7 @@ def _sums(parts: Sequence[_Part], *, is_partial: bool) -> dict[str, str]:
 
 
 def count_in_words(number: int, *, is_partial: bool) -> str:
-    """Return a sum over partitions, of which some are silent if it is partial."""
+    """Return a sum over partitions in words. It `is_partial` if some of them are silent."""
     said = formats.number(number)
     return _("at least %(n)s") % {"n": said} if is_partial else said
 
@@ -183,7 +183,7 @@ def _line_of_silent(silent: Silent, *, now: dt.datetime) -> dict[str, Any]:
     said = (
         _("Its last figures came %(age)s.") % {"age": formats.age(silent.heard_at, now=now)}
         if silent.heard_at is not None
-        else _("It has told no figures yet.")
+        else _("It has sent no figures yet.")
     )
     return {
         **{f"{name}_count": formats.UNKNOWN for name in counts},

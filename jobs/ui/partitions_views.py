@@ -55,7 +55,7 @@ def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str
         _("Partition %(name)s does not answer. Its part is missing here. Its last figures came %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
         if one.heard_at is not None
-        else _("Partition %(name)s does not answer. Its part is missing here, and it has told no figures yet.")
+        else _("Partition %(name)s does not answer. Its part is missing here, and it has sent no figures yet.")
         % {"name": one.name}
         for one in silent
     ]
@@ -64,10 +64,10 @@ def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str
 def at_least(silent: Sequence[Silent], *, now: dt.datetime) -> str:
     """Return sentences about the partitions whose figures the counts of a page lack; "" if there are none."""
     said = [
-        _("The counts are at least these: partition %(name)s told its last figures %(age)s.")
+        _("The counts are at least these: partition %(name)s sent its last figures %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
         if one.heard_at is not None
-        else _("The counts are at least these: partition %(name)s has told no figures yet.") % {"name": one.name}
+        else _("The counts are at least these: partition %(name)s has sent no figures yet.") % {"name": one.name}
         for one in silent
     ]
     return " ".join(said)

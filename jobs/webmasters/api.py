@@ -74,7 +74,7 @@ class WebmasterView(ContractView):
 
     @extend_schema(
         operation_id="webmasters_retrieve",
-        description="Return who crawls, and the figures of a host if they are public. Needs no login. 404 if a setting has it off.",
+        description="Return who crawls, and the figures of a host if they are public. Needs no login. 404 if CRAWLCTL_WEBMASTERS is off.",
         responses={200: WebmasterSerializer},
         auth=[],
     )

@@ -65,7 +65,7 @@ def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connect
     here("a")
     job = make_running_job(main.node).job
     client.force_login(admin_user)
-    said = "The counts are at least these: partition b told its last figures"
+    said = "The counts are at least these: partition b sent its last figures"
     tell(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 

@@ -1,14 +1,19 @@
 """Proves that documents printed from code are up to date, and that lists are complete."""
 
+import argparse
 import ast
+import importlib.util
 import re
 import shlex
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 import yaml
+from django.core.management import get_commands, load_command_class
+from django.urls import resolve
 
 from jobs.lifecycle import diagram
 from jobs.settings import manual
@@ -66,6 +71,76 @@ def test_every_command_and_target_that_a_page_names_exists():
         assert set(re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= {
             pair for target in targets for pair in ((target, ""), ("", target))
         }, page.name
+
+
+def pages_that_hold() -> list[Path]:
+    """Return the pages about the present version: the changelog also has names of earlier ones."""
+    return [page for page in pages_for_readers() if page.name != "CHANGELOG.md"]
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Return the options of a command and of its verbs."""
+    options = {option for action in parser._actions for option in action.option_strings}
+    verbs = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return options.union(*(options_of(parser) for verb in verbs for parser in verb.choices.values()))
+
+
+def test_every_option_of_a_command_that_a_page_names_exists():
+    applications = get_commands()
+    known: dict[str, set[str]] = {}
+
+    for page in pages_that_hold():
+        for command, rest in re.findall(r"(?:manage\.py|crawlctl) ([a-z_]+)((?: [^`|#\n]*)?)", page.read_text()):
+            if (options := set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest))) and command in applications:
+                if command not in known:
+                    made = load_command_class(applications[command], command)
+                    known[command] = options_of(made.create_parser("manage.py", command))
+                assert options <= known[command], f"{page.name}: {command}"
+    assert {"crawl", "partition", "drill"} <= known.keys()
+
+
+def test_every_address_of_the_api_that_a_page_names_exists():
+    # Values of the variables in addresses: a number, the id of a document, that of a node, and a name.
+    values = ("1", f"1-{'0' * 32}", str(uuid.UUID(int=1)), "name")
+
+    address = re.compile(r"/api/v1/[\w{}/-]+/(?![\w{…])")
+    named = {(page.name, found) for page in pages_that_hold() for found in address.findall(page.read_text())}
+    for page, found in named:
+        ids = [re.sub(r"{id}|NAME", value, found).replace("{number}", "1") for value in values]
+        # An unknown address of the API has an answer, too.
+        assert any(resolve(one).route != "api/v1/" for one in ids), f"{page}: {found}"
+    assert len(named) > 100
+
+
+def test_every_setting_that_a_page_names_exists():
+    settings = {setting.environment for setting in TABLE.settings}
+    of_tests = settings_named_in("".join(path.read_text() for path in ROOT.glob("tests/*/test_*.py")))
+
+    for page in pages_that_hold():
+        named = settings_named_in(page.read_text()) - {"CRAWLCTL_"}
+        assert named <= settings | {name for name in of_tests if "_TEST_" in name}, page.name
+
+
+def test_every_module_and_file_that_a_page_names_exists():
+    files = {str(path.relative_to(ROOT)) for path in ROOT.glob("*.*")}
+    for folder in ("crawlctl", "jobs", "nodes", "tests", "docs", "deploy", "tools", "templates"):
+        files |= {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.*")}
+    # Pages may name a module without its application and its folder.
+    ends = {path.split("/", depth)[-1] for path in files for depth in range(path.count("/"))}
+
+    for page in pages_that_hold():
+        text = page.read_text()
+        for module in set(re.findall(r"python -m ([a-z_.]+[a-z])", text)):
+            assert importlib.util.find_spec(module), f"{page.name}: {module}"
+        named = re.findall(
+            r"`((?:tests|jobs|nodes|crawlctl|tools|deploy|[a-z]+)/[\w/-]+\.(?:py|md|yml|toml|ini))`", text
+        )
+        assert set(named) <= ends, page.name
+
+
+def test_every_command_in_a_block_can_be_pasted():
+    for page in pages_for_readers():
+        assert not re.search(r"^ *manage\.py ", page.read_text(), re.MULTILINE), page.name
 
 
 def test_each_word_of_the_glossary_stands_once_with_one_sentence():

@@ -109,7 +109,7 @@ class VersionView(ListingView):
     @extend_schema(
         operation_id="versions_revert",
         description=(
-            "Save the definition of this version as a new version, by the checks of any save. Secrets stay as they are. "
+            "Save the definition of this version as a new version, with the checks of each save. Secrets stay as they are. "
             "If it is the present definition, nothing is saved."
         ),
         request=Nothing,
