@@ -152,7 +152,7 @@ def add_things():
 
 
 def add_goals():
-    """Give the first job goals, of which a host is too slow for one."""
+    """Give the first job goals. A host is too slow for one of them."""
     stored = [{"pattern": "/news/", "percent": 95.0, "within": 900.0}, {"pattern": ".", "percent": 90.0, "within": 8e5}]
     job = Job.objects.earliest("id")
     Job.objects.filter(pk=job.pk).update(kind="continuous", freshness_goals=stored, kept_versions=3)

@@ -178,7 +178,7 @@ def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, ser
 
 
 def sessions_of(cluster, *daemons):
-    """Return how many database sessions each of these daemons has."""
+    """Return the number of database sessions that each of these daemons has."""
     ids = [str(cluster.node_of(daemon).id) for daemon in daemons]
     rows = cluster.database.rows(
         "SELECT left(application_name, 36) AS node, count(*) AS sessions FROM pg_stat_activity "

@@ -126,7 +126,7 @@ def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, t
     ).job  # fmt: skip
 
     def documents():
-        """Return how many documents of the job its source has, counted as ManifoldCF does."""
+        """Return the number of documents of the job that its source has, counted as ManifoldCF does."""
         return cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE result_code <> 'NOT_FOUND'")
 
     cluster.run(job)

@@ -165,7 +165,7 @@ def test_a_cut_off_main_is_replaced_in_time_and_changes_nothing_later(cluster, s
 
 
 def events_after_takeover(cluster, main):
-    """Return what the journal says about the old main manager since its replacement."""
+    """Return the events of the journal about the old main manager since its replacement."""
     return cluster.database.rows(
         "SELECT kind FROM nodes_nodeevent WHERE node_id = %s AND at >= (SELECT since FROM nodes_mainterm) - interval '1 second'",
         cluster.node_of(main).id,

@@ -17,7 +17,7 @@ from tests.support.trap_sites import prose
 ARTICLES = 40
 # Months that each month names, so that the queue is always full of them.
 FANOUT = 3
-# The end of the calendar, of which a crawl without a guard reads everything.
+# The end of the calendar. A crawl without a guard reads all of it.
 MONTHS = 1_500
 
 

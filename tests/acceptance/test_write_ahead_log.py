@@ -267,7 +267,7 @@ def test_a_store_that_is_away_costs_bounded_disk_and_leaves_no_gap(old, place):
 
 
 def is_slot_free(connection):
-    """Return whether the server sends its log to no receiver."""
+    """True if the server sends its log to no receiver."""
     return connection.execute("SELECT NOT active FROM pg_replication_slots").fetchone()[0]
 
 

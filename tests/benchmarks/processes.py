@@ -182,7 +182,7 @@ def _cpu_seconds(measured: Mapping[str, Sequence[psutil.Process]]) -> dict[str, 
 
 
 def _references_offered(job: int) -> int:
-    """Return how often a reference went to the database, from all workers."""
+    """Return the number of times that all workers sent a reference to the database."""
     from jobs.models import Counter, CounterDelta
 
     of_job = {"job_id": job, "measure": "offered", "lane_id": 0}

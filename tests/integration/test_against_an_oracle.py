@@ -101,7 +101,7 @@ class Wanted:
         return found
 
     def index(self, site):
-        """Return what the job writes to its outputs: page → (text, carry-down data)."""
+        """Return the expected content of the job's outputs: page → (text, carry-down data)."""
         read = self.reached(site) & site.keys()
         carried = {name: sorted(by for by in read if site[by].carries and name in site[by].links) for name in read}
         return {
@@ -410,7 +410,7 @@ class Crawls(RuleBasedStateMachine):
             assert made[output][name].get(version) == held[output][name], (output, name, version)
 
     def _held(self):
-        """Return what each output holds: {output: {page: (text, carry-down data)}}."""
+        """Return the content of each output: {output: {page: (text, carry-down data)}}."""
         held = {output: {} for (output,) in self.connection.execute(_OUTPUTS).fetchall()}
         for output, name, *content in self.connection.execute(_HELD).fetchall():
             held[output][name] = tuple(content)

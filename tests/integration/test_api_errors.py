@@ -72,7 +72,7 @@ def test_an_answer_of_another_type_is_not_given(administrator):
     assert_problem(administrator.get(POLICIES, HTTP_ACCEPT="text/csv"), 406, "not_acceptable")
 
 
-def test_an_unknown_field_is_named_with_those_that_there_are(administrator):
+def test_an_unknown_field_is_named_with_the_known_ones(administrator):
     problem = assert_problem(
         administrator.post(POLICIES, {"name": "x", "speed": 3, "color": "red"}),
         400,

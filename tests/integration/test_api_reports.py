@@ -216,7 +216,7 @@ def fetch_file(address, user):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_all_documents_can_be_had_as_a_file(job, monkeypatch):
+def test_all_documents_can_be_downloaded_as_a_file(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.everywhere._AT_ONCE", 2)
     make_documents(job, 5)
     user = make_user(VIEWER)
@@ -233,7 +233,7 @@ def test_all_documents_can_be_had_as_a_file(job, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_queue_can_be_had_as_a_file(job):
+def test_the_queue_can_be_downloaded_as_a_file(job):
     make_documents(job, 3)
     user = make_user(VIEWER)
 

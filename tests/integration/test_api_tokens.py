@@ -159,7 +159,7 @@ def test_guessing_passwords_delays_even_the_right_one(quick_passwords, user):
 
 
 def try_at_once(attempt, attempts=30):
-    """Run the attempt in this number of threads at once. Return how often each status came."""
+    """Run the attempt in this number of threads at once. Return the number of answers by status."""
     together = threading.Barrier(attempts)
 
     def try_one(_):
@@ -223,7 +223,7 @@ def test_a_right_password_forgets_the_wrong_ones(quick_passwords, user):
     assert log_in().status_code == 201
 
 
-def test_pages_guess_as_slowly_as_the_api(quick_passwords, user):
+def test_a_login_on_a_page_counts_for_the_same_limit_as_one_at_the_api(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME):
         log_in("wrong")
     request = HttpRequest()

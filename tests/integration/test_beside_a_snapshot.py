@@ -44,14 +44,14 @@ def backup(connection):
 
 
 def read_in_a_round(queue):
-    """Return how many entries of lane and bin states are read while each lane gives one turn."""
+    """Return the number of entries of lane and bin states that are read while each lane gives one turn."""
     before = read(queue.connection)
     queue.cycle(A_ROUND)
     return read(queue.connection) - before
 
 
 def read_after_analyze(queue, *, documents):
-    """Return how many entries of states these documents read, by plans that know the present sizes of the tables."""
+    """Return the number of entries of states that these documents read, by plans that know the present sizes of the tables."""
     queue.connection.execute("ANALYZE jobs_lanestate, jobs_binstate")
     before = read(queue.connection)
     queue.cycle(documents)
@@ -64,7 +64,7 @@ def pages_of_lane_states(connection):
 
 
 def read_by_rare_steps(queue):
-    """Return how many entries of states each rare step reads. No turn takes these steps."""
+    """Return the number of entries of states that each rare step reads. No turn takes these steps."""
     lanes = list(Lane.objects.order_by("pk")[:20])
     queue.stuff(200)
     batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))

@@ -126,7 +126,7 @@ def _queue_in(database, made):
 
 
 def rows_read(plan, of=frozenset(BIG)):
-    """Return how many rows of each big table this plan has read."""
+    """Return the number of rows of each big table that this plan has read."""
     found = {}
 
     def look(node):

@@ -62,7 +62,7 @@ def drop_all_in_a_thread(connection, running):
 
 
 def stuff_some(connection, running, *, room=1000):
-    """Hand out documents; return how many."""
+    """Hand out documents; return their number."""
     return stuff(connection, manager=running.manager.id, group=running.group, room=room, workers=1, now=NOON).documents
 
 

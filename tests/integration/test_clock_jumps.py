@@ -83,7 +83,7 @@ def test_a_node_that_beats_again_is_not_failed(connection):
     assert judge(look(connection, main), is_steady=steady_for(HOUR)) == ()
 
 
-def test_hosts_and_documents_wait_as_long_as_they_were_meant_to(connection):
+def test_hosts_and_documents_keep_their_waiting_times(connection):
     manager = register(connection, "manager")
     run = make_running_job(manager)
     now = now_of(connection)

@@ -57,21 +57,21 @@ def time_of(server):
     return server.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
-def test_it_is_not_ahead_of_a_database_with_a_slow_line(server, connection, line):
+def test_the_clock_is_not_ahead_of_a_database_with_a_slow_line(server, connection, line):
     clock = DatabaseClock()
     with far_away(line):
         clock.now(connection)
     assert clock.now(connection) <= time_of(server)
 
 
-def test_it_lags_by_the_time_of_the_answer_at_most(server, connection):
+def test_the_clock_lags_at_most_by_the_time_of_an_answer(server, connection):
     clock, began_at = DatabaseClock(), time.monotonic()
     clock.now(connection)
     before = time_of(server)
     assert clock.now(connection) > before - seconds(time.monotonic() - began_at)
 
 
-def test_it_continues_while_an_answer_is_late(connection, line, asks_each_time):
+def test_the_clock_continues_while_an_answer_is_late(connection, line, asks_each_time):
     clock = DatabaseClock()
     before = clock.now(connection)
     with far_away(line):
@@ -79,7 +79,7 @@ def test_it_continues_while_an_answer_is_late(connection, line, asks_each_time):
 
 
 @pytest.mark.parametrize("step", [seconds(-3600), seconds(3600)], ids=["back", "forward"])
-def test_it_follows_a_database_whose_clock_is_set(dsn, asks_each_time, step):
+def test_the_clock_follows_a_database_whose_clock_is_set(dsn, asks_each_time, step):
     clock = DatabaseClock()
     with psycopg.connect(dsn) as connection:
         connection.execute(_ADJUSTABLE)
@@ -89,7 +89,7 @@ def test_it_follows_a_database_whose_clock_is_set(dsn, asks_each_time, step):
         connection.rollback()
 
 
-def test_it_reads_the_database_seldom(dsn):
+def test_the_clock_reads_the_database_seldom(dsn):
     clock = DatabaseClock()
     with psycopg.connect(dsn, autocommit=True) as connection:
         clock.now(connection)

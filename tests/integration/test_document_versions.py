@@ -132,7 +132,7 @@ def keep(job, versions):
 
 
 def copy_versions(*, job, hash_=None):
-    """Copy the versions of the document `page` to another job or document; return how many."""
+    """Copy the versions of the document `page` to another job or document; return their number."""
     rows = list(DocumentVersion.objects.filter(hash=hash_of("page")))
     for row in rows:
         row.job_id, row.hash = job, hash_ or row.hash

@@ -109,7 +109,7 @@ def test_only_the_documentation_is_rendered(path, not_compiled, client):
     assert client.get(f"/manual/{path}").status_code == 404
 
 
-def test_it_is_not_readable_without_a_login(compiled):
+def test_the_documentation_is_not_readable_without_a_login(compiled):
     answer = Client().get("/manual/docs/index.html")
 
     assert answer.status_code == 302

@@ -25,7 +25,7 @@ def roles():
     return {group.name: group.permissions.count() for group in Group.objects.all()}
 
 
-def test_rows_that_hang_together_go(empty):
+def test_rows_that_refer_to_each_other_are_deleted(empty):
     make_job(policy=make_policy())
 
     empty()

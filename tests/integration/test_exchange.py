@@ -284,7 +284,7 @@ def hear_all(*partitions):
 
 @pytest.fixture
 def drained(pair):
-    """Return both partitions, of which the second one has no slots any more."""
+    """Return both partitions. The second one has no slots any more."""
     for one in pair:
         here = one.placement.here
         tell(one.connection, here, here, "names:all", {"here": here, "names": [A, B], "identity": here})

@@ -76,7 +76,7 @@ def fill_small(job, **facts):
 
 
 def crawl(cluster, *, steps):
-    """Return how many documents of the large host, and of all small hosts, were fetched."""
+    """Return the numbers of fetched documents of the large host, and of all small hosts."""
     fetched = [name for _ in range(steps) for name in cluster.step()]
     large = sum(name.startswith("http://large.example/") for name in fetched)
     return large, len(fetched) - large

@@ -43,7 +43,7 @@ def run_jobs(count, *, policy=None):
 
 
 def owners():
-    """Return how many groups each manager owns."""
+    """Return the number of groups that each manager owns."""
     return Counter(ThrottleGroup.objects.filter(state="owned").values_list("owner_id", flat=True))
 
 

@@ -47,7 +47,7 @@ def beats_again(connection, node) -> bool:
     return True
 
 
-def test_it_beats_with_the_numbers_of_the_work_loop(connection, worker, heartbeats):
+def test_heartbeats_carry_the_numbers_of_the_work_loop(connection, worker, heartbeats):
     heartbeats.progress(in_flight=3, claimed=7)
     heartbeats.start()
 
@@ -57,7 +57,7 @@ def test_it_beats_with_the_numbers_of_the_work_loop(connection, worker, heartbea
     assert connection.execute("SELECT progress FROM nodes_node").fetchone() == ({"in_flight": 3, "claimed": 7},)
 
 
-def test_it_knows_the_main_manager(connection, worker, heartbeats):
+def test_heartbeats_return_the_main_manager(connection, worker, heartbeats):
     heartbeats.start()
     term = elect_main(connection, register_node(connection))
 
@@ -77,7 +77,7 @@ def test_heartbeats_stop_without_progress_and_continue_with_it(connection, worke
     assert beats_again(connection, worker)
 
 
-def test_it_says_when_the_node_was_marked_failed(connection, worker, heartbeats):
+def test_heartbeats_show_that_the_node_was_marked_failed(connection, worker, heartbeats):
     term = elect_main(connection, register_node(connection))
     heartbeats.start()
     wait_until(lambda: heartbeats.trust.may_begin)

@@ -97,7 +97,7 @@ def test_a_stopped_host_says_by_whom_and_why(connection, manager):
     assert found.allowed_starts_per_second == 0.0
 
 
-def test_a_denied_host_says_by_which_rule(connection, manager):
+def test_a_denied_host_names_its_rule(connection, manager):
     crawl(manager, "a.example")
     everywhere = make_policy("deny list", applies_everywhere=True, open_requests=1000)
     make_rule(everywhere, "*.example", denies=True)

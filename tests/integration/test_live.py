@@ -355,7 +355,7 @@ async def test_a_page_of_a_deleted_job_is_notified():
         assert await next_frame(socket, "gone")
 
 
-async def test_it_continues_after_the_database_has_cut_every_connection(connection):
+async def test_live_pages_continue_after_the_database_has_cut_every_connection(connection):
     _, session = await log_in("viewer")
     job = await running_job()
 

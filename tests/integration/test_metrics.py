@@ -58,7 +58,7 @@ def test_the_token_that_is_set_for_it_reads_them_and_no_other_one(settings):
     assert APIClient().get("/metrics", HTTP_AUTHORIZATION="Basic a word of our own").status_code == 401
 
 
-def test_it_prints_the_state_of_the_cluster():
+def test_the_metrics_show_the_state_of_the_cluster():
     make_world()
     InvariantCheck.objects.create(name="claims", checked_at=NOON, found=3, example="x", seconds=0.1)
 

@@ -113,7 +113,7 @@ class JobWithOutputs:
         return Result(claimed=claimed, job=self.facts, outcome=Outcome(claimed.document, ending, code, **facts))
 
     def deleted(self) -> int:
-        """Return how many documents were counted as removed from an output."""
+        """Return the number of documents that were counted as removed from an output."""
         return sum(CounterDelta.objects.filter(job_id=self.row.pk, measure="deleted").values_list("amount", flat=True))
 
 
@@ -156,7 +156,7 @@ def dropped(connection, worker):
 
 
 def texts() -> dict[str, str]:
-    """Return what the search output holds, after a check that the account agrees."""
+    """Return the texts in the search output, after a check that the account agrees."""
     held = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
     documents = {(row.hash, row.output_id): row for row in SearchDocument.objects.all()}
     assert held.keys() == documents.keys()

@@ -1,4 +1,4 @@
-"""Runs over several partitions: the control partition tells what it wants, and the others follow and report."""
+"""Runs over several partitions: the control partition sends the wanted state, and the others follow and report."""
 
 import pytest
 
@@ -190,7 +190,7 @@ def test_a_partition_with_work_counts_no_references(follower):
     assert follower.report()["figures"] == {"quiet": False, "sent": {}, "applied": {}}
 
 
-def test_a_reference_that_waits_is_work(follower):
+def test_a_partition_with_a_waiting_reference_is_not_quiet(follower):
     follower.knows()
     ForeignReference.objects.create(
         source="a",

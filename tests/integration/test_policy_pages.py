@@ -34,7 +34,7 @@ def administrator():
 
 
 def form(*rules, **said):
-    """Return what a browser sends: a policy with usual values, and rules with the given fields."""
+    """Return the form that a browser sends: a policy with usual values, and rules with the given fields."""
     usual = {"name": "gentle", "open_requests": 2, "min_gap": "1.0", "time_zone": "UTC"}
     sent = usual | {"rules-TOTAL_FORMS": len(rules), "rules-INITIAL_FORMS": 0}
     for number, rule in enumerate(rules):

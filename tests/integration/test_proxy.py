@@ -35,7 +35,7 @@ def hangs(future):
     return not future.done()
 
 
-def test_it_forwards_to_the_database_and_counts_connections(proxy, through):
+def test_the_proxy_forwards_to_the_database_and_counts_connections(proxy, through):
     assert through("SELECT 'là'").result(10) == ("là",)
     assert proxy.connections == 1
 
@@ -144,13 +144,13 @@ def test_a_commit_whose_answer_is_lost_is_done_and_its_client_cannot_know(proxy,
         assert client.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_it_changes_the_given_table_in_the_given_way(proxy, through):
+def test_the_proxy_rewrites_a_statement(proxy, through):
     proxy.rewrite(b"SELECT 'one'", b"SELECT 'two'")
 
     assert through("SELECT 'one'").result(10) == ("two",)
 
 
-def test_it_serves_a_web_site_as_well():
+def test_the_proxy_serves_a_web_site_as_well():
     with socket.create_server(("127.0.0.1", 0)) as site, Proxy(site.getsockname()) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port))
         served, _ = site.accept()

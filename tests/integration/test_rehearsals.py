@@ -1,4 +1,4 @@
-"""Proves that a rehearsal tells what the next run does under a changed job, and stores nothing."""
+"""Proves that a rehearsal shows the effects of the next run under a changed job, and stores nothing."""
 
 import json
 import random

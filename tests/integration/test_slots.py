@@ -1,4 +1,4 @@
-"""The map of slots: the control partition tells it, and the others work by it."""
+"""The map of slots: the control partition sends it, and the others work by it."""
 
 import asyncio
 from dataclasses import replace

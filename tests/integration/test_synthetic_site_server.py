@@ -161,7 +161,7 @@ def test_a_crawl_after_a_revision_sees_exactly_the_plan(site):
     }
 
 
-def test_a_page_that_went_answers_404_and_one_that_is_unlinked_answers(site):
+def test_a_deleted_page_answers_404_and_an_unlinked_one_still_answers(site):
     site.control("set?revision=1&gone=4")
     (changes,) = site.plan.at_revision(1, Revision(gone=4)).changes
 
@@ -310,7 +310,7 @@ def test_a_request_is_logged_as_of_before_its_answer_was_worked_out(tmp_path):
     assert request.time <= worked_out[0]
 
 
-def test_a_request_is_noted_to_be_over_before_its_answer_can_be_had(tmp_path):
+def test_the_end_of_a_request_is_noted_before_its_answer_is_sent(tmp_path):
     sent = []
 
     class NotingTransport(asyncio.Transport):

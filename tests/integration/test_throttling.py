@@ -419,7 +419,7 @@ def placed():
 
 
 def place_all(connection, term):
-    """Place all waiting bins. Return how many bins each step read."""
+    """Place all waiting bins. Return the number of bins that each step read."""
     steps = []
     while BinPlacing.objects.exists():
         steps.append(addresses.place_some(connection, term=term))

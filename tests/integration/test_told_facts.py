@@ -31,7 +31,7 @@ def follower(connection, settings):
 
 
 def count_statements(connection, step):
-    """Return how many statements a step sends, over the connection of duties and over that of Django."""
+    """Return the number of statements that a step sends, over the connection of duties and over that of Django."""
     sent = []
     execute = connection.execute
     connection.execute = lambda *given, **options: sent.append(given) or execute(*given, **options)
@@ -93,7 +93,7 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follow
 
 
 def newest_life():
-    """A partition tells every two seconds that it lives."""
+    """A partition sends a fact every two seconds that it lives."""
     return set(PartitionFact.objects.filter(key="life:all").values_list("source", "number"))
 
 
@@ -174,7 +174,7 @@ def test_one_reading_hears_the_newest_facts_and_knows_the_told_ones(connection):
     assert not telling.tell("a", "run:1", {"phase": "active"})
 
 
-def test_a_fact_that_is_noted_as_stored_is_to_store_again_only_after_a_newer_one(connection):
+def test_a_stored_fact_is_not_returned_again_until_a_newer_one_arrives(connection):
     hears(connection, "a", "b", "job:1", {"definitions": ["one"]})
     [fact] = not_adopted(connection, "b", kind="job")
     note_adopted(connection, "b", fact)

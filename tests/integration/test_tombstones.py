@@ -256,7 +256,7 @@ def test_a_restoration_that_is_cut_off_continues(site, monkeypatch):
     assert_is_sound(site)
 
 
-def test_a_text_that_is_known_nowhere_is_read_again_in_the_next_run(site, file):
+def test_a_document_whose_text_is_lost_is_read_again_in_the_next_run(site, file):
     Job.objects.get(pk=site.job_id).outputs.remove(site.search)
     site.put_root(links=site.pages[:5])
     site.run()

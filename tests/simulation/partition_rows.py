@@ -28,7 +28,7 @@ class PartitionRules:
     new_series: bool = True
     # A new subscription begins with a copy of all rows that still exist.
     copy_of_rows: bool = True
-    # The others tell the control partition the move that they noted.
+    # The others send the control partition the move that they noted.
     tell_back: bool = True
     # Chunks for a lost partition come back.
     take_back: bool = True

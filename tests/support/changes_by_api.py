@@ -251,7 +251,7 @@ def _mailing(world, client):
 
 
 def authorize(world):
-    """Create a group, an authority, a mapping, and a token of a service, of which none uses another."""
+    """Create a group, an authority, a mapping, and a token of a service. None of them uses another."""
     made_by = {"made_by": "vera"}
     world.authority_group = authorities.create_group(name="a", **made_by).pk
     group = authorities.create_group(name="of the authority", **made_by).pk

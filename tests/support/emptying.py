@@ -7,8 +7,8 @@ and rows written by `migrate` stay unless the test changed them. Only large tabl
 disk for a while, and would slow later tests. (A round reads the states of lanes page by page, and a step of 32 pages must
 reach the rows of a test.)
 
-Django's connection stays open for the next test, and prepares the two questions once. A new backend of PostgreSQL would
-read the definitions of all tables again, which costs ten times as much as the questions.
+Django's connection stays open for the next test, and prepares its two statements once. A new backend of PostgreSQL would
+read the definitions of all tables again, which costs ten times as much as the statements.
 """
 
 from typing import Any, Final
@@ -19,7 +19,7 @@ from django.test import TransactionTestCase
 
 # Tables that handlers of `post_migrate` fill. Django calls these again after it has truncated the tables.
 _WRITTEN_BY_MIGRATE: Final = ("auth_group", "auth_group_permissions", "auth_permission", "django_content_type")
-# Tables whose triggers refuse it.
+# Tables whose triggers refuse to be truncated.
 _NOT_TRUNCATED: Final = ("jobs_evidenceblock", "jobs_evidencechain")
 LARGE: Final = 2**17  # bytes of a table: 16 pages
 

@@ -216,7 +216,7 @@ class Instance:
         return self._ask("metrics")
 
     def hear(self):
-        """Return when all its earlier reports are in the ledger."""
+        """Return after all its earlier reports are in the ledger."""
         self._ask("hear")
 
     @property

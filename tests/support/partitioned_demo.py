@@ -17,7 +17,7 @@ def processes_in(directory):
 
 
 def kill_node(directory, partition, name):
-    """Kill the processes of a node. Return how many."""
+    """Kill the processes of a node. Return their number."""
     killed = 0
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
@@ -28,7 +28,7 @@ def kill_node(directory, partition, name):
 
 
 def kill_server(directory, partition):
-    """Kill all processes of the database server of a partition. Return how many; 0 while it is down."""
+    """Kill all processes of the database server of a partition. Return their number; 0 while the server is down."""
     killed = 0
     with suppress(psutil.Error, OSError, ValueError, IndexError):
         server = server_of(directory, partition)

@@ -39,7 +39,7 @@ def hears(connection, source, target, key, body):
 
 
 class Follower:
-    """Partition `b`, with the facts of job 7 that the control partition `a` tells it."""
+    """Partition `b`, with the facts of job 7 that the control partition `a` sends it."""
 
     def __init__(self, connection, main):
         self.connection, self.main = connection, main

@@ -195,7 +195,7 @@ class RunningSite:
 
     @property
     def lines(self):
-        """Return the number of answered requests, which `requests(since=...)` takes later."""
+        """Return the present number of lines in the log: a mark for a later `requests(since=...)`."""
         return self._control("flush")["log_lines"]
 
     def requests(self, *, since=0):
@@ -204,7 +204,7 @@ class RunningSite:
         return [request for request in read_log(self.log, skip=since) if request.path != "/robots.txt"]
 
     def answers(self, *, since=0):
-        """Return how often each (status, URL) was answered."""
+        """Return the number of answers by (status, URL)."""
         return Counter((request.status, request.url) for request in self.requests(since=since))
 
     def count_requests(self):

@@ -210,7 +210,7 @@ class World:
         return [json.loads(line) for line in lines]
 
     def asked(self, name: str) -> int:
-        """Return how often the document was processed so far."""
+        """Return the number of times that the document was processed."""
         return sum(entry["what"] == "process" and entry["name"] == name for entry in self.log())
 
     def processed(self) -> list[str]:

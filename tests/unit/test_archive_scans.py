@@ -102,7 +102,7 @@ def test_a_torn_last_record_ends_a_scan_before_it(tmp_path, form):
     assert names_of(scanned(first + second, part.end)) == ["b"]
 
 
-def test_a_body_that_looks_like_a_record_is_none(tmp_path):
+def test_a_body_that_looks_like_a_record_is_not_read_as_a_record(tmp_path):
     (inner,) = plain("inner")
     data = b"".join(plain("a", "b", body=b"\r\n\r\n" + inner))
 

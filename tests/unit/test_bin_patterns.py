@@ -37,7 +37,7 @@ def test_a_pattern_matches_the_union_of_its_readings(pattern, name):
 
 @given(st.lists(patterns, max_size=6), names)
 @example(["*.a", "a.a", "*", "*.a.a"], "a.a.a")
-def test_many_patterns_match_as_each_of_them_does(several, name):
+def test_a_set_of_patterns_finds_each_pattern_that_matches(several, name):
     expected = [place for place, pattern in enumerate(several) if tried(pattern, name)]
 
     assert Patterns(several).places_of(name) == expected

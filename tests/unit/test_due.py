@@ -44,7 +44,7 @@ def test_a_request_that_is_done_at_once_is_over_at_once() -> None:
     assert asyncio.run(look())
 
 
-def test_it_shows_whether_its_moment_is_near() -> None:
+def test_a_due_time_shows_whether_it_is_near() -> None:
     async def look() -> list[bool]:
         due = Due(asyncio.get_running_loop(), asyncio.Event())
         before = due.comes_within(100.0)

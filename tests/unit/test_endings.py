@@ -30,7 +30,7 @@ def test_a_result_has_its_outcome_and_its_number():
         (ERROR, ERROR, None),
     ],
 )
-def test_a_flip_has_a_kind_or_is_none(before, after, kind):
+def test_each_pair_of_results_has_its_kind_of_flip(before, after, kind):
     assert kind_of_flip(before, after) == kind
 
 

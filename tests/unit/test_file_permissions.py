@@ -24,7 +24,7 @@ def listed(mode, users, groups, mask):
 
 
 def posix_allows(mode, users, groups, mask, *, owner, group, user, member_of):
-    """Return whether a user may read the file, by the steps of acl(5)."""
+    """True if a user may read the file, by the steps of acl(5)."""
     if user == owner:
         return bool(mode >> 6 & READ)
     if user in users:

@@ -1,4 +1,4 @@
-"""The freshness goals of a job over several partitions: arithmetic."""
+"""The figures of freshness goals add up over several partitions."""
 
 import datetime as dt
 

@@ -101,7 +101,7 @@ _NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.inte
 # The young half is full, and gets a greater depth of the hash that it has.
 @example(added=[(JOB, 0, 0), (JOB, 0, 1)], asked=[(JOB, 0, 0)], of_a_half=1)
 @settings(max_examples=200)
-def test_it_never_holds_unwritten_data(added, asked, of_a_half):
+def test_the_cache_never_holds_unwritten_references(added, asked, of_a_half):
     known = KnownReferences(of_a_half=of_a_half)
     nearest = {}
     for job, number, depth in added:

@@ -51,7 +51,7 @@ class Crashes(Stage):
 
 
 class Pool:
-    """A pool of child processes of which each one dies."""
+    """A pool of child processes that all die."""
 
     async def transform(self, kind, given, item):
         raise RuntimeError("The file ended its process.")

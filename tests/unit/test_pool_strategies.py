@@ -191,7 +191,7 @@ def test_evenly_rendezvous_moves_as_many_items_as_the_original_rules(held, worke
     assert moves(share_out(evenly_rendezvous, situation), situation.previous) == expected
 
 
-def test_the_hash_is_murmur3_as_others_have_it():
+def test_the_hash_equals_that_of_other_implementations_of_murmur3():
     # The vectors of MurmurHash3_x64_128 that Guava, Cassandra and others test against.
     assert mmh3.hash64("", seed=0)[0] == 0
     assert mmh3.hash64("hello", seed=0, signed=False)[0] == 0xCBD8A7B341BD9B02

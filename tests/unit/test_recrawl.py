@@ -34,7 +34,7 @@ def test_documents_unchanged_for_long_are_read_less_often():
     assert look(Intervals(recrawl_after=HOUR), unchanged_for=10 * DAY) == (5 * DAY, Action.PROCESS)
 
 
-def test_it_is_read_again_after_the_longest_wait_at_the_latest():
+def test_a_document_is_read_again_after_the_longest_wait_at_the_latest():
     intervals = Intervals(recrawl_after=HOUR, recrawl_at_most=DAY)
 
     assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)

@@ -47,7 +47,7 @@ def test_content_of_any_size_comes_back(tmp_path):
         assert content_of(tmp_path / str(size)) == CONTENT[:size]
 
 
-def test_it_is_read_in_pieces_of_any_size_and_is_not_readable_itself(sealed):
+def test_a_sealed_file_hides_its_content_and_is_read_in_pieces_of_any_size(sealed):
     assert content_of(sealed, at_once=77_777) == CONTENT
     assert CONTENT[:64] not in sealed.read_bytes()
 

@@ -46,7 +46,7 @@ def test_numbers_are_rounded_down_to_powers_of_two():
 
 
 class Partition:
-    """A partition with documents. It hears its share, and reports, some time later."""
+    """A partition with documents. It receives its share, and reports, some time later."""
 
     def __init__(self, share, documents):
         self.told = self.most = share

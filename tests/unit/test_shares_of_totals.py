@@ -54,7 +54,7 @@ def test_a_share_is_not_free_before_its_partition_has_confirmed_the_lower_one():
 
 
 class Partition:
-    """A partition that hears its share some time after it was told, and ends turns of a higher share later."""
+    """A partition that receives its share some time after it was sent, and ends turns of a higher share later."""
 
     def __init__(self, share):
         self.told = {"number": 1, "share": [share.numerator, share.denominator]}

@@ -49,7 +49,7 @@ def shows(window, at):
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
+def test_a_window_is_open_while_the_clock_of_its_zone_shows_its_times(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
 
@@ -58,7 +58,7 @@ def test_it_is_open_while_its_clock_shows_so(week, some_days, span, minutes):
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
-def test_it_stays_as_it_is_until_its_next_change(week, some_days, span, minutes):
+def test_a_window_keeps_its_state_until_its_next_change(week, some_days, span, minutes):
     zone, begin = week
     window = make(zone, some_days, span)
     at = begin + minutes * MINUTE

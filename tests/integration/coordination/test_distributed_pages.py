@@ -35,7 +35,7 @@ def use(settings, bench):
 
 
 def noted(cluster, node, **facts):
-    """Store what a node records about the distributed job "mails"."""
+    """Store the records of a node about the distributed job "mails"."""
     usual = {"items": ["north"], "in_progress": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
     return DistributedJobOnNode.objects.create(

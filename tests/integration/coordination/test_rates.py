@@ -44,7 +44,7 @@ class Log:
                 self._pasts.setdefault(item, []).append(past)
 
     def runs(self, item=None):
-        """Return how often this item began to run, or all items."""
+        """Return the number of runs that began, of this item or of all items."""
         return self._begun.total() if item is None else self._begun[item]
 
     def shortest_gap(self):
