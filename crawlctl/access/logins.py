@@ -68,12 +68,12 @@ def what_is_offered() -> dict[str, bool]:
 
 
 def seconds_to_wait(request: HttpRequest) -> int:
-    """Return how long the refused attempt of this request must wait; 0 if its password was checked."""
+    """Return the seconds that the refused attempt of this request must wait; 0 if its password was checked."""
     return int(request.META.get(_WAIT, 0))
 
 
 def seconds_closed(secret: str, request: HttpRequest, *, now: dt.datetime) -> int:
-    """Return how long requests with this secret must wait, because of wrong ones before; 0 if it may be checked."""
+    """Return the seconds that requests with this secret must wait, because of wrong ones before; 0 if it may be checked."""
     return _seconds_to_wait(_digest(secret), _address_of(request), now=now)
 
 

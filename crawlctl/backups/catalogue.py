@@ -149,7 +149,7 @@ def newest(store: Store) -> Backup:
     Return the newest backup.
 
     Raises:
-        Unusable: there is none.
+        Unusable: there is no backup.
     """
     found = names(store)
     if not found:
@@ -167,7 +167,7 @@ def readable(store: Store) -> list[Backup]:
 
 
 def why_incomplete(store: Store, backup: Backup) -> str:
-    """Return why the backup is not complete in the store, by names and sizes only; '' if it is."""
+    """Return the reason why the backup is not complete in the store, by names and sizes only; '' if it is."""
     sizes = {listed.key: listed.size for listed in store.list(f"{FOLDER}/{backup.name}/")}
     for file in (backup.data, backup.sealed):
         if file is not None and sizes.get(file.key) != file.size:

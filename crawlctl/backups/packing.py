@@ -28,8 +28,8 @@ def unpack(path: Path, directory: Path, *, is_sealed: bool, passphrase: str, nam
     Write the content of a compressed file to the new directory.
 
     Raises:
-        Damaged: the file is no such file, or it was changed.
-        Unusable: it is sealed, and the passphrase is missing or another one.
+        Damaged: the file is not a compressed copy, or it was changed.
+        Unusable: the content is sealed, and the passphrase is missing or wrong.
     """
     directory.mkdir(mode=0o700, parents=True)
     try:

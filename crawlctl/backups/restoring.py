@@ -172,7 +172,7 @@ class _Recovery:
         announce("Recovering the database")
         account = choose_account(home=beside, binaries=binaries, announce=announce)
         server = Server(home=beside, binaries=binaries, account=account)
-        # Also what was added to the copy.
+        # Files that were added to the copy count, too.
         account.take_over(beside.data)
         beside.log.touch(mode=0o600)
         sockets = beside.claim_socket_directory(owner=account.uid)

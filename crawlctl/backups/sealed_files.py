@@ -43,7 +43,7 @@ def open_sealed(path: Path, *, passphrase: str, name: str) -> Iterator[io.Buffer
     Yield a file from which the content is read that was sealed under that name. At the end, check the rest of it.
 
     Raises:
-        Unusable: there is no passphrase, or it is another one.
+        Unusable: the passphrase is missing or wrong.
         Damaged: the content was not sealed by this program, or it was changed.
     """
     with path.open("rb") as file:

@@ -79,7 +79,7 @@ class Sealer:
         Return the content that was sealed under that name.
 
         Raises:
-            Unusable: there is no passphrase, or it is another one.
+            Unusable: the passphrase is missing or wrong.
             Damaged: the content was not sealed by this program, or it was changed.
         """
         if not self._passphrase:

@@ -1,7 +1,7 @@
 """
 The continuous copy of a server's write-ahead log into a store.
 
-`pg_receivewal` writes the log to a folder through a replication slot, so the server keeps what was not received, up to
+`pg_receivewal` writes the log to a folder through a replication slot, so the server keeps the rest, up to
 `max_slot_wal_keep_size`. Each closed segment is stored in order, and then deleted. After an interval, a commit marks
 the time and the segment is closed early, so a restore reaches that time.
 

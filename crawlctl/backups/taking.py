@@ -60,7 +60,7 @@ def take(
 
     Raises:
         Unusable: the account or the version of the server does not allow it.
-        BackupError: it failed. Nothing that counts as a backup was stored.
+        BackupError: the copy failed. Nothing that counts as a backup was stored.
         StoreError
     """
     # Before the long work: an unusable store fails here.

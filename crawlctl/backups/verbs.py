@@ -34,7 +34,7 @@ def parse_moment(text: str) -> dt.datetime:
     Return a moment that an operator wrote.
 
     Raises:
-        Unusable: it is no time with a time zone.
+        Unusable: the text is not a time with a time zone.
     """
     try:
         found = parse_datetime(text)
@@ -85,7 +85,7 @@ def prune(store: Store, *, keep: int, announce: Announce) -> None:
     Delete all backups but the newest complete ones, and the log that no kept backup needs.
 
     Raises:
-        Unusable: none would be left.
+        Unusable: no backup would be left.
         StoreError
     """
     if keep < 1:

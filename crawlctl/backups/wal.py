@@ -140,8 +140,8 @@ def fetch_segment(store: Store, segment: Segment, path: Path, *, sealer: Sealer,
     Write a segment to the path. Its empty parts take no room on disk.
 
     Raises:
-        Damaged: it is missing or was changed.
-        Unusable: it is sealed, and the passphrase is missing or another one.
+        Damaged: the segment is missing or was changed.
+        Unusable: the content is sealed, and the passphrase is missing or wrong.
     """
     try:
         content = b"".join(store.get(segment.key))
@@ -166,7 +166,7 @@ def fetch_segment(store: Store, segment: Segment, path: Path, *, sealer: Sealer,
 
 
 def prune(store: Store, kept: Iterable[Backup]) -> int:
-    """Delete the segments before the oldest of these backups of their server. Return how many."""
+    """Delete the segments before the oldest of these backups of their server. Return their number."""
     firsts: dict[str, int] = {}
     sizes: dict[str, int] = {}
     for backup in kept:

@@ -46,9 +46,9 @@ _UNWATCHED: Final = 5.0
 # Pause after a reading, in multiples of its duration: reading takes at most a fifth of the time. On a huge crawl the
 # pages get slower, not the database.
 _REST: Final = 4.0
-# Share of one processor that reading and sending screens and checking sessions may use. The crawl loses what they use,
-# so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit (seconds). Changes of a
-# job are still shown at once.
+# Share of one processor that reading and sending screens and checking sessions may use. The crawl loses this
+# computing time, so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit
+# (seconds). Changes of a job are still shown at once.
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0

@@ -1,4 +1,4 @@
-"""The difference of two screens, so that a page receives only what changed."""
+"""The difference of two screens, so that a page receives only changed parts."""
 
 from collections.abc import Sequence
 from typing import TypeGuard

@@ -34,7 +34,7 @@ class View(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """True if a page could follow it, whether or not its object exists."""
+        """True if a page could follow this view, whether or not its object exists."""
         return is_topic(self.topic) and self.language in CODES
 
 

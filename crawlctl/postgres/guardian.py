@@ -94,7 +94,7 @@ class Guardian:
         Run the server until no process uses it.
 
         Raises:
-            EmbeddedPostgresError: it cannot run, or cannot run any longer.
+            EmbeddedPostgresError: the server cannot run, or cannot run any longer.
         """
         self._lock = self._take_the_guardians_lock()
         server = self._prepare_server()

@@ -20,7 +20,8 @@ from crawlctl.postgres.home import DATABASE, PORT, USER, Home, remove_sockets
 # Longest start (seconds): after a crash the server replays its log, at most `max_wal_size`, before it takes
 # connections.
 START_WITHIN = 120.0
-# Longest stops (seconds). A fast one ends with a checkpoint. An immediate one does not: the next start replays the log.
+# Longest time of a stop (seconds). A fast one ends with a checkpoint. An immediate one does not: the next start replays
+# the log.
 _FAST_STOP_WITHIN = 20.0
 _IMMEDIATE_STOP_WITHIN = 5.0
 _POLL = 0.01
@@ -190,7 +191,7 @@ class Server:
         that work in this very directory, and delete those files.
 
         Raises:
-            EmbeddedPostgresError: it did not start. The message ends with the last lines of its log.
+            EmbeddedPostgresError: the server did not start. The message ends with the last lines of its log.
         """
         _end_processes_of(self.home.data)
         (self.home.data / "postmaster.pid").unlink(missing_ok=True)

@@ -12,7 +12,7 @@ def make_database_ready() -> None:
     Make the database reachable, and its tables as this version needs them.
 
     Raises:
-        CommandError: that is impossible.
+        CommandError: the database cannot be reached, or its tables cannot be used.
     """
     try:
         make_ready()

@@ -97,7 +97,7 @@ class Supervisor:
         Return the first line that an announcing service prints.
 
         Raises:
-            ServiceEnded: it ended, or printed nothing in time.
+            ServiceEnded: the service ended, or printed nothing in time.
         """
         child = next(child for child in self._children() if child.service.name == name)
         pipe = child.process.stdout

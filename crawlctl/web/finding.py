@@ -18,7 +18,7 @@ from nodes.models.words import words_in
 @page
 @require_safe
 def find_anything(request: HttpRequest) -> JsonResponse:
-    """Answer `q` with the results that this user may open: pages first, then what the crawl knows."""
+    """Answer `q` with the results that this user may open: pages first, then jobs, hosts, documents and nodes."""
     text = request.GET.get("q", "")
     results = [*_pages(request, text), *_of_crawl(find(text), user=request.user)]
     return JsonResponse({"results": results})

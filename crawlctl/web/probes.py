@@ -52,7 +52,7 @@ class Probes:
 
 
 def _check_database() -> Problem | None:
-    """Return why the pages cannot use the database, or None."""
+    """Return the reason why the pages cannot use the database, or None."""
     try:
         require_current()
     except SchemaBehind as error:

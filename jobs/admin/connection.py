@@ -223,7 +223,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
-        """Return whether the source can be reached as configured, from this server."""
+        """True if this server can reach the source as configured."""
         return connections.status(connection) or str(_("working"))
 
 

@@ -63,7 +63,7 @@ def check_seed(request: HttpRequest) -> JsonResponse:
 
 
 def _asked(request: HttpRequest, address: str) -> Asked:
-    """Return the job of the form, as far as it decides what belongs to it."""
+    """Return the job of the form with the fields that decide which documents belong to it."""
     sent = request.POST
     specification: dict[str, Any] = {"scope": sent["specification_scope"]} if sent.get("specification_scope") else {}
     for name in ("include", "exclude"):
@@ -86,7 +86,7 @@ def _asked(request: HttpRequest, address: str) -> Asked:
 
 
 def _why_not_asked(host: str) -> str | None:
-    """Return why nothing may be sent to a host now; None if a request may."""
+    """Return the reason why nothing may be sent to a host now; None if a request may."""
     known = Bin.objects.filter(namespace="web", name=host).only("stopped_at", "back_off_until").first()
     if known is not None and known.stopped_at is not None:
         return _("%(host)s is stopped by an operator, so it is not checked.") % {"host": host}

@@ -101,7 +101,7 @@ class EverywhereView(ListingView):
         return list(queryset)
 
     def described(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """Return what is shown of each row, or None."""
+        """Return the shown fields of each row; None for a row that is not shown."""
         return rows
 
     def told(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)

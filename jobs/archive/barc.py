@@ -95,7 +95,7 @@ def read(file: IO[bytes], offset: int, *, most: int = _MOST_RECORD) -> BarcRecor
 
     Raises:
         BadArchive: no complete record begins there.
-        TooLarge: it has more than `most` bytes, with its blocks.
+        TooLarge: the record has more than `most` bytes, with its blocks.
     """
     most += 3 * _MOST_BLOCK
     file.seek(offset)

@@ -51,7 +51,7 @@ class OpenFile:
         Create a file, durably.
 
         Raises:
-            OSError: it exists, or the disk refuses.
+            OSError: the file exists already, or the disk refuses.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         # Readable by this account only: bodies of pages behind a login are inside.
@@ -128,8 +128,8 @@ def format_of(path: Copy) -> Format:
     Return the format of a file, by its first bytes.
 
     Raises:
-        BadArchive: it is no archive file.
-        OSError: it cannot be read.
+        BadArchive: the file is not an archive file.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         begin = file.read(8)

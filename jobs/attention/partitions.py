@@ -20,7 +20,7 @@ SELECT max(body ->> 'here') FROM jobs_partitionfact WHERE source = target AND ke
 
 
 def silent_partitions(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each partition that has told the control partition no figures for a while."""
+    """Return a line for each partition that has sent the control partition no figures for a while."""
     return [line_of_silent(one) for one in read_silent(now=now)]
 
 

@@ -144,7 +144,7 @@ class Desk:
         return answers
 
     def check(self, facts: Facts) -> str:
-        """Return why a connection cannot be used, as a sentence, or "" if it can."""
+        """Return the reason why a connection cannot be used, as a sentence, or "" if it can."""
         self.refresh()
         why = self._wait(self._service.check(facts))
         self._hearings.store()

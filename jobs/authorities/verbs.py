@@ -219,7 +219,7 @@ def delete_token(token_id: int, *, made_by: str) -> None:
     Revoke a token of a service.
 
     Raises:
-        Unknown: it does not exist.
+        Unknown: the token does not exist.
     """
     _delete(_lock(ServiceToken, token_id), [], made_by=made_by)
 

@@ -145,7 +145,7 @@ def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, 
 
 
 def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
-    """Return what `read` finds for a choice with the number of its job in this database; None if it has no such job."""
+    """Return the result of `read` for a choice with the number of its job in this database; None without this job."""
     job_id = local_job(choice.job_id)
     return None if job_id is None else read(replace(choice, job_id=job_id))
 
@@ -238,8 +238,8 @@ def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
     End an operation after its present chunk.
 
     Raises:
-        Unknown: it does not exist.
-        Refused: it has ended.
+        Unknown: the operation does not exist.
+        Refused: the operation has ended.
     """
     found = BulkOperation.objects.filter(pk=operation).first()
     if found is None:

@@ -132,7 +132,7 @@ def _check_pattern(pattern: str) -> dict[str, list[str]]:
 
 
 def why_no_pattern(pattern: str) -> str:
-    """Return why a stored pattern is invalid; "" for a valid one."""
+    """Return the reason why a stored pattern is invalid; "" for a valid one."""
     is_address = "://" in pattern or ("/" in pattern and not pattern.startswith(("/", "*")))
     is_name = pattern.isprintable() and not is_address and not set(" ?") & set(pattern) and not pattern.endswith(".")
     if len(pattern) > LONGEST_PATTERN or not is_name:

@@ -23,7 +23,7 @@ CONFINED_OUTPUT: Final = "jsonl"
 
 
 def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> str:
-    """Return why a confined repository may not be read, as a sentence; "" if it may."""
+    """Return the reason why a confined repository may not be read, as a sentence; "" if it may."""
     try:
         if connector == FILE_SYSTEM.name:
             return why_not_read(FileSpecification.read(Asked(configuration)).roots)
@@ -36,7 +36,7 @@ def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> 
 
 
 def why_output_outside(connector: str, configuration: Mapping[str, Any]) -> str:
-    """Return why a confined output may not be written, as a sentence; "" if it may."""
+    """Return the reason why a confined output may not be written, as a sentence; "" if it may."""
     if connector != CONFINED_OUTPUT:
         return ""
     try:

@@ -21,7 +21,7 @@ _OWN: Final = ("postgres", "secret-key", "standard-output", "output-lengths")
 
 
 def why_not_written(path: str) -> str:
-    """Return why an output may not write this file, as a sentence; "" if it may."""
+    """Return the reason why an output may not write this file, as a sentence; "" if it may."""
     file = Path(path)
     real = Path(os.path.realpath(file.parent)) / file.name
     var = Path(os.path.realpath(settings.VAR_DIR))
@@ -34,7 +34,7 @@ def why_not_written(path: str) -> str:
 
 
 def why_not_read(directories: Sequence[bytes]) -> str:
-    """Return why a file connection may not read one of these directories, as a sentence; "" if it may read all."""
+    """Return the reason why a file connection may not read one of these directories, as a sentence; "" if it may read all."""
     roots = [Path(os.path.realpath(root)) for root in _setting(FILE_ROOTS)]
     for directory in directories:
         real = Path(os.path.realpath(os.fsdecode(directory)))

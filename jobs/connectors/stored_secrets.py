@@ -1,5 +1,5 @@
 """
-Secrets of stored configurations: doors show a mask in their place, and accept it back as "unchanged".
+Secrets of stored configurations: pages and the API show a mask in their place, and accept it back as "unchanged".
 
 A place is a path such as `logins.0.fields.1.secret`. Records of a list are found by their `name`, so a secret stays
 with its record if others are added or moved.

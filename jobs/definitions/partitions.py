@@ -1,4 +1,4 @@
-"""Definitions between partitions: the control partition tells a job to the others, which adopt it."""
+"""Definitions between partitions: the control partition sends a job to the others, which adopt it."""
 
 from typing import Any
 

@@ -132,7 +132,7 @@ SELECT FROM jobs_job WHERE id IN (SELECT job_id FROM jobs_seed WHERE group_id = 
 
 
 def allocate_groups(at: Pass) -> int:
-    """Assign running seeds to their groups, and groups without an owner to managers; return how many changed."""
+    """Assign running seeds to their groups, and groups without an owner to managers; return the number of changes."""
     joined = join_groups(at)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
@@ -176,7 +176,7 @@ def retire_groups(at: Pass) -> int:
 
 
 def join_groups(at: Pass) -> int:
-    """Assign running seeds to the groups of their policies; return how many were assigned."""
+    """Assign running seeds to the groups of their policies; return the number of assigned seeds."""
     with named_rows(at.connection) as cursor:
         marked = cursor.execute(_MARKED, {"scope": at.scope}).fetchall()
     if not marked:

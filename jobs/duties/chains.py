@@ -64,7 +64,7 @@ def owe_starts(at: Pass, job_id: int) -> bool:
 
 
 def start_successors(at: Pass) -> int:
-    """Start the successors of jobs that have ended well. Return how many jobs were checked."""
+    """Start the successors of jobs that have ended well. Return the number of checked jobs."""
     with named_rows(at.connection) as cursor:
         found = sorted({row.successor_id for row in cursor.execute(CHAINED_STARTS, {"scope": at.scope})})
     for successor in found:
@@ -73,7 +73,7 @@ def start_successors(at: Pass) -> int:
 
 
 def _why_not_well(at: Pass, job: Job) -> str:
-    """Return why a job that has just ended did not end well; '' if it did. The attention list judges alike."""
+    """Return the reason why a job that has just ended did not end well; '' if it did. The attention list judges alike."""
     if job.run_end != RunEnd.FINISHED:
         return job.run_end.replace("_", " ")
     line = read_job_line(job.pk, now=at.now)

@@ -75,7 +75,7 @@ def _delete(
 
 
 def look(connection: psycopg.Connection[Any], subject: Subject, *, now: dt.datetime) -> Old:
-    """Return what a cleaning of a subject would delete now. Rows of a table are counted up to a limit."""
+    """Return the rows that a cleaning of a subject would delete now. Rows of a table are counted up to a limit."""
     rows = partitions = size = 0
     for table in subject.tables:
         days = table.days()

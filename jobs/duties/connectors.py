@@ -62,7 +62,7 @@ _CLOSED: Final = (
 
 
 def watch_connectors(at: Pass) -> int:
-    """Update which jobs lack a connector or the key of a secret; return how many changed."""
+    """Update which jobs lack a connector or the key of a secret; return the number of changes."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0

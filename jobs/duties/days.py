@@ -63,7 +63,7 @@ def drop_days(
     term: TermHeld | None = None,
 ) -> int:
     """
-    Drop partitions that are more than `days` old. Return how many.
+    Drop partitions that are more than `days` old. Return their number.
 
     Raises:
         FenceRefused: the term of a main manager has ended.

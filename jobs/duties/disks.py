@@ -31,7 +31,7 @@ OR EXISTS (SELECT FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'active
 
 
 def report_full_disks(at: Pass) -> int:
-    """Set or clear this reason of each running job, by the disks of the workers; return how many changed."""
+    """Set or clear this reason of each running job, by the disks of the workers; return the number of changes."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS}).rowcount

@@ -61,7 +61,7 @@ def keep_exchange(at: Pass) -> int:
 
 def tell_figures(at: Pass) -> int:
     """
-    Note the documents and the rate of this partition, and tell the control partition these and the counts of its jobs;
+    Note the documents and the rate of this partition, and send them to the control partition with the counts of its jobs;
     return 0: nothing waits for it.
     """
     placement = here.placement()
@@ -86,7 +86,7 @@ def tell_figures(at: Pass) -> int:
 
 
 def receive_references(at: Pass) -> int:
-    """Apply references that arrived from other partitions; return how many."""
+    """Apply references that arrived from other partitions; return their number."""
     placement = here.placement()
     if placement is None:
         return 0
@@ -114,7 +114,7 @@ def receive_references(at: Pass) -> int:
 
 
 def forget_references(at: Pass) -> int:
-    """Delete references, links and redirects of runs that are over; return how many."""
+    """Delete references, links and redirects of runs that are over; return the number of deleted rows."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         forgotten = at.connection.execute(_FORGET).rowcount

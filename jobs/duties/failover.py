@@ -18,7 +18,7 @@ _DOCUMENTS_A_PASS: Final = 5_000
 
 def release_lost_documents(at: Pass) -> int:
     """
-    Release claims of failed workers, and batches kept for workers that do not take them; return how many documents.
+    Release claims of failed workers, and batches kept for workers that do not take them; return the number of documents.
     """
     lost = release.release_of_lost_workers(
         at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
@@ -28,12 +28,12 @@ def release_lost_documents(at: Pass) -> int:
 
 
 def open_gates(at: Pass) -> int:
-    """Open the gates of ended nodes, so that no document waits behind them for good; return how many."""
+    """Open the gates of ended nodes, so that no document waits behind them for good; return the number of gates."""
     return gates.open_gates_of_lost_nodes(at.connection, term=at.office)
 
 
 def withdraw_from_stopped_jobs(at: Pass) -> int:
-    """Withdraw unsent batches of jobs that were paused or aborted; return how many documents."""
+    """Withdraw unsent batches of jobs that were paused or aborted; return the number of documents."""
     return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
 
 
@@ -52,7 +52,7 @@ SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none
 
 def interrupt_dead_one_shots(at: Pass) -> int:
     """
-    Take over the jobs of one-shot commands without a live node; return how many.
+    Take over the jobs of one-shot commands without a live node; return the number of jobs.
 
     The main manager of the cluster does this for scopes without a manager. It releases the documents of their
     workers, and a running job becomes paused, ready to be resumed. A job that was only about to end, ends here.

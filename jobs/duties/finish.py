@@ -93,7 +93,7 @@ _NEVER: Final = 1 << 62
 
 
 def end_runs(at: Pass) -> int:
-    """Move each job without claimed documents to its next state; return how many moved."""
+    """Move each job without claimed documents to its next state; return the number of moved jobs."""
     moved = 0
     with named_rows(at.connection) as cursor:
         for job in cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall():

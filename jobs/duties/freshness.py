@@ -150,7 +150,7 @@ _END: Final[LiteralString] = "DELETE FROM jobs_laneplan WHERE lane_id = %(lane)s
 
 
 def price_looks(at: Pass) -> int:
-    """Price the hosts that are due, for a tenth of a second; return how many."""
+    """Price the hosts that are due, for a tenth of a second; return the number of priced hosts."""
     began, priced = time.monotonic(), 0
     while time.monotonic() - began < _STEP and _price_next(at):
         priced += 1
@@ -212,7 +212,7 @@ def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, b
 
 
 def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.datetime) -> float | None:
-    """Return the requests per second that a host allows, of which it needed this many at its last price; None for any."""
+    """Return the requests per second that a host allows its goals; None: any. It needed `needs` of them at its last price."""
     rows = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchall()
     policies = AppliedPolicies.read(cursor, rows, now=now)
     own: float | None = None

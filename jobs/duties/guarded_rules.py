@@ -17,7 +17,7 @@ SELECT source, target FROM jobs_seedredirect WHERE job_id = %(job)s AND is_follo
 
 
 def compare_with_rules(at: Pass, job: Any, identifiers: Sequence[str]) -> Refused:
-    """Return how many of these documents the rules of the job refuse now; none if its source has no rules."""
+    """Return the number of these documents that the rules of the job refuse now; 0 if its source has no rules."""
     row = Job.objects.select_related("repository").get(pk=job.id)
     kind = registry.installed().get(row.repository.connector)
     if kind is None:

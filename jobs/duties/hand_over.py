@@ -22,7 +22,7 @@ GROUPS_TO_HAND_OVER: Final[LiteralString] = (
 
 
 def hand_over_groups(at: Pass) -> int:
-    """Hand over the groups that are to leave this manager; return how many."""
+    """Hand over the groups that are to leave this manager; return the number of these groups."""
     cluster_view = look(at.connection, scope=at.scope, now=at.now)
     leaving = [item.id for item in cluster_view.items if item.owner == at.me and item.state == ItemState.RELEASING]
     batches = unsent_batches(at.connection, groups=leaving, scope=at.scope)

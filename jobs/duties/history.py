@@ -26,7 +26,7 @@ UPDATE jobs_repositoryconnection SET clear_history_before = NULL
 
 
 def clear_histories(at: Pass) -> int:
-    """Delete a chunk of each history that is to be cleared; return how many rows."""
+    """Delete a chunk of each history that is to be cleared; return the number of rows."""
     cleared = 0
     for repository, before in at.connection.execute(HISTORIES_TO_CLEAR).fetchall():
         facts = {"repository": repository, "before": before}

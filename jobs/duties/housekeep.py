@@ -43,12 +43,12 @@ def fold_counters(at: Pass) -> int:
 
 
 def place_bins(at: Pass) -> int:
-    """Link the next bins to their addresses as policies require it; return how many were examined."""
+    """Link the next bins to their addresses as policies require it; return the number of examined bins."""
     return addresses.place_some(at.connection, term=at.office)
 
 
 def write_address_blocks(at: Pass) -> int:
-    """Move new addresses into blocks of the index of addresses; return how many."""
+    """Move new addresses into blocks of the index of addresses; return the number of addresses."""
     return address_index.write_blocks(at.connection, term=at.office)
 
 
@@ -64,7 +64,7 @@ def raise_low_water_marks(at: Pass) -> int:
 
 
 def forget_old_batches(at: Pass) -> int:
-    """Delete batches that ended some minutes ago, and count the requests of their turns by hour; return how many."""
+    """Delete batches that ended some minutes ago, and count the requests of their turns by hour; return the number of deleted batches."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount

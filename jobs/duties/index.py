@@ -31,7 +31,7 @@ _STEMS_KEPT: Final = 50_000
 # Characters of a title and of a description that are indexed.
 _SHORT: Final = 5_000
 
-# Locks: SearchDocument, skipping what is locked.
+# Locks: SearchDocument, skipping locked rows.
 _WAITING: Final[LiteralString] = """
 SELECT output_id, hash, url, title, description, text, split_part(language, '-', 1) AS language,
        extract(epoch FROM clock_timestamp() - written_at)::float AS age
@@ -115,7 +115,7 @@ _STEMS_KNOWN: Final = Stems()
 
 def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100) -> Indexed:
     """
-    Index at most `most` texts, the longest waiting first; return how many.
+    Index at most `most` texts, the longest waiting first; return their number.
 
     A text that is too long for a vector is indexed from its beginning, as far as there is room.
     """

@@ -30,7 +30,7 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
     Make a job ready for startup; return True if it was made.
 
     Raises:
-        Invalid: it cannot run.
+        Invalid: the job has no seed or no output.
     """
     return _was_made(
         lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)

@@ -1,7 +1,7 @@
 """
 Runs over several partitions, in a partition that follows the control partition (`jobs.duties.partitioned_runs`).
 
-It stores the jobs that the control partition tells, brings each run nearer to its wanted state, and tells its own
+It stores the jobs that the control partition sends, brings each run nearer to its wanted state, and sends its own
 state.
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def follow_runs(at: Pass) -> int:
-    """Do what the control partition wants, and tell it the state of each job; return the number of changes."""
+    """Bring each job nearer to the state that the control partition wants, and report its state; return the number of changes."""
     placement = here.placement()
     if placement is None or placement.is_control:
         return 0
@@ -46,7 +46,7 @@ def follow_runs(at: Pass) -> int:
 
 
 def _adopt_jobs(at: Pass, placement: Placement) -> int:
-    """Store new and changed jobs of the control partition; return how many."""
+    """Store new and changed jobs of the control partition; return their number."""
     adopted = 0
     for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
         if not has_map(at.connection):

@@ -1,7 +1,7 @@
 """
 The delete guard of a job of several partitions: each counts its removals, and the control partition asks once for all.
 
-When a run may end, each partition stores the removals of its clean-up and tells them. The control partition adds
+When a run may end, each partition stores the removals of its clean-up and sends them. The control partition adds
 them up and decides. Each partition then begins its clean-up, or ends its run and waits for the answer.
 """
 
@@ -47,7 +47,7 @@ def ask(at: Pass, job: Any) -> bool:
 
 def decide(at: Pass, job: Any, of_run: Mapping[str, Mapping[str, Any]], others: Sequence[str]) -> bool | None:
     """
-    Return whether an operator must be asked about a run of all partitions; None if a partition has not counted yet.
+    True if an operator must be asked about a run of all partitions; None if a partition has not counted yet.
 
     The removals of all are stored for the question.
     """

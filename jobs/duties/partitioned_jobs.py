@@ -74,7 +74,7 @@ def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
 
 def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
-    Count what a partition sent and applied for a run, and find out whether it is quiet.
+    Count the references that a partition sent and applied for a run, and find out whether it is quiet.
 
     In one snapshot: a document that is flushed meanwhile counts as in progress, or its references as sent.
     """
@@ -95,7 +95,7 @@ def read_jobs(at: Pass, *, job_id: int | None = None) -> list[Any]:
 
 
 def update(at: Pass, job: Any, **changes: Any) -> Any:
-    """Store what is known about a job's run; return its row with the changes."""
+    """Store new facts about a job's run; return its row with the changes."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         for column, value in changes.items():

@@ -23,9 +23,9 @@ Reports = Mapping[str, Mapping[str, Any]]
 
 def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: Telling) -> tuple[dict[str, int], bool]:
     """
-    Return the shares to tell the other partitions of a job, and True if the limit ends the run.
+    Return the shares to send to the other partitions of a job, and True if the limit ends the run.
 
-    Without a limit there are none. The own share is changed at once.
+    Without a limit there are no shares. The share of this partition is changed at once.
     """
     if job.total is None:
         return {}, False
@@ -59,7 +59,7 @@ def _reported(told: int, report: Mapping[str, Any] | None) -> Share:
 
 
 def confirmed(at: Pass, job: Any, *, told: int | None) -> dict[str, Any] | None:
-    """Return what a partition reports about its share of a job's limit; None without a limit."""
+    """Return the report of a partition about its share of a job's limit; None without a limit."""
     if job.most is None:
         return None
     is_used = job.admitted >= job.most and job.phase == Phase.ACTIVE and not job.seeding

@@ -1,8 +1,8 @@
 """
 Runs over several partitions: the control partition leads, the others follow (`jobs.duties.partitioned_following`).
 
-The control partition tells each other one the wanted state of a job as a fact; the other compares it with its own state,
-acts on the difference, and tells its state and its figures. Nothing depends on the order or the number of facts, so
+The control partition sends the wanted state of a job to each other partition as a fact. The other compares it with its
+own state, acts on the difference, and sends its state and its figures. Nothing depends on the order or the number of facts, so
 each side may be away or be restored in between.
 """
 
@@ -52,7 +52,7 @@ def share_jobs(at: Pass) -> bool:
 
 def runs_elsewhere(at: Pass) -> dict[int, int]:
     """
-    Return the number of the last run that another partition told, by job, if this is the control partition.
+    Return the number of the last run that another partition reported, by job, if this is the control partition.
 
     It is above the own number if this database was restored from a backup of before that run.
     """
@@ -75,7 +75,7 @@ def lead_runs(at: Pass) -> int:
     heard, telling = facts.hear_and_tell(at.connection, placement.here, _RUN, living.KIND)
     reports = _by_job(heard)
     jobs = [job for job in read_jobs(at) if job.phase not in DELETED]
-    # Before all that is told about a new job: it would be taken for a deleted one.
+    # Before all other facts about a new job: without this one, it would be taken for a deleted job.
     changes = int(living.tell_living(telling, placement, [job.number for job in jobs]))
     for job in jobs:
         changes += _lead(at, placement, job, reports.get(job.number, {}), telling)
@@ -150,7 +150,7 @@ def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]
 
 
 def _decision(job: Any) -> str:
-    """Return what the partitions do with the removals of the run: hold them, or allow them; empty before that is known."""
+    """Return the order to all partitions about the removals of the run: hold or allow them; empty before the decision."""
     if job.held_run == job.run_no > 0:
         return "held"
     may_remove = job.may_finish_run >= job.run_no > 0 and job.phase != Phase.ACTIVE

@@ -26,7 +26,7 @@ SELECT EXISTS (SELECT FROM jobs_seed AS seed LEFT JOIN jobs_throttlegroup AS hel
 
 
 def pass_on(at: Pass) -> int:
-    """Move each job in a transient state to its next one; return how many moved."""
+    """Move each job in a transient state to its next one; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         passing = cursor.execute(PASSING_JOBS, {"scope": at.scope, "now": at.now}).fetchall()
     return sum(_STEPS["resuming" if job.resuming else job.phase](at, job) for job in passing)

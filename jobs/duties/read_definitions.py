@@ -1,4 +1,4 @@
-"""The last reading of the definitions that the control partition tells: they are read again if they may have changed."""
+"""The last reading of the definitions that the control partition sends. They are read again if they may have changed."""
 
 import datetime as dt
 from collections.abc import Sequence

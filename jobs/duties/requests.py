@@ -75,7 +75,7 @@ class _Changed(_Refused):
 
 
 def answer_requests(at: Pass) -> int:
-    """Answer waiting requests, and end completed ones; return how many were answered."""
+    """Answer waiting requests, and end completed ones; return the number of answered requests."""
     answered = 0
     while _answer_one(at):
         answered += 1

@@ -33,7 +33,7 @@ SELECT DISTINCT seed.job_id
 
 
 def begin_reseeding(at: Pass) -> int:
-    """Start reseeding of each job that is due or has new seeds; return how many jobs."""
+    """Start reseeding of each job that is due or has new seeds; return the number of jobs."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(JOBS_TO_RESEED, {"scope": at.scope, "now": at.now}).fetchall()
         changed = [job.id for job in jobs if not job.is_due]

@@ -40,7 +40,7 @@ _HAS_ARCHIVES: Final[LiteralString] = "SELECT EXISTS (SELECT FROM jobs_archivefi
 
 
 def verify_after_restore(at: Pass) -> int:
-    """Schedule the verification of each output whose jobs have caught up; return how many."""
+    """Schedule the verification of each output whose jobs have caught up; return the number of verifications."""
     *earlier, restore = DatabaseRestore.objects.filter(handled_at=None).order_by("id")
     for one in earlier:
         at.connection.execute(_END, {"id": one.pk})
@@ -91,7 +91,7 @@ def _schedule(at: Pass, restore: DatabaseRestore, *, key: str, kind: str, argume
 
 
 def _why_not_verified(output: OutputConnection) -> str:
-    """Return why the documents of an output cannot be listed; '' if they can."""
+    """Return the reason why the documents of an output cannot be listed; '' if they can."""
     if not is_installed(output.connector):
         return f"the connector {output.connector} is not installed"
     try:

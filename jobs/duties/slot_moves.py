@@ -1,7 +1,7 @@
 """
 Moves of slots between partitions: each main manager makes the next step (`jobs.partitions.moving`), in one transaction.
 
-The control partition tells the phase, and each partition its report. A killed manager has made a step or not.
+The control partition sends the phase, and each partition sends its report. A killed manager has made a step or not.
 """
 
 import logging
@@ -112,7 +112,7 @@ def move_slots(at: Pass) -> int:
 
 
 def _lead(at: Pass, placement: Placement, move: Move) -> int:
-    """Decide about the next phase, and tell the others."""
+    """Decide about the next phase, and send it to the others."""
     reports = read_reports(at.connection, placement)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
@@ -127,7 +127,7 @@ def _lead(at: Pass, placement: Placement, move: Move) -> int:
 
 
 def _tell_unknown_jobs(at: Pass, own: Report, reports: Mapping[str, Report]) -> None:
-    """Tell the jobs that another partition does not know: their first run ended before it heard of them."""
+    """Send the jobs that another partition does not know: their first run ended before it received them."""
     unknown = {
         number
         for report in reports.values()

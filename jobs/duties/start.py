@@ -72,7 +72,7 @@ SELECT job.id, job.phase, job.scan, job.reseed_after FROM jobs_job AS job
 
 
 def prepare_runs(at: Pass) -> int:
-    """Give a run number and a scan to each job that is ready; return how many runs were prepared."""
+    """Give a run number and a scan to each job that is ready; return the number of prepared runs."""
     if not share_jobs(at):
         return 0
     with named_rows(at.connection) as cursor:
@@ -99,7 +99,7 @@ def _prepare(at: Pass, job: Any, *, after: int) -> bool:
 
 
 def seed_seeds(at: Pass) -> int:
-    """Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return how many."""
+    """Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return the number of seeds."""
     held = {group.id: group for group in at.groups}
     with named_rows(at.connection) as cursor:
         seeds = cursor.execute(_TO_SEED, {"groups": list(held), "now": at.now}).fetchall()

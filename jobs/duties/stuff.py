@@ -69,7 +69,7 @@ _BACKLOG_A_WORKER: Final = 1024
 
 def stuff_groups(at: Pass) -> int:
     """
-    Offer due documents of every group of this manager; return how many.
+    Offer due documents of every group of this manager; return the number of offered documents.
 
     The error of a group is shown on pages. The other groups are still stuffed, and the error is raised at the
     end.
@@ -133,7 +133,7 @@ def stuff_groups(at: Pass) -> int:
 
 def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> dict[int, int]:
     """
-    Return how many documents each of these groups may offer now, at most `most` altogether.
+    Return the number of documents that each of these groups may offer now, at most `most` altogether.
 
     Each group has its own share of the backlog, so that a group whose documents are not taken stops no other.
     """
@@ -168,7 +168,7 @@ def wake_late_lanes(at: Pass) -> int:
     """
     Wake lanes of this manager's groups that sleep although they have due documents.
 
-    Return how many were woken, and at least 1 while a fast round continues.
+    Return the number of woken lanes, and at least 1 while a fast round continues.
     """
     if not at.groups:
         return 0

@@ -43,7 +43,7 @@ _AT_MOST: Final = dt.timedelta(hours=1)
 
 
 def apply_windows(at: Pass) -> int:
-    """Start, hold and continue jobs by their schedules; return how many moved."""
+    """Start, hold and continue jobs by their schedules; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]
     moved = 0

@@ -85,7 +85,7 @@ class _Allowed:
 
 
 def contradictions_in(evidence: Sequence[Evidence], *, jitter: float = JITTER) -> list[Difference]:
-    """Return where the evidence itself admits more requests than its limits allow, as a list of at most one."""
+    """Return the first place where the evidence has more requests than its limits allow, as a list of at most one."""
     contents = _contents(evidence)
     found = _Allowed(contents).first_excess(_seconds_in(contents, "sent"), margin=0, jitter=jitter)
     return [] if found is None else [_excess(*found, "the evidence")]

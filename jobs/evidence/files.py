@@ -104,8 +104,8 @@ def read(lines: Iterable[str], *, name: str) -> Evidence:
     Return the evidence of a file.
 
     Raises:
-        BadFile: it is not an export.
-        ChainBroken: its blocks are not those of a chain, or blocks at its end are missing.
+        BadFile: the file is not an export.
+        ChainBroken: the blocks are not those of a chain, or blocks at its end are missing.
     """
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     number, first = next(numbered, (1, ""))

@@ -101,7 +101,7 @@ def moment_of(text: str) -> float:
     Return the moment of such a text.
 
     Raises:
-        ValueError: it is not a moment.
+        ValueError: the text is not a moment.
     """
     at = dt.datetime.fromisoformat(text)
     if at.tzinfo is None:

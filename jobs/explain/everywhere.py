@@ -30,7 +30,7 @@ def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetim
     Explain an address in the partition that has its host; if that does not answer, as far as it is known here.
 
     Raises:
-        Invalid: it is no address.
+        Invalid: the text is not an address.
         Unknown: the job does not exist.
     """
     own = explain(typed, job_id=job_id, now=now)

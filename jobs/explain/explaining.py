@@ -75,7 +75,7 @@ def explain(typed: str, *, job_id: int | None = None, now: dt.datetime) -> Expla
     Explain an address in the jobs that know it, or in one job.
 
     Raises:
-        Invalid: it is no address.
+        Invalid: the text is not an address.
         Unknown: the job does not exist.
     """
     # All sections read each fact about nodes and hosts only once.
@@ -126,7 +126,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
 
 
 def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> list[Section]:
-    """Return what would happen to an address that no job knows, the jobs that would read it first."""
+    """Return a forecast for an address that no job knows. Jobs that would read it come first."""
     rules = read_rules(jobs, address)
     robots, suspects = _robots_of(rules), _read_suspects(rules, address)
     bin_id = find_bin(address.host) if address.host else None
@@ -156,7 +156,7 @@ def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> li
 
 
 def _place_of(deciding: Judgement | None) -> int:
-    """Return how far an address would come in a job: the job that would read it comes first."""
+    """Return the sort key of a job in an explanation: the job in which the address passes the most gates comes first."""
     gates = list(type(deciding.gate)) if deciding is not None else []
     return -gates.index(deciding.gate) if deciding is not None else -1_000
 
@@ -202,7 +202,7 @@ def _read_suspects(rules: Mapping[int, RulesOfJob], address: Address) -> dict[in
 
 
 def _read_holders(items: Sequence[QueueItem]) -> dict[int, list[HeldBy]]:
-    """Return what each output of each job holds, by job."""
+    """Return the versions that each output of each job holds, by job."""
     linked = Job.outputs.through.objects.filter(job__in=[item.job_id for item in items])
     outputs: dict[int, list[OutputConnection]] = {item.job_id: [] for item in items}
     for link in linked.select_related("outputconnection").order_by("outputconnection"):

@@ -24,7 +24,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from nodes.errors import Invalid, Unknown
 
-# Jobs of which one explanation has a section; further ones are named.
+# Most jobs that have a section in one explanation. Further jobs are only named.
 MOST_SECTIONS: Final = 5
 MOST_NAMED: Final = 50
 # Seeds and redirects that are read to judge the scope of the jobs, and the largest list of addresses of a seed (bytes).
@@ -248,7 +248,7 @@ def read_robots(origins: Sequence[str]) -> dict[str, Robots]:
 
 
 def count_before(item: QueueItem) -> int:
-    """Return how many due documents of its lane come before a document; above COUNTED_IN_LINE it is a lower limit."""
+    """Return the number of due documents of its lane before a document; above COUNTED_IN_LINE it is a lower limit."""
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
         row = cursor.execute(_BEFORE, {"lane": item.lane_id, "run": item.run_no, "seq": item.seq}).fetchone()

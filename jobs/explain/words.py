@@ -135,7 +135,7 @@ def sentence(judgement: Judgement, *, host: HostStatus | None, now: dt.datetime)
 
 
 def _rest(judgement: Judgement) -> str:
-    """Return what is said after the reason: the meaning of a result code, or the line of robots.txt."""
+    """Return the text after the reason: the meaning of a result code, or the line of robots.txt."""
     facts = judgement.facts
     match judgement.reason:
         case Reason.GOOD_RESULT | Reason.BAD_RESULT:

@@ -21,7 +21,7 @@ CANCELLED: Final = "The export was cancelled."
 
 
 def clean_exports(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Delete expired exports, and their files on this machine. Return how many."""
+    """Delete expired exports, and their files on this machine. Return the number of exports."""
     end_lost_exports()
     deleted = 0
     while not context.is_cancelled():
@@ -39,7 +39,7 @@ def expired() -> QuerySet[Export]:
 
 
 def why_lost(export: Export) -> str:
-    """Return why the task of an open export wrote no file, in a sentence; '' if it still may."""
+    """Return the reason why the task of an open export wrote no file, in a sentence; '' if it still may."""
     if export.ended_at is not None or Task.objects.filter(pk=export.task).exists():
         return ""
     ended = ArchivedTask.objects.filter(pk=export.task).first()
@@ -51,7 +51,7 @@ def why_lost(export: Export) -> str:
 
 
 def end_lost_exports() -> int:
-    """End open exports whose tasks have ended, and delete their parts. Return how many."""
+    """End open exports whose tasks have ended, and delete their parts. Return the number of exports."""
     lost = Export.objects.filter(~Exists(Task.objects.filter(pk=OuterRef("task"))), ended_at=None)
     expires_at = read_clock() + dt.timedelta(days=current()[KEEP_EXPORTS])
     ended = 0
@@ -65,7 +65,7 @@ def end_lost_exports() -> int:
 
 
 def remove_lost_files() -> int:
-    """Delete the files of this machine whose exports no longer exist. Return how many."""
+    """Delete the files of this machine whose exports no longer exist. Return the number of files."""
     # The row of an export is older than its files: names are read first.
     found = files.files_by_export()
     kept = set(Export.objects.filter(pk__in=found).values_list("pk", flat=True))

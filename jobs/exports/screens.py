@@ -47,7 +47,7 @@ def read_screen(name: str) -> Record:
     Return the present screen of the list.
 
     Raises:
-        TopicUnknown: this is another topic.
+        TopicUnknown: the name is that of another topic.
     """
     if name != TOPIC:
         raise TopicUnknown(name)

@@ -89,7 +89,7 @@ def find(name: object) -> Source:
     Return the source of this name.
 
     Raises:
-        Invalid: there is none.
+        Invalid: no source has this name.
     """
     if isinstance(name, str) and name in SOURCES:
         return SOURCES[name]

@@ -66,7 +66,7 @@ def read(export: int, *, may: May) -> Export:
     Return an export.
 
     Raises:
-        Unknown: there is none of this number that the user may see.
+        Unknown: no export that the user may see has this number.
     """
     found = visible(may).filter(pk=export).first()
     if found is None:
@@ -90,8 +90,8 @@ def cancel(export: int, *, may: May, made_by: str) -> Export:
     Cancel an export that has not ended.
 
     Raises:
-        Unknown: there is none of this number that the user may see.
-        Refused: it has ended.
+        Unknown: no export that the user may see has this number.
+        Refused: the export has ended.
     """
     found = read(export, may=may)
     if look(found).state not in {"waiting", "running"}:
@@ -106,8 +106,8 @@ def delete(export: int, *, may: May, made_by: str) -> None:
     Delete an export that has ended, and its files on this machine.
 
     Raises:
-        Unknown: there is none of this number that the user may see.
-        Refused: it has not ended.
+        Unknown: no export that the user may see has this number.
+        Refused: the export has not ended.
     """
     found = read(export, may=may)
     if look(found).state in {"waiting", "running"}:

@@ -85,7 +85,7 @@ def split(body: bytes, *, content_type: str, name: str, limits: Limits) -> list[
     Return the parts of an e-mail or an archive, without parts within them. Parts that cannot be opened are left out.
 
     Raises:
-        ExtractionFailed: it is damaged, or larger than the limits.
+        ExtractionFailed: the file is damaged, or larger than the limits.
     """
     budget = Budget(limits)
     found: list[OpenedPart] = []

@@ -223,7 +223,7 @@ def _result_of(answer: Any) -> Mapping[str, Any]:  # noqa: ANN401
     Return the result in an answer.
 
     Raises:
-        ValueError: it is no answer.
+        ValueError: the value is not an answer.
         ExtractionFailed: the child gave a reason.
     """
     if not isinstance(answer, dict):

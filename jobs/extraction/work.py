@@ -64,6 +64,6 @@ def extraction_of(answer: Facts) -> Extraction:
     Return the extraction in an answer.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is not one.
+        KeyError, TypeError, ValueError, AttributeError: the answer has none.
     """
     return Extraction.from_json(answer)

@@ -35,7 +35,7 @@ _UNKNOWN_COUNTS: Final = 1.0
 _STEPS: Final = 4
 # Least evidence, relative to the best one.
 _LEAST: Final = -65.0
-# Shortest time between two looks that tells something (seconds).
+# Shortest time between two looks that counts (seconds).
 _SHORTEST: Final = 1.0
 # Units of stored evidence in one unit of a logarithm.
 _UNITS: Final = 1000
@@ -52,7 +52,7 @@ def after_look(evidence: Evidence, seconds: float, *, changed: bool) -> Evidence
 
 @cache
 def _told(moment: int, changed: bool) -> Evidence:  # noqa: FBT001 (a key of the cache)
-    """Return what a look tells; `moment` is the logarithm of its seconds in 32nds, so that few values are computed."""
+    """Return the evidence of one look. `moment` is the logarithm of its seconds in 32nds, so that few values are computed."""
     seconds = math.exp(moment / 32)
     if not changed:
         return tuple(-rate * seconds for rate in RATES)

@@ -73,7 +73,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Removals that were compared with the present rules of their job, and how many of them the rules refuse."""
+    """Removals that were compared with the present rules of their job, and the number of them that the rules refuse."""
 
     examined: int = 0
     refused: int = 0

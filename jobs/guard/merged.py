@@ -1,4 +1,4 @@
-"""The removals of several partitions as one: arithmetic. Partitions exchange them as JSON."""
+"""The sum of the removals of several partitions, which exchange them as JSON. Pure functions, without a database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

@@ -69,7 +69,7 @@ def code_of(result: int) -> str:
 
 
 def kind_of_flip(before: int, after: int) -> Kind | None:
-    """Return how a document differs that had the first result and has the second one; None if it does not."""
+    """Return the kind of change from the first result of a document to the second one; None if nothing changed."""
     if NOTHING in {before, after}:
         return None if before == after else Kind.NEW if before == NOTHING else Kind.GONE
     was_read, is_read = outcome_of(before) in _READ, outcome_of(after) in _READ

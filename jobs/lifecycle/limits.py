@@ -30,7 +30,7 @@ class LimitColumns:
 
 
 class LimitFacts(TypedDict, total=False):
-    """The same columns of a policy, which has the first two, as arguments."""
+    """The same columns as arguments for a policy, in which the first two are always set."""
 
     open_requests: int
     min_gap: float

@@ -70,7 +70,7 @@ def run_worker(
 
     Raises:
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
-        WorkerFailed: it was marked failed, its database was unavailable, or it found no coordination store.
+        WorkerFailed: the worker was marked failed, its database was unavailable, or it found no coordination store.
     """
     dsn = find_database
     try:
@@ -197,7 +197,7 @@ def run_manager(
 
     Raises:
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
-        ManagerFailed: it was marked failed, its database was unavailable, or it found no coordination store.
+        ManagerFailed: the manager was marked failed, its database was unavailable, or it found no coordination store.
     """
     stop = threading.Event()
 

@@ -43,7 +43,7 @@ def run_task_worker(
 
     Raises:
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
-        TaskWorkerFailed: it was retired, or its database was unavailable.
+        TaskWorkerFailed: the worker was retired, or its database was unavailable.
     """
     given = read_given(options)
     me = NodeIdentity.of_this_process(

@@ -141,8 +141,8 @@ def prepare_job(options: CrawlOptions, *, scope: str, say: Callable[[str], None]
     Make the job ready to run in a one-shot's `scope`, and start it (or continue it).
 
     Raises:
-        CrawlRefused, Invalid, BadSpecification, OutputError: it cannot be crawled so.
-        JobBusy: a live node works on it.
+        CrawlRefused, Invalid, BadSpecification, OutputError: the options do not fit the source or the output.
+        JobBusy: a live node works on the job.
     """
     now = read_clock()
     if options.resume:
@@ -264,7 +264,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
 
 
 def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
-    """The output connections that are meant, stored under what they say; each can be written to."""
+    """Return the output connections of the options, stored by their texts. Each can be written to."""
     stored = []
     for text in given:
         if text == STANDARD_OUTPUT:

@@ -62,7 +62,7 @@ class DocumentStream:
         return None
 
     def start(self) -> None:
-        """Begin to copy: first what an earlier crawl left, whose process was killed."""
+        """Begin to copy, first the lines of an earlier crawl whose process was killed."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._thread.start()
 

@@ -43,7 +43,7 @@ DELETE FROM tasks_archivedtask
 
 
 def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Compare the situation with all rules once; return how many messages were stored."""
+    """Compare the situation with all rules once; return the number of stored messages."""
     now = read_clock()
     with Moment().present(), transaction.atomic():
         stored = NotificationCheck.objects.select_for_update().filter(pk=1).first()
@@ -101,7 +101,7 @@ def schedule(message: NotificationMessage, *, retry_policy: Mapping[str, Any]) -
 
 
 def _follow(rule: NotificationRule, seen: list[Seen], situation: Situation, *, now: dt.datetime) -> int:
-    """Store the changes of a rule's conditions, and their messages; return how many messages."""
+    """Store the changes of a rule's conditions, and their messages; return the number of messages."""
     conditions = NotificationCondition.objects.filter(rule=rule, ended_at=None).select_for_update()
     keys = {(one.topic, one.key) for one in seen}
     known = {condition.pk: condition for condition in conditions if not situation.hides(condition, keys)}

@@ -90,5 +90,5 @@ def compare(
 
 
 def room_of(sent: Sequence[dt.datetime], *, most_an_hour: int, now: dt.datetime) -> int:
-    """Return how many messages a channel may get now. `sent` are the times of its earlier messages."""
+    """Return the number of messages that a channel may get now. `sent` are the times of its earlier messages."""
     return max(0, most_an_hour - sum(now - at < dt.timedelta(hours=1) for at in sent))

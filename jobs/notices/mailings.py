@@ -114,7 +114,7 @@ def remove_mailing(name: str, *, made_by: str) -> None:
     Remove a mailing with its template.
 
     Raises:
-        Unknown: it does not exist.
+        Unknown: the mailing does not exist.
     """
     mailing = ReportMailing.objects.select_for_update().filter(name=name).first()
     if mailing is None:
@@ -127,7 +127,7 @@ def remove_mailing(name: str, *, made_by: str) -> None:
 
 def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     """
-    Send a report by e-mail; return what the mail server said.
+    Send a report by e-mail; return the answer of the mail server.
 
     Raises:
         NotSent: another attempt follows by the policy of the task.

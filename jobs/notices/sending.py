@@ -17,7 +17,7 @@ State = NotificationMessage.State
 
 def send_notice(context: TaskContext, arguments: Mapping[str, Any]) -> str | None:
     """
-    Send a message once; return what the receiver said. A message that was sent already is not sent again.
+    Send a message once; return the answer of the receiver. A message that was sent already is not sent again.
 
     Raises:
         NotSent: another attempt follows by the policy of the channel.
@@ -45,7 +45,7 @@ def send_notice(context: TaskContext, arguments: Mapping[str, Any]) -> str | Non
 
 def deliver(message: NotificationMessage, letter: Letter, *, is_last: bool) -> str:
     """
-    Send a letter through the channel of its message, and record the attempt; return what the receiver said.
+    Send a letter through the channel of its message, and record the attempt; return the answer of the receiver.
 
     Raises:
         NotSent

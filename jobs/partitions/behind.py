@@ -13,9 +13,9 @@ SELECT split_part(slot_name::text, '_to_', 2) AS name, coalesce(wal_status, 'los
  WHERE database = current_database() AND starts_with(slot_name::text, %(prefix)s)
  ORDER BY 1
 """
-# Part of the limit from which an operator is told.
+# Part of the limit from which the attention list has a line.
 _PART: Final = 0.5
-# Bytes from which an operator is told if the server has no limit.
+# The same for a server without a limit (bytes).
 _MUCH: Final = 1024**3
 
 

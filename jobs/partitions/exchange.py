@@ -94,7 +94,7 @@ class _Pair:
 
 
 def keep_publications(connection: psycopg.Connection[Any], placement: Placement) -> int:
-    """Make the publications for all other partitions that do not exist; return how many were made."""
+    """Make the missing publications for all other partitions; return the number of new publications."""
     present = {name for (name,) in connection.execute(_PUBLICATIONS)}
     wanted = [_Pair(placement.here, other) for other in placement.others]
     missing = [pair for pair in wanted if pair.publication not in present]
@@ -115,7 +115,7 @@ def keep_publications(connection: psycopg.Connection[Any], placement: Placement)
 
 def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement, addresses: Mapping[str, str]) -> int:
     """
-    Subscribe to all other partitions that publish for this one; return how many subscriptions were made or changed.
+    Subscribe to all other partitions that publish for this one; return the number of new and changed subscriptions.
 
     A partition that does not answer is tried again at the next call. The connection is in autocommit mode: a
     subscription makes a slot at the other server, which no transaction can take back.
@@ -244,12 +244,12 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
 
 
 def offer_links(connection: psycopg.Connection[Any], here: str, target: str) -> int:
-    """Send the links of the present runs to documents of `target` that were not sent as references; return how many."""
+    """Send the links of the present runs to documents of `target` that were not sent as references; return the number of sent links."""
     return connection.execute(_OFFER, {"here": here, "target": target}).rowcount
 
 
 def _forget_received(connection: psycopg.Connection[Any], source: str) -> None:
-    """Forget what came from a source: the first copy of a subscription brings all that still counts."""
+    """Delete the rows of a source: the first copy of a subscription brings all rows that still count."""
     with connection.transaction():
         connection.execute("DELETE FROM jobs_partitionfact WHERE source = %s", (source,))
         connection.execute("DELETE FROM jobs_foreignreference WHERE source = %s", (source,))

@@ -1,5 +1,5 @@
 """
-Facts that partitions tell each other: the newest of a source and key counts.
+Facts that partitions send to each other: the newest one of a source and a key counts.
 
 A fact is a state, not a message: the receiver compares it with its own state and acts on the difference. So a fact
 that arrives twice, or again after a restore, changes nothing.
@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from jobs.partitions.placement import Placement
 
-# Locks: none of other processes, since only the main manager of the partition tells facts.
+# Locks: none of other processes, since only the main manager of the partition sends facts.
 _TELL: Final[LiteralString] = """
 WITH told AS (
     INSERT INTO jobs_partitionfact (source, target, key, body)
@@ -81,16 +81,16 @@ class Fact:
 
 
 def tell(connection: psycopg.Connection[Any], here: str, target: str, key: str, body: Mapping[str, Any]) -> bool:
-    """Tell a fact to a partition, unless it was told the same last; return True if it is new."""
+    """Send a fact to a partition, unless the last one was the same; return True if it is new."""
     facts = {"source": here, "target": target, "key": key, "body": Jsonb(body)}
     return connection.execute(_TELL, facts).fetchone() is not None
 
 
 class Telling:
     """
-    Tells facts of some kinds (the keys before their first colon).
+    Sends facts of some kinds (the keys before their first colon).
 
-    It reads once what was told `last`, or gets it: a fact that did not change costs no statement.
+    It reads the facts that were sent `last` once, or gets them: an unchanged fact costs no statement.
     """
 
     def __init__(
@@ -107,23 +107,23 @@ class Telling:
         self._last = dict(last)
 
     def last(self, target: str, key: str) -> Mapping[str, Any] | None:
-        """Return the fact that was told to a partition last; None without one."""
+        """Return the fact that was sent to a partition last; None without one."""
         return self._last.get((target, key))
 
     def tell(self, target: str, key: str, body: Mapping[str, Any]) -> bool:
-        """Tell a fact to a partition, unless it was told the same last; return True if it is new."""
+        """Send a fact to a partition, unless the last one was the same; return True if it is new."""
         if self._last.get((target, key)) == body:
             return False
         self._last[target, key] = body
         return tell(self._connection, self._here, target, key, body)
 
     def tell_all(self, placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
-        """Tell a fact to all other partitions; return True if it is new to one of them."""
+        """Send a fact to all other partitions; return True if it is new to one of them."""
         return sum(self.tell(target, key, body) for target in placement.others) > 0
 
 
 def told(connection: psycopg.Connection[Any], here: str, target: str, key: str) -> Mapping[str, Any] | None:
-    """Return the fact that was told to a partition last; None without one."""
+    """Return the fact that was sent to a partition last; None without one."""
     row = connection.execute(_TOLD, {"source": here, "target": target, "key": key}).fetchone()
     return row[0] if row else None
 
@@ -141,7 +141,7 @@ def heard(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[
 
 
 def hear_and_tell(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], Telling]:
-    """Return the newest facts of some kinds from all other partitions, and the teller of such facts: one statement."""
+    """Return the newest facts of these kinds from all other partitions, and a sender of such facts, by one statement."""
     rows = connection.execute(_EXCHANGED, {"here": here, "kinds": list(kinds)}).fetchall()
     told_last = {(target, key): body for source, target, key, body, _ in rows if source == here}
     heard_ones = [Fact(source, key, body, number) for source, _, key, body, number in rows if source != here]
@@ -149,7 +149,7 @@ def hear_and_tell(connection: psycopg.Connection[Any], here: str, *kinds: str) -
 
 
 def forget_superseded(connection: psycopg.Connection[Any], here: str) -> int:
-    """Delete received facts that newer ones replaced; return how many."""
+    """Delete received facts that newer ones replaced; return their number."""
     return connection.execute(_FORGET_SUPERSEDED, {"here": here}).rowcount
 
 
@@ -164,5 +164,5 @@ def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) ->
 
 
 def note_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> None:
-    """Note that this partition has stored what the fact says."""
+    """Note that this partition has stored the content of the fact."""
     tell(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})

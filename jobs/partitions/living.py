@@ -1,8 +1,8 @@
 """
-Which jobs exist: the control partition tells the numbers of its jobs.
+The jobs that exist: the control partition sends the numbers of its jobs.
 
 The others delete a job whose number is no longer among them. All partitions forget the facts of deleted jobs. A number
-above the highest told one belongs to a job that they have not heard of yet.
+above the highest one that was sent belongs to a job that they do not know yet.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,7 +16,7 @@ from jobs.partitions.placement import Placement
 
 KIND: Final = "jobs"
 _KEY: Final = f"{KIND}:all"
-# Only the control partition tells this fact.
+# Only the control partition sends this fact.
 _LIVING: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact WHERE key = 'jobs:all' ORDER BY number DESC LIMIT 1
 """
@@ -52,7 +52,7 @@ DELETE FROM jobs_appliedreferences AS applied
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """The numbers of the jobs that exist, and the highest number that was ever told."""
+    """The numbers of the jobs that exist, and the highest number that was ever sent."""
 
     numbers: frozenset[int]
     highest: int
@@ -62,27 +62,27 @@ class Living:
 
 
 def tell_living(telling: Telling, placement: Placement, numbers: Collection[int]) -> bool:
-    """Tell the others the numbers of all jobs of partitions; return True if they are new to one of them."""
+    """Send the others the numbers of all jobs of partitions; return True if they are new to one of them."""
     before = telling.last(placement.others[0], _KEY) or {"highest": 0}
     body = {"numbers": sorted(numbers), "highest": max(before["highest"], *numbers, 0)}
     return telling.tell_all(placement, _KEY, body)
 
 
 def read_living(connection: psycopg.Connection[Any]) -> Living | None:
-    """Return the jobs that exist, as the control partition told last; None before that."""
+    """Return the jobs that exist, by the last fact of the control partition; None before the first one."""
     row = connection.execute(_LIVING).fetchone()
     return Living(frozenset(row[0]["numbers"]), row[0]["highest"]) if row else None
 
 
 def find_living(heard: Iterable[Fact]) -> Living | None:
-    """Return the jobs that exist by the facts that another partition heard; None before the control partition told."""
+    """Return the jobs that exist, by received facts; None before the first one of the control partition."""
     told = [fact for fact in heard if fact.key == _KEY]
     newest = max(told, key=lambda fact: fact.number, default=None)
     return Living(frozenset(newest.body["numbers"]), newest.body["highest"]) if newest else None
 
 
 def forget_deleted(connection: psycopg.Connection[Any]) -> int:
-    """Delete the facts and references of jobs that exist neither here nor in the control partition; return how many."""
+    """Delete the facts and references of jobs that exist neither here nor in the control partition; return the number of deleted rows."""
     living = read_living(connection)
     if living is None:
         return 0

@@ -61,7 +61,7 @@ class Loss:
     """
     Describe the loss of a partition.
 
-    Its `slots` go to the others, `given` by name. `documents` is the last number that it told, at `told_at`. `links` of
+    Its `slots` go to the others, `given` by name. `documents` is the last number that it sent, at `told_at`. `links` of
     the others lead to its documents. If it `ends_a_move`, documents are copied, and only its slots are given to others now.
     """
 
@@ -76,7 +76,7 @@ class Loss:
 
 def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
     """
-    Return what is lost if a partition is removed without its database. Nothing is changed.
+    Return the losses of a removal of a partition without its database. Nothing is changed.
 
     Raises:
         Invalid: the settings name no such partition.
@@ -105,7 +105,7 @@ def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -
             return moving
         planned = _plan(placement, databases, name)
         new = _map_without(databases[placement.here], placement, name)
-        # The control partition last: its map tells what the others get.
+        # The control partition last: the others take their slots from its map.
         for partition in reversed(list(databases)):
             _take_over(databases[partition], replace(placement, here=partition), name, new)
         finish_removal(placement, databases, name)

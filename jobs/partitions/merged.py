@@ -1,5 +1,5 @@
 """
-One reading, or one change, in the databases of all partitions, for the doors of the control partition.
+One reading, or one change, in the databases of all partitions, for pages, API and commands of the control partition.
 
 It runs in each database as it would at home: in a thread of its own, whose connection for Django leads there.
 The connection of a reading only reads. A partition that does not answer in time is named, and no reading asks it again
@@ -53,7 +53,7 @@ class PartitionAway(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A partition that did not answer, and the time of the last figures that it told this one."""
+    """A partition that did not answer, and the time of the last figures that it sent to this one."""
 
     name: str
     heard_at: dt.datetime | None
@@ -130,7 +130,7 @@ def read_in(name: str, read: Callable[[], T], *, within: float | None = None) ->
 
     Raises:
         Unknown: there is no other partition of this name.
-        PartitionAway: it does not answer within `within` seconds, CHANGES_WITHIN if that is None.
+        PartitionAway: the partition does not answer within `within` seconds, or CHANGES_WITHIN if that is None.
     """
     return _ask_one(name, read, within=CHANGES_WITHIN if within is None else within, is_change=False)
 
@@ -148,7 +148,7 @@ def change_in(name: str, change: Callable[[], T]) -> T:
 
 
 def change_at_home(change: Callable[[], T]) -> T:
-    """Return what `change` did in the own database of this process, for a thread that is inside of another partition."""
+    """Run `change` in the own database of this process, for a thread inside of another partition. Return its result."""
     language = translation.get_language()
     answers: list[T] = []
     errors: list[Exception] = []
@@ -229,7 +229,7 @@ def rows_of_next_page(
     """
     Return the filter for rows of a partition behind the last line of a page that `merge_lines` made.
 
-    The last one of the columns tells rows of one database apart, so it means nothing in the others.
+    The last column only distinguishes rows of one database, so it means nothing in the others.
     """
     if len(columns) == 1 and partition != last_partition:
         # Only the order of the partitions is left.

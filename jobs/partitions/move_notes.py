@@ -1,5 +1,5 @@
 """
-The notes of a move of slots: its phase, as the control partition tells it, and the reports of all partitions.
+The notes of a move of slots: its phase, as the control partition sends it, and the reports of all partitions.
 
 Each partition notes the move for itself, so that a new subscription, which forgets received facts, changes nothing.
 """
@@ -48,9 +48,9 @@ def newest_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> Slo
 
 def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move | None:
     """
-    Note the last move as the control partition tells it, and return it.
+    Note the last move that the control partition sent, and return it.
 
-    The others tell it the move that they noted: a restored control partition learns what it has forgotten.
+    The others send it the move that they noted, so that a restored control partition learns a forgotten move.
     """
     noted = read_move(connection)
     told = [Move.from_json(fact.body) for fact in heard(connection, placement.here, kind=KIND)]
@@ -68,7 +68,7 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
 
 
 def tell_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
-    """Tell the others the move, if this is the control partition; return True if it is new to one of them."""
+    """Send the move to the others, if this is the control partition; return True if it is new to one of them."""
     telling = Telling(connection, placement.here, KIND)
     return placement.is_control and telling.tell_all(placement, KEY, move.as_json())
 
@@ -81,7 +81,7 @@ def read_report(connection: psycopg.Connection[Any], names: Sequence[str]) -> Re
 
 
 def note_report(connection: psycopg.Connection[Any], placement: Placement, report: Report) -> bool:
-    """Note the report of this partition, and tell it to the control partition; return True if it is new."""
+    """Note the report of this partition, and send it to the control partition; return True if it is new."""
     body = report.as_json()
     is_new = tell(connection, placement.here, placement.here, REPORT_KEY, body)
     if not placement.is_control:
@@ -205,7 +205,7 @@ def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Mo
     Cancel a move while it waits for jobs; return it. All jobs go on with the old map.
 
     Raises:
-        MoveGoesOn: there is none, or documents are copied already.
+        MoveGoesOn: no move is in progress, or documents are copied already.
     """
 
     def cancelled(move: Move) -> Move:

@@ -11,11 +11,11 @@ A move is a whole new map with a higher epoch, so any number of partitions can g
 A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs go on with the old map then.
 If a partition is lost while documents are copied, another move follows, which waits for all but that one. Its slots go
 to the others, and each takes back the chunks that it had sent to the lost one. A partition that comes back nevertheless
-hears of the move, and sends what it still has.
+receives the move, and sends the documents that it still has.
 
 Phases and reports are states, not messages. So a partition may be away, be killed or be restored at any point: it
 compares the phase with its own state, and makes the next step. The chunks of a restored database are a new series.
-The others tell the control partition the move that they know, so that a restored one learns what it has forgotten.
+The others send the control partition the move that they know, so that a restored one learns a forgotten move.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Step(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Move:
     """
-    The last move, as the control partition tells it. `to` is its map, whose epoch is the number of the move.
+    The last move, as the control partition sends it. `to` is its map, whose epoch is the number of the move.
 
     `why` is the reason for which it was refused. It waits for no partition of `without`: these are lost.
     """
@@ -109,7 +109,7 @@ class Report:
     The state of one partition in a move.
 
     `epoch` is that of the map by which it works. `held` are its jobs by number, None while one of them is not held;
-    `waits_for` tells which. `sent` counts chunks by target, None before the last one. `series` is that of its chunks.
+    `waits_for` names it. `sent` counts chunks by target, None before the last one. `series` is that of its chunks.
     `applied` counts chunks of the others by source and series.
     """
 
@@ -154,7 +154,7 @@ def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], 
 
 
 def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Move:
-    """Return the move that follows a copying one, a partition of which is lost: the others get its slots."""
+    """Return the move that replaces a copying one after the loss of a partition: the others get its slots."""
     without = (*move.without, name)
     left = [one for one in names if one not in without]
     return Move(change_owner(move.to, move.to.slots_of(name), left, number=number), MovePhase.COPYING, without=without)
@@ -162,10 +162,10 @@ def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Mo
 
 def learn(noted: Move | None, heard: Iterable[Move], *, leads: bool) -> Move | None:
     """
-    Return the move that a partition notes, from its own note and the moves that others told it.
+    Return the move that a partition notes, from its own note and the moves that it received.
 
     The control partition `leads`: it takes only a later move than its own, which it forgot by a restore. The others
-    take what it tells, unless that is earlier.
+    take its move, unless that is earlier.
     """
     for move in heard:
         if noted is None or noted.is_before(move) or (not leads and not move.is_before(noted)):

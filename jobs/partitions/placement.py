@@ -1,5 +1,5 @@
 """
-Which partition has which hosts: arithmetic.
+The placement of hosts in partitions. Pure functions, without a database.
 
 All host names are spread over `SLOTS` slots by a hash; a slot has one partition. Both schemes and all ports of a host
 are together, so one partition paces it.

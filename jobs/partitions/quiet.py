@@ -1,5 +1,5 @@
 """
-When a run of several partitions has ended: arithmetic.
+The rule for the end of a run of several partitions. Pure functions, without a database.
 
 Documents move between partitions, so no partition can tell alone that nothing is left. The control partition asks all
 of them for their figures, in numbered rounds. A run has ended when two rounds in a row found every partition quiet,

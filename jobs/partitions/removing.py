@@ -64,7 +64,7 @@ def plan_removal(placement: Placement, addresses: Mapping[str, str], name: str) 
 
     Raises:
         Invalid: the settings name no such partition.
-        NotRemovable: it is the control partition, has slots or documents, or takes part in a run or a move.
+        NotRemovable: the partition is the control partition, has slots or documents, or takes part in a run or a move.
     """
     with ExitStack() as opened:
         return _plan(placement, _open_all(opened, placement, addresses, name), name)
@@ -161,7 +161,7 @@ def check_name(placement: Placement, name: str) -> None:
 
     Raises:
         Invalid: the settings name no such partition.
-        NotRemovable: it is the control partition.
+        NotRemovable: the partition is the control partition.
     """
     if name not in placement.names:
         known = ", ".join(placement.others)
@@ -175,7 +175,7 @@ def open_one(addresses: Mapping[str, str], name: str) -> psycopg.Connection[Any]
     Return a connection to the database of a partition, in autocommit mode.
 
     Raises:
-        NotRemovable: it does not answer.
+        NotRemovable: the database does not answer.
     """
     try:
         return psycopg.connect(addresses[name], autocommit=True, connect_timeout=_CONNECT_WITHIN)

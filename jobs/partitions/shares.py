@@ -1,8 +1,8 @@
 """
-The document limit of a job of several partitions: each has a share of its places. Arithmetic.
+The document limit of a job of several partitions: each has a share of its places. Pure functions, without a database.
 
-The sum of all shares never exceeds the limit. A share that is told counts at once. The places of a share that was
-lowered are free when its partition has confirmed it: it may have used some of them meanwhile.
+The sum of all shares never exceeds the limit. A share counts as soon as it is sent. If a share was lowered, its places
+are free when the partition has confirmed it: the partition may have used some of them meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Share:
     """
-    The share of one partition: `told` to it last, and `most` as it confirmed last.
+    The share of one partition: `told` was sent to it last, and it confirmed `most` last.
 
     `free` of its places are certainly unused. A partition that `lacks` places has used all of them, and has more
     documents. It `rests` if it has used all of them, and no document can go on without another place.
@@ -68,5 +68,5 @@ def is_limit_reached(limit: int, shares: Mapping[str, Share]) -> bool:
 
 
 def round_down(amount: int) -> int:
-    """Return the next lower power of two, so that a number that falls steadily is told a few times only."""
+    """Return the next lower power of two, so that a number that falls steadily is sent only a few times."""
     return 1 << amount.bit_length() - 1 if amount > 0 else 0

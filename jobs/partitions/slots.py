@@ -1,7 +1,7 @@
 """
-The map of slots: which partition has each slot.
+The map of slots: the partition of each slot.
 
-The control partition notes the map and tells it to the others. Each partition notes the map by which it works, so that
+The control partition notes the map and sends it to the others. Each partition notes the map by which it works, so that
 a new subscription, which forgets received facts, changes nothing. Each new map has a new epoch.
 """
 
@@ -78,7 +78,7 @@ def has_map(connection: psycopg.Connection[Any]) -> bool:
 
 def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
     """
-    Tell the map to the other partitions, or adopt the first told one; return True if this database has a new map.
+    Send the map to the other partitions, or adopt the first received one; return True if this database has a new map.
 
     A later map comes with a move, which holds the jobs first (`jobs.partitions.moving`).
     """

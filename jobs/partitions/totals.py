@@ -1,5 +1,5 @@
 """
-The totals of a policy over all partitions: each has a share of them. Arithmetic.
+The totals of a policy over all partitions: each has a share of them. Pure functions, without a database.
 
 A share is a fraction of every total of the policy: of its requests, starts and bytes. The sum of all shares that may be
 in force never exceeds one. A partition gets no other share before it has confirmed the last one, and it confirms a
@@ -21,7 +21,7 @@ _WORTH: Final = Fraction(1, 10)
 @dataclass(frozen=True, slots=True)
 class TotalShare:
     """
-    The share of one partition: `told` to it last, and `held`, the most that may be in force there.
+    The share of one partition: `told` was sent to it last, and at most `held` may be in force there.
 
     `need` is its number of queues that wait for requests. It `is_confirmed` if the partition has no other share in force.
     """
@@ -42,7 +42,7 @@ def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
 
 
 def share_of(told: Mapping[str, Any], report: Mapping[str, Any] | None) -> TotalShare:
-    """Return the share of a partition from the last fact that was told to it, and the last one that it reported."""
+    """Return the share of a partition from the last fact that was sent to it, and the last one that it reported."""
     share = Fraction(*told["share"])
     if report is None:
         return TotalShare(share, share, is_confirmed=False)
@@ -53,7 +53,7 @@ def report_of(
     told: Mapping[str, Any], before: Mapping[str, Any] | None, *, need: int, is_lowering: bool
 ) -> dict[str, Any]:
     """
-    Return what a partition reports about the share that was told to it.
+    Return the report of a partition about the share that was sent to it.
 
     While requests of a higher share may be open, it still reports that share, from its report `before`.
     """

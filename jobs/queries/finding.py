@@ -46,7 +46,7 @@ class Found:
 
 
 def find(text: str) -> Found:
-    """Return what the text may mean; nothing for an empty or a very long one."""
+    """Return the possible meanings of the text; none for an empty or a very long text."""
     text = text.strip().replace("\0", "")
     if not text or len(text) > LONGEST:
         return Found()

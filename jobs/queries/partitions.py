@@ -19,7 +19,7 @@ from jobs.partitions.slots import MAP, SlotMap
 from jobs.queries.jobs.counts import count_own_documents
 from jobs.queue.counting.counters import RunCounts
 
-# The key of the fact by which a partition tells that it lives, and how many documents it has.
+# The key of the fact with which a partition shows that it lives, and its number of documents.
 LIFE: Final = "life:all"
 _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
@@ -39,7 +39,7 @@ SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
 _NEWEST: Final = 0.3
 # Documents a second below which a rate is zero, so that an idle partition notes no change.
 _LEAST_RATE: Final = 0.01
-# Silence after which a partition that tells its figures every two seconds counts as away.
+# Silence after which a partition counts as silent (it sends its figures every two seconds).
 _SILENT_AFTER: Final = dt.timedelta(seconds=15)
 # Bytes of the write-ahead log that another partition has not taken yet; its slot keeps them.
 _BEHIND: Final[LiteralString] = """
@@ -57,7 +57,7 @@ class PartitionSeen:
     One partition.
 
     `documents`, `rate` (documents a second) and `sent_at`, the time of both, are None if nothing is known about it here:
-    only the control partition hears from all. `is_silent` is true if it has told no figures for a while.
+    only the control partition receives those of all. `is_silent` is true if it has sent no figures for a while.
     `is_receiving` tells whether it takes the rows of this partition now, and `bytes_behind` how much it has not taken.
     `arrived` are references of it that wait here for their run.
     """
@@ -187,7 +187,7 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
 
 
 def read_silent(*, now: dt.datetime) -> list[Silent]:
-    """Return the partitions that have told the control partition no figures for a while: its counts lack their news."""
+    """Return the partitions that have sent the control partition no figures for a while: its counts lack their latest changes."""
     placement = here.placement()
     if placement is None or not placement.is_control:
         return []

@@ -75,7 +75,7 @@ class ListedEverywhere:
 
 @dataclass(frozen=True, slots=True)
 class CountedEverywhere:
-    """The first rows of a list, and how many rows it has."""
+    """The first rows of a list, and the number of all its rows."""
 
     rows: Sequence[Placed[Any]]
     in_all: int
@@ -105,7 +105,7 @@ def see_scheduled(wanted: TaskFilter, *, after: Key | None = None, is_open: bool
     Return a page of scheduled tasks: first the tasks with a worker, then the waiting ones by their dates.
 
     Raises:
-        TooSlow: it would take too long.
+        TooSlow: the statement would take too long.
     """
     found = _find_page("scheduled", list_scheduled, wanted, after=after, is_downwards=False, is_open=is_open)
     busy = merge_lines(found, lambda part: _busy(part.tasks), key=_start)
@@ -122,7 +122,7 @@ def see_archived(wanted: TaskFilter, *, after: Key | None = None, is_open: bool 
     Return a page of ended tasks, the last ended first.
 
     Raises:
-        TooSlow: it would take too long.
+        TooSlow: the statement would take too long.
     """
     found = _find_page("archived", list_archived, wanted, after=after, is_downwards=True, is_open=is_open)
     tasks: list[Placed[ArchivedTask]] = merge_lines(

@@ -30,7 +30,7 @@ MOST_FOUND: Final = 2_000
 
 WAITING: Final[LiteralString] = f"SELECT FROM jobs_newaddress OFFSET {TOGETHER - 1}"
 
-# Locks: NewAddress, skipping what is locked.
+# Locks: NewAddress, skipping locked rows.
 _TAKE: Final[LiteralString] = f"""
 DELETE FROM jobs_newaddress
  WHERE ctid = ANY(ARRAY(SELECT ctid FROM jobs_newaddress LIMIT {_AT_ONCE} FOR UPDATE SKIP LOCKED))
@@ -90,7 +90,7 @@ def grams_of(addresses: Iterable[str]) -> list[int]:
 @retried
 def write_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Move the oldest new addresses into blocks; return how many.
+    Move the oldest new addresses into blocks; return the number of addresses.
 
     Raises:
         FenceRefused: another node is the main manager.

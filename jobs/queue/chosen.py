@@ -110,7 +110,7 @@ _NEXT: Final = """
 SELECT item.hash FROM jobs_queueitem AS item
  WHERE {chosen} AND (%(after)s::uuid IS NULL OR item.hash > %(after)s::uuid) ORDER BY item.hash LIMIT %(most)s
 """
-# Locks: QueueItem by (hash, job), skipping what is locked.
+# Locks: QueueItem by (hash, job), skipping locked rows.
 _READ_AGAIN: Final = f"""
 WITH chosen AS (
     SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code

@@ -196,7 +196,7 @@ class _Appending:
 
 def append_blocks(connection: psycopg.Connection[Any], *, term: TermHeld, now: dt.datetime, is_on: bool) -> int:
     """
-    Append the blocks of closed minutes to the chains of their hosts; return how many.
+    Append the blocks of closed minutes to the chains of their hosts; return the number of blocks.
 
     If the record `is_on`, also decide for closed minutes whether they are complete, and append the others to the chain
     of gaps.

@@ -47,7 +47,7 @@ def fetch_now(connection: psycopg.Connection[Any], *, job_id: int, document: uui
     """
     Make a document of the present run due at once, to be read without conditions.
 
-    In an inactive job, its next run reads the document first, unless that is a full run, which reads what it reaches.
+    In an inactive job, the next run reads the document first, unless it is a full run: that reads all that it reaches.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         held: Any = cursor.execute(_HOLD, {"job": job_id}).fetchone()

@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS jo
                 WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')
                   AND notification.worker_id IS NULL AND notification.notified_at IS NULL AND notification.refused = '')
 """
-# Locks: Notification, skipping what is locked.
+# Locks: Notification, skipping locked rows.
 _CLAIM: Final[LiteralString] = """
 WITH wanted AS (
     SELECT notification.id

@@ -26,7 +26,7 @@ _JOBS: Final = 1_000
 _COLUMNS: Final = ("jobs", "hashes", "identifiers", "sources")
 
 # The highest hash of a full sample, or null while the sample has room. A job that is being deleted is left out.
-# Locks: Job KEY SHARE, skipping what is locked, then RejectedAddress by (job, hash).
+# Locks: Job KEY SHARE, skipping locked rows, then RejectedAddress by (job, hash).
 _ADD: Final[LiteralString] = f"""
 WITH limits AS MATERIALIZED (
     SELECT job.id AS job_id,
@@ -45,7 +45,7 @@ WITH limits AS MATERIALIZED (
 )
 SELECT job_id, replace(highest::text, '-', '') FROM limits WHERE highest IS NOT NULL
 """
-# Locks: RejectedAddress, skipping what is locked.
+# Locks: RejectedAddress, skipping locked rows.
 _TRIM: Final[LiteralString] = """
 DELETE FROM jobs_rejectedaddress AS address
  USING (SELECT surplus.job_id, surplus.hash

@@ -178,7 +178,7 @@ def give_back(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], now: dt.datetime
 ) -> int:
     """
-    Return documents that a worker has not begun to the queue; return how many claims still held.
+    Return documents that a worker has not begun to the queue; return the number of claims that still held.
 
     Raises:
         FenceRefused: the worker was marked failed; the main manager returns its documents.
@@ -195,7 +195,7 @@ def postpone(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
 ) -> int:
     """
-    Return documents whose removal an output refused, with the next attempt at `until`; return how many.
+    Return documents whose removal an output refused, with the next attempt at `until`; return their number.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -233,7 +233,7 @@ def give_back_batches(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, batches: Iterable[int], now: dt.datetime
 ) -> int:
     """
-    Return whole batches that a worker has not begun to the queue; return how many documents.
+    Return whole batches that a worker has not begun to the queue; return the number of documents.
 
     A batch that has ended meanwhile is left alone: requests that its turns inherited may still be open.
 
@@ -252,7 +252,7 @@ def withdraw(
     connection: psycopg.Connection[Any], *, batches: Sequence[int], now: dt.datetime, term: TermHeld | None = None
 ) -> int:
     """
-    Withdraw batches that no worker has taken yet; return how many documents came back.
+    Withdraw batches that no worker has taken yet; return the number of documents that came back.
 
     Any process may do this: a batch that was sent meanwhile is left alone. A main manager passes its `term`.
     """
@@ -283,14 +283,14 @@ def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str)
 
 def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """
-    Withdraw the unsent batches of a scope whose documents belong to jobs that must stop; return how many documents.
+    Withdraw the unsent batches of a scope whose documents belong to jobs that must stop; return the number of documents.
     """
     batches = [row[0] for row in connection.execute(OFFERED_OF_STOPPED_JOBS, {"scope": scope})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
 
 def withdraw_reserved_for_absent(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """Withdraw unsent batches whose worker cannot take them, or left them too long; return how many documents."""
+    """Withdraw unsent batches whose worker cannot take them, or left them too long; return the number of documents."""
     batches = [row[0] for row in connection.execute(RESERVED_FOR_ABSENT, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
@@ -304,7 +304,7 @@ def release_of_lost_workers(
     enough: int | None = None,
 ) -> int:
     """
-    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return how many.
+    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return the number of documents.
 
     No further chunk begins once `enough` documents are back. Each chunk is a transaction: if the main manager dies in
     between, the next one releases the rest.
@@ -330,7 +330,7 @@ def release_of_lost_workers(
 def _lose(
     connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime
 ) -> tuple[int, set[int]]:
-    """Return the documents of these batches to the queue; return how many documents, and of which groups."""
+    """Return the documents of these batches to the queue; return the number of documents, and their groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         # The bins first: they start a gap at this moment, as a request may have just left.

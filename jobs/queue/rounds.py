@@ -1,5 +1,5 @@
 """
-Rounds over sleeping lanes: they find what no wake-up told.
+Rounds over sleeping lanes: they find lanes whose wake-up was lost.
 
 A lane sleeps without a document (`ready_at` is null), until its first document is due, or until its bin opens. A
 wake-up is lost if a process dies between its commit and the wake-up. And a bin opens earlier than its lanes know after
@@ -93,7 +93,7 @@ class Rounds:
         self.is_fast = True
 
     def go_on(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-        """Take the steps that are due in a pass at `now`; return how many lanes were woken."""
+        """Take the steps that are due in a pass at `now`; return the number of woken lanes."""
         if not self.is_fast and self._stepped_at is not None and _NOTHING <= now - self._stepped_at < _INTERVAL:
             return 0
         self._stepped_at = now
@@ -118,7 +118,7 @@ class Rounds:
 
 
 def make_round(connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-    """Make a whole round over the lanes of these groups at once; return how many lanes were woken."""
+    """Make a whole round over the lanes of these groups at once; return the number of woken lanes."""
     rounds = Rounds()
     rounds.start_fast_round()
     woken = 0

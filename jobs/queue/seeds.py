@@ -78,7 +78,7 @@ def discover_seeds(
     now: dt.datetime,
 ) -> int:
     """
-    Insert the documents of a seed into the run of its job; return how many there are.
+    Insert the documents of a seed into the run of its job; return the number of documents.
 
     With `again`, documents that the run has already done are read once more.
 

@@ -30,7 +30,7 @@ MOST: Final = 100_000
 _HOLD: Final[LiteralString] = (
     "SELECT run_no FROM jobs_job WHERE id = %(job)s AND phase IN ('active', 'inactive') FOR SHARE"
 )
-# Locks: QueueItem by (hash, job), skipping what is locked.
+# Locks: QueueItem by (hash, job), skipping locked rows.
 _OF_THE_JOB: Final[LiteralString] = """
 lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
              WHERE seed.job_id = %(job)s)

@@ -46,7 +46,7 @@ _WORKERS: Final[LiteralString] = """
 # The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps,
 # then its share of the others. A worker without documents always gets one. A bin stays with the worker that got its
 # first turns, so the first worker that wakes must not get them all.
-# Locks: Node KEY SHARE, then Batch, skipping what is locked; then Lane by id: no process that holds a lane waits for
+# Locks: Node KEY SHARE, then Batch, skipping locked rows; then Lane by id: no process that holds a lane waits for
 # an offered batch.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (

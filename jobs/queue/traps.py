@@ -28,7 +28,7 @@ MOST_OF_JOB: Final = 1_000
 _TOGETHER: Final = 5.0
 
 # A job that is being deleted is left out.
-# Locks: Job KEY SHARE, skipping what is locked, then TrapSuspect.
+# Locks: Job KEY SHARE, skipping locked rows, then TrapSuspect.
 _ADD: Final[LiteralString] = f"""
 WITH there AS MATERIALIZED (
     SELECT job.id FROM jobs_job AS job WHERE job.id = %(job)s FOR KEY SHARE OF job SKIP LOCKED

@@ -1,4 +1,4 @@
-"""Search over what the outputs of kind `search` hold."""
+"""Search over the documents that outputs of the kind `search` hold."""
 
 from collections.abc import Mapping
 from typing import Any

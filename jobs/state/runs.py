@@ -30,7 +30,7 @@ def ask_for_run(
     Make a job ready for startup by the transition with this name; the main manager prepares its run.
 
     Raises:
-        Invalid: it has no seed or no output.
+        Invalid: the job has no seed or no output.
         TransitionRefused, Unknown, FenceRefused: as `make_transition`.
     """
     fresh = {
@@ -62,7 +62,7 @@ def ask_for_run(
 
 
 def _places_of(job: Job, limit: int) -> dict[str, int]:
-    """Return the places that this partition begins with; the control partition tells the others their shares."""
+    """Return the places that this partition begins with; the control partition sends the others their shares."""
     placement = here.placement()
     if placement is None or job.node_scope != CLUSTER_SCOPE:
         return {"most": limit}

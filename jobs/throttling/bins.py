@@ -212,7 +212,7 @@ class _Room:
         return not self.is_taken and lane.may_go_to(self.holder) and self.tag in {None, lane.tag}
 
     def next_look(self, *, now: dt.datetime) -> dt.datetime:
-        """Return when to check the next of the lanes that wait for this parent."""
+        """Return the moment at which to check the next lane that waits for this parent."""
         self.waiting += 1
         return max(now + LOST_PLACE, _turn_may_leave_at(self.seen) or now) + self.waiting * _IN_LINE
 
@@ -382,13 +382,13 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
 
 
 def documents_below(limits: Limits) -> int:
-    """Return how many documents the open turns below a limited parent have at most: it starts half in half of a plan."""
+    """Return the most documents of the open turns below a limited parent: those of one longest turn and its successor."""
     half = int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))
     return 2 * max(1, min(DOCUMENTS_A_TURN, half))
 
 
 def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
-    """Return how many documents a second the gap and the bytes of these limits allow."""
+    """Return the documents a second that the gap and the bytes of these limits allow."""
     by_gap = 1 / limits.gap if limits.gap > 0 else math.inf
     by_bytes = math.inf if limits.bytes_per_second is None else limits.bytes_per_second / page_bytes
     return min(by_gap, by_bytes, float(MOST_A_TURN))
@@ -396,7 +396,7 @@ def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
 
 def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int, seconds: float = TURN_SECONDS) -> int:
     """
-    Return how many documents `requests` open requests read in these seconds.
+    Return the number of documents that `requests` open requests read in these seconds.
 
     By Little's law, open requests divided by the time of one answer are answers a second. A turn has a document for
     each of its requests, unless the pace allows fewer.

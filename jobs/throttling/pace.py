@@ -188,7 +188,7 @@ class Cadence:
 
     @property
     def _window_opens_at(self) -> float:
-        """Return when enough pages have left the window for one more."""
+        """Return the moment at which enough pages have left the window for one more."""
         assert self.bytes_per_second is not None
         over = self._in_window + sum(self._kept) + self._kept_for_next - BYTES_WINDOW * self.bytes_per_second
         if over <= 0 or not (self._window or self._kept):

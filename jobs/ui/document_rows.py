@@ -53,7 +53,7 @@ def document_row(line: DocumentLine, *, partition: str = "", now: dt.datetime) -
 
 
 def _due(line: DocumentLine, *, now: dt.datetime) -> str:
-    """Return when the document is read next; '' if no moment is known."""
+    """Return the time of the next reading of the document, in words; '' if it is unknown."""
     if line.check_time is not None:
         return formats.time_until(line.check_time, now=now)
     return _("now") if line.stage == Stage.PENDING and line.is_of_this_run else ""
@@ -145,7 +145,7 @@ def _hops(story: DocumentStory, link_type: str) -> str:
 
 
 def _refused(held: HeldBy) -> str:
-    """Return why a stage of the pipeline does not pass the document on to the output; '' if none refuses it."""
+    """Return the reason why a stage of the pipeline does not pass the document on to the output; '' if none refuses it."""
     if not held.code:
         return ""
     if not held.stage:

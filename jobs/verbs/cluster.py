@@ -77,7 +77,7 @@ def drain_node(
     Raises:
         Unknown: the node does not exist.
         ChangedMeanwhile: the node has another status by then.
-        Refused: it has ended, or no other node could take over.
+        Refused: the node has ended, or no other node could take over.
         NoMain: the cluster has no main manager.
     """
     _check_node(node_id)

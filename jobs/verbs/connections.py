@@ -131,14 +131,14 @@ def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by:
 
 
 def why_outside(repository: RepositoryConnection, outputs: Iterable[OutputConnection]) -> str:
-    """Return why the roots of this process forbid one of these connections, as a sentence; "" if they forbid none."""
+    """Return the reason why the roots of this process forbid one of these connections, as a sentence; "" if they forbid none."""
     found = [why_repository_outside(repository.connector, repository.configuration)] if repository.is_confined else []
     found += [why_output_outside(output.connector, output.configuration) for output in outputs if output.is_confined]
     return next(filter(None, found), "")
 
 
 def status(connection: RepositoryConnection) -> str:
-    """Return what prevents the use of its source in this process, as a sentence; "" if nothing does."""
+    """Return the reason why this process cannot use the source, as a sentence; "" if it can."""
     try:
         return registry.find(connection.connector).status(connection.configuration)
     except registry.UnknownConnector as unknown:

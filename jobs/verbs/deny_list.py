@@ -118,7 +118,7 @@ def pattern_meant(typed: str) -> str:
     Return the pattern of the hosts that a person typed, if they may be denied together.
 
     Raises:
-        Invalid: it is not a pattern, or means every host.
+        Invalid: the text is not a pattern, or means every host.
     """
     pattern = as_kept(typed)
     if not pattern:
@@ -136,7 +136,7 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
 
     Raises:
         Unknown, NotAllowed: as `jobs.verbs.policies` does.
-        Refused: it has no such rule.
+        Refused: the policy has no such rule.
     """
     with transaction.atomic():
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id, applies_everywhere=True).first()
@@ -159,7 +159,7 @@ def allow_everywhere(pattern: str, *, made_by: str) -> None:
     Remove the rules that deny a pattern from all policies that apply everywhere.
 
     Raises:
-        Refused: none has such a rule.
+        Refused: no policy has such a rule.
     """
     with transaction.atomic():
         denying = sorted({denial.policy_id for denial in denials() if _is_same(denial.pattern, pattern)})

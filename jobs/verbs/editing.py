@@ -245,7 +245,7 @@ def check_name(name: str) -> None:
     Check the name of a job.
 
     Raises:
-        Invalid: it is blank, too long, or has characters that cannot be shown or stored.
+        Invalid: the name is blank, too long, or has characters that cannot be shown or stored.
     """
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
         raise Invalid({"name": [f"The name of a job needs 1 to {_MOST_NAME} printable characters, not only blanks."]})
@@ -261,7 +261,7 @@ def _check(
     now: dt.datetime,
 ) -> list[str]:
     """
-    Return warnings about a new or changed job, of which `problems` are known already.
+    Check a new or changed job; return warnings about it. `problems` are known already, and get the others.
 
     Raises:
         Invalid: a field is invalid.
@@ -323,7 +323,7 @@ def _changed_pipeline(
 
 
 def why_no_group(repository: RepositoryConnection, rules: Sequence[Mapping[str, Any]]) -> str:
-    """Return why no user could have the tokens of these rules, as a sentence; "" if that is not so."""
+    """Return the reason why no user could have the tokens of these rules, as a sentence; "" if that is not so."""
     if repository.authority_group_id is not None or not any(rule.get("allow") for rule in rules):
         return ""
     return f"Tokens belong to an authority group, and source {repository.name} has none. Choose its group first."

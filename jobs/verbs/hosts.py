@@ -63,9 +63,9 @@ def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     Stop requests to a host, over all jobs and nodes, until `release`; a host without a port means all its ports.
 
     Raises:
-        Unknown: there is none with this id.
-        HostElsewhere: another partition has it since a move of slots.
-        Refused: it is already stopped.
+        Unknown: no host has this id.
+        HostElsewhere: since a move of slots, another partition has the host.
+        Refused: the host is already stopped.
         Invalid: no reason is given.
     """
     check_reason(reason)
@@ -78,9 +78,9 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
     Stop a web host by its name, or an address there, as `stop` does.
 
     Raises:
-        HostElsewhere: another partition has it.
+        HostElsewhere: another partition has the host.
         HostsUnknown: no crawl has come to the host, and the caller did not confirm it.
-        Refused: it is already stopped.
+        Refused: the host is already stopped.
         Invalid: the name is not a host name, or no reason is given.
     """
     name = name_meant(typed)
@@ -125,9 +125,9 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     Release a stopped host at its pace, together with all ports that were stopped with it.
 
     Raises:
-        Unknown: there is none with this id.
-        HostElsewhere: another partition has it since a move of slots.
-        Refused: it is not stopped.
+        Unknown: no host has this id.
+        HostElsewhere: since a move of slots, another partition has the host.
+        Refused: the host is not stopped.
     """
     with transaction.atomic():
         found = _read(host_id)
@@ -150,16 +150,15 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    End the back-off of a host, or its recovery, so that it has its full pace at once: an operator knows that it is
-    well.
+    End the back-off of a host, or its recovery, because an operator knows that the host works. Its full pace holds at once.
 
-    Its refusals are forgotten, whatever delay its host requested. Documents that failed there are retried now; their
-    number of failures stays.
+    Its refusals are forgotten, also if the host requested a longer delay. Documents that failed there are retried now, and
+    keep their number of failures.
 
     Raises:
-        Unknown: there is none with this id.
-        HostElsewhere: another partition has it since a move of slots.
-        Refused: it is not backing off.
+        Unknown: no host has this id.
+        HostElsewhere: since a move of slots, another partition has the host.
+        Refused: the host is not backing off.
     """
     with transaction.atomic():
         found = _of_connectors(host_id).select_for_update(no_key=True).first()
@@ -183,7 +182,7 @@ def find_named(typed: str) -> Bin:
     Return the web host of a name, or of an address there.
 
     Raises:
-        HostElsewhere: another partition has it.
+        HostElsewhere: another partition has the host.
         Unknown: no crawl has come to it, and no operator has stopped it.
         Invalid: the name is not a host name.
     """
@@ -245,7 +244,7 @@ def check_reason(reason: str) -> None:
     Check the reason of an operator.
 
     Raises:
-        Invalid: it is blank or too long.
+        Invalid: the reason is blank or too long.
     """
     if not reason.strip() or len(reason) > _LONGEST_REASON:
         raise Invalid({"reason": [f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it."]})

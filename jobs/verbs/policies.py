@@ -99,7 +99,7 @@ def create(
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every host, or denies some.
+        NotAllowed: the policy concerns every host, or denies some.
         ControlledElsewhere: this is not the control partition.
     """
     refuse_elsewhere()
@@ -125,7 +125,7 @@ def change(
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
-        NotAllowed: it concerns every host, or changes denials.
+        NotAllowed: the policy concerns every host, or changes denials.
         Unknown: the policy does not exist.
         ControlledElsewhere: this is not the control partition.
     """
@@ -188,7 +188,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
     Raises:
         InUse: seeds have it.
-        NotAllowed: it holds for every host, or denies some.
+        NotAllowed: the policy holds for every host, or denies some.
         Unknown: the policy does not exist.
         ControlledElsewhere: this is not the control partition.
     """
@@ -208,7 +208,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
 
 def why_in_use(policy: ThrottlePolicy) -> str:
-    """Return why a policy cannot be deleted: seeds need it. Return "" if none does."""
+    """Return the reason why a policy cannot be deleted: seeds need it. Return "" if none does."""
     users = _users_of(policy)
     if not users.names:
         return ""

@@ -62,12 +62,12 @@ def resume(job_id: int, *, made_by: str, now: dt.datetime) -> Job:
 
 
 def pause_all(*, made_by: str, now: dt.datetime) -> int:
-    """Pause all schedules of the cluster; return how many were paused."""
+    """Pause all schedules of the cluster; return the number of paused schedules."""
     return sum(pause(key, made_by=made_by, now=now) is not None for key in _with_schedules(paused=False))
 
 
 def resume_all(*, made_by: str, now: dt.datetime) -> int:
-    """Resume all paused schedules of the cluster; return how many were resumed."""
+    """Resume all paused schedules of the cluster; return the number of resumed schedules."""
     return sum(resume(key, made_by=made_by, now=now) is not None for key in _with_schedules(paused=True))
 
 

@@ -92,7 +92,7 @@ def cancel(connection: psycopg.Connection[Any]) -> Move:
     Cancel a move that still waits for jobs; return it. All jobs go on with the old map.
 
     Raises:
-        MoveGoesOn: there is none, or documents are copied already.
+        MoveGoesOn: no move is in progress, or documents are copied already.
         NoControlPartition: this is not the control partition.
     """
     return cancel_move(connection, _control_placement())
@@ -104,7 +104,7 @@ def plan_removal(name: str) -> Removal:
 
     Raises:
         Invalid: there is no such partition.
-        NotRemovable: it has slots or documents, or takes part in a run or a move.
+        NotRemovable: the partition has slots or documents, or takes part in a run or a move.
         NoControlPartition: this is not the control partition.
     """
     return removing.plan_removal(_control_placement(), here.addresses(), name)
@@ -115,14 +115,14 @@ def remove(name: str) -> Removal:
     Remove a partition from the databases of all; a repetition completes an interrupted one.
 
     Raises:
-        Invalid, NotRemovable, NoControlPartition: as for its plan.
+        Invalid, NotRemovable, NoControlPartition: as `plan_removal`.
     """
     return removing.remove(_control_placement(), here.addresses(), name)
 
 
 def plan_loss(name: str) -> Loss:
     """
-    Return what is lost with a partition whose database is lost. Nothing is changed.
+    Return the losses with a partition whose database is lost. Nothing is changed.
 
     Raises:
         Invalid, NotRemovable, NoControlPartition: as for the removal.

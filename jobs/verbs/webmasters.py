@@ -34,7 +34,7 @@ def check_gap(gap: float | None) -> None:
     Check the time between two starts (seconds; None: no requests).
 
     Raises:
-        Invalid: it is out of range.
+        Invalid: the gap is out of range.
     """
     # A condition that refuses NaN, too.
     if gap is not None and not SHORTEST_GAP <= gap <= LONGEST_GAP:
@@ -90,7 +90,7 @@ def withdraw(host: str, *, made_by: str) -> None:
     Remove the limit that the webmaster of a host asked for.
 
     Raises:
-        Unknown: the host has none.
+        Unknown: the host has no limit of a webmaster.
         ControlledElsewhere: this is not the control partition.
     """
     with transaction.atomic():

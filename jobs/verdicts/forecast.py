@@ -25,7 +25,7 @@ _LATER: Final = 1.15
 _SLACK: Final = 20.0
 # Documents that are found, at most, for each that is known.
 _MOST_FOUND: Final = 20.0
-# Part of the time that a change must save to be called a gain.
+# Least part of the time that a change must save to count as a gain.
 _GAIN: Final = 0.02
 
 
@@ -143,7 +143,7 @@ def _recent_rate(samples: Sequence[Sample]) -> float:
 
 def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, float, float]:
     """
-    Return how many documents are still to be found: at least, likely, at most.
+    Return the number of documents that are still to be found: at least, likely, at most.
 
     Each ended document finds a part of the unknown documents, so discoveries fade exponentially. The halves of the
     samples show how fast. At most, each document finds as many as a document of the last minutes did.

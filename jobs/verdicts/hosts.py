@@ -58,7 +58,7 @@ class Known:
     `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say
     whether a manager has the group of such a seed, and whether there is a worker that may have its documents.
     `group_why` is why a group cannot be stuffed. `open_turns` and `lent` are places that workers have; `open_now` are
-    requests that they have open, None if no worker has told. Rates are the latest, None if unknown. `changed_at` is
+    requests that they have open, None if no worker has reported. Rates are the latest, None if unknown. `changed_at` is
     when its limits changed last.
     """
 

@@ -85,8 +85,8 @@ def judge_job(
     """
     Return the verdict on a job. `hosts` are those where most of its documents wait.
 
-    Where only hosts do, it is the cause that holds most of the waiting documents. `next_due_at` is when the next
-    document is read again, of a job of which none waits.
+    If only hosts hold the documents back, the verdict has the cause that holds most of them. If no document
+    waits, `next_due_at` is the time of the next look.
     """
     verdict = hold_of(job, cluster)
     if verdict is None:
@@ -160,7 +160,7 @@ def _hold_by_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
 
 
 def without_a_queue(*, in_progress: int, next_due_at: dt.datetime | None) -> Verdict:
-    """Return the verdict on jobs of which no document waits."""
+    """Return the verdict on jobs without a waiting document."""
     if in_progress:
         return Verdict(Cause.IN_PROGRESS)
     return Verdict(Cause.ENDING) if next_due_at is None else Verdict(Cause.NOT_DUE, until=next_due_at)

@@ -1,4 +1,4 @@
-"""The comparison of a document in an output with its record: pure."""
+"""The comparison of a document in an output with its record. Pure functions, without a database."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from jobs.queue.verified import Record
 
 def compare(recorded: Record | None, held: Held | None) -> Fault | None:
     """
-    Return how a document of an output differs from its record; None if it does not.
+    Return the fault of a document in an output against its record; None if both agree.
 
-    It is stale if the output has another version than the record, or was written before the recorded moment.
+    A document is stale if the output has another version than the record, or wrote it before the recorded moment.
     """
     if recorded is None:
         return None if held is None else Fault.GHOST

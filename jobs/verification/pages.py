@@ -95,7 +95,7 @@ def read_number(request: HttpRequest, name: str, kind: type[Any]) -> Any:  # noq
     Return a number of the form, or None for an empty field.
 
     Raises:
-        Invalid: it is no number.
+        Invalid: the field is not a number.
     """
     text = request.POST.get(name, "").strip()
     if not text:

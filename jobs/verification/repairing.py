@@ -160,7 +160,7 @@ def _plan(
 
 
 def _question(verification: OutputVerification) -> str:
-    """Return why ghosts may not be removed, as a sentence; "" if they may."""
+    """Return the reason why ghosts may not be removed, as a sentence; "" if they may."""
     if verification.allows_removals or not verification.ghost:
         return ""
     staying = verification.documents - verification.ghost

@@ -69,7 +69,7 @@ def check(wish: Wish, proof: Proof) -> str:
     Check a proof; if it holds, put the wish in force and return ''. Otherwise return the problem as a sentence.
 
     Raises:
-        TooOften: it came too soon after another check.
+        TooOften: the last check was too short a time ago.
         Refused: the limit cannot be put in force.
         ControlledElsewhere: this is not the control partition.
     """

@@ -17,7 +17,7 @@ def system_resolver() -> dns.resolver.Resolver:
 
 
 def problem_of_record(name: str, token: str) -> str:
-    """Return why the TXT record of a name does not prove control, as a sentence; '' if it does."""
+    """Return the reason why the TXT record of a name does not prove control, as a sentence; '' if it does."""
     try:
         answer = system_resolver().resolve(name, "TXT", lifetime=_LIFETIME, search=False)
         texts = [b"".join(record.strings) for record in list(answer)[:_MOST_TEXTS]]

@@ -1,8 +1,8 @@
 """
 The figures of one host for its webmaster: requests of the last day, answers, and the limit in force with its reason.
 
-They name no document, job, policy or other host. A process reads the figures of a host at most once in some seconds,
-and one host at a time, so that visitors cannot load the database.
+The figures name no document, job, policy or other host. A process reads the figures of a host at most once in some
+seconds, and one host at a time, so that visitors cannot load the database.
 """
 
 import datetime as dt

@@ -163,7 +163,7 @@ def host_meant(typed: str) -> str:
     Return the stored name of the host that a visitor typed.
 
     Raises:
-        Invalid: it is not a host name.
+        Invalid: the text is not a host name.
     """
     if len(typed) > LONGEST_NAME:
         raise Invalid({"name": [_("The name is too long.")]})

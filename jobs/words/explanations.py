@@ -28,12 +28,12 @@ _ENDS: Final[Mapping[str, str | Promise]] = {
 
 
 def explain_end(run_end: str) -> str:
-    """Return how a run ended, in words; '' while it has not."""
+    """Return the end of a run in words; '' before the end."""
     return str(_ENDS.get(run_end, ""))
 
 
 def explain_document(story: DocumentStory, *, now: dt.datetime) -> list[str]:
-    """Return sentences about why the document is, or is not, in the index. The answer comes first."""
+    """Return sentences with the reasons why the document is in the index or not. The answer comes first."""
     return [explain_holding(story.held_by), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
 
 

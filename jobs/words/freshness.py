@@ -36,7 +36,7 @@ def slow_host_row(host: SlowHost) -> Record:
 
 
 def slow_host(host: SlowHost) -> str:
-    """Return how much faster a host would have to be."""
+    """Return the increase of speed that a host would need, in words."""
     return _("%(host)s: the goals need %(needs)s, the host allows %(allows)s.") % {
         "host": f"{host.name} ({host.partition})" if host.partition else host.name,
         "needs": _per_second(host.needs),

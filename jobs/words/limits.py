@@ -41,7 +41,7 @@ def limits_in_brief(limits: Limits) -> str:
 
 
 def share_in_words(share: Limits, whole: Limits | None) -> str:
-    """Return limits in words, and of which limits of all partitions together (`whole`) they are this partition's share."""
+    """Return the limits of this partition in words; if they are a share, also the `whole` limits of all partitions."""
     if whole is None:
         return limits_in_words(share)
     facts = {"share": limits_in_words(share), "whole": limits_in_words(whole)}

@@ -326,7 +326,7 @@ def _connections(verdict: Verdict, *, by: str) -> str:
 
 
 def remedy(verdict: Verdict) -> str:
-    """Return the step that would change it; '' if none is needed."""
+    """Return the step that would end the cause of a verdict; '' if none is needed."""
     if verdict.failing is not None:
         return _("Check that the host works. Pause the job, or stop the host, while it does not.")
     return {

@@ -68,7 +68,7 @@ def check_if_match(header: str, tag: str | None) -> None:
     Accept a request whose If-Match names the current ETag or `*`.
 
     Raises:
-        PreconditionFailed: it names other ETags.
+        PreconditionFailed: the header names other ETags.
     """
     if not names_any(header) and tag not in parse_etags(header):
         raise PreconditionFailed(tag)

@@ -105,11 +105,11 @@ class ItemLock:
     paced_from: float | None = None
 
     def remaining(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta:
-        """Return how long the lock is certainly held; zero once another node may hold it."""
+        """Return the time for which the lock is certainly held; zero once another node may hold it."""
         return dt.timedelta(seconds=max(0.0, self.held_until - clock()))
 
     def paced_ago(self, *, clock: Clock = seconds_since_boot) -> dt.timedelta | None:
-        """Return how long ago `paced_from` was."""
+        """Return the time since `paced_from`."""
         return None if self.paced_from is None else dt.timedelta(seconds=max(0.0, clock() - self.paced_from))
 
 

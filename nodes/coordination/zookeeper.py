@@ -547,7 +547,7 @@ class ZooKeeperCoordination(Participant):
         True if the root holds the tree of a cluster.
 
         Raises:
-            Refused: it holds something else.
+            Refused: the root holds something else.
         """
         root = self._tree.root
         try:
@@ -577,7 +577,7 @@ class ZooKeeperCoordination(Participant):
         nodes.
 
         Raises:
-            Refused: it belongs to another database.
+            Refused: the tree belongs to another database.
         """
         if self._term_bound is None:
             return

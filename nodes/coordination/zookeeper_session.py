@@ -297,7 +297,7 @@ class Session:
         Write a node's data.
 
         Raises:
-            Conflict: it has another version.
+            Conflict: the node has another version.
             Absent: the node does not exist.
         """
         return _stat(self._result(self._client.set_async(path, data, version)))
@@ -307,7 +307,7 @@ class Session:
         Remove a node.
 
         Raises:
-            Conflict: it has another version.
+            Conflict: the node has another version.
             Absent: the node does not exist.
         """
         self._result(self._client.delete_async(path, version))

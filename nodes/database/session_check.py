@@ -55,7 +55,7 @@ def check_pooled_sessions(dsn: str, *, timeout: dt.timedelta) -> None:
     Check that a pooler hands out sessions with the limits of a node with this timeout.
 
     Raises:
-        SessionRefused: it does not. The message has the line for its configuration.
+        SessionRefused: the sessions have other limits. The message has the line for its configuration.
         psycopg.OperationalError: the pooler or the database cannot be reached.
     """
     wanted = _settings_of_a_pooler(timeout)

@@ -124,7 +124,7 @@ def _welcome(
 def _level(
     items: Collection[ItemSeen], *, placed: Mapping[int, UUID], available_managers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
-    """Return the moves between managers that take items that make the balance even."""
+    """Return the moves that make the balance even, between the managers that take items."""
     movable = {
         item.id: item
         for item in items

@@ -105,7 +105,7 @@ def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
 
 
 def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness, beat: dt.timedelta = dt.timedelta()) -> _Vacancy | None:
-    """Return when the last main manager ended; None while there may be one."""
+    """Return the time at which the last main manager ended; None while there may be one."""
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
         return _Vacancy(open_for=cluster.looked_at - cluster.term.since)

@@ -69,13 +69,13 @@ class JobBook:
             cursor.executemany(_NOTE, rows)
 
     def read_switches(self) -> Switches:
-        """Return which jobs are disabled."""
+        """Return the stored switches of the cluster."""
         with self._asking() as connection:
             rows = connection.execute(_SWITCHES, self._who).fetchall()
         return switches_of({row.job: row.is_disabled for row in rows})
 
     def read_redistribution_request(self) -> dt.datetime | None:
-        """Return when an operator last requested to redistribute all items; None: never."""
+        """Return the time of the last request to redistribute all items; None without one."""
         with self._asking() as connection:
             row = connection.execute(_REQUEST, self._who).fetchone()
         return None if row is None else row.asked_at

@@ -174,12 +174,12 @@ class _ShownStore:
 
     @cached_property
     def given(self) -> Counter[str]:
-        """Return how many items of each job belong to a node."""
+        """Return the number of items of each job that belong to a node."""
         return Counter(item.job for item in self.state.shares) if self.state else Counter()
 
     @cached_property
     def running(self) -> frozenset[str]:
-        """Return the jobs of which a node is processing an item."""
+        """Return the jobs with an item that a node is processing."""
         return frozenset(lock.item.job for lock in self.locks.values() if not lock.has_expired)
 
 
@@ -305,8 +305,8 @@ def _read_book(cluster: str, *, job: str = "") -> _Book:
 
 def _clusters(cluster: str) -> list[str]:
     """
-    Return the clusters that may have distributed jobs: clusters of the store, as far as the database knows them, and
-    of the records.
+    Return the names of clusters that may have distributed jobs: those of the coordination store that the database knows,
+    and those of the nodes' reports.
     """
     known = CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_JOBS_SHOWN]
     noted = DistributedJobOnNode.objects.values_list("cluster", flat=True).distinct()[:_JOBS_SHOWN]

@@ -21,7 +21,7 @@ def check_database() -> None:
 
     Raises:
         CommandError: its tables have another version.
-        django.db.OperationalError: it does not answer.
+        django.db.OperationalError: the database does not answer.
     """
     try:
         require_current()
@@ -36,7 +36,7 @@ def check_room_for_sessions(*, nodes: int, options: Sequence[str] = ()) -> None:
     Check that the database accepts the sessions of this number of nodes; `options` are settings of their command line.
 
     Raises:
-        CommandError: it refuses them, or does not answer; the message says what to do.
+        CommandError: the database refuses the sessions, or does not answer; the message says what to do.
         InvalidSettings, SettingError: the options are invalid, or contradict the stored settings.
     """
     dsn, given = database_dsn(), read_given(options)

@@ -54,7 +54,7 @@ def remembered(node_id: UUID | None) -> dict[str, Any]:
 
 def why_refused(node_id: UUID, row: Mapping[str, Any]) -> str:
     """
-    Return why the database does not let a node write, as a sentence; '' if it does.
+    Return the reason why the database does not let a node write, as a sentence; '' if it does.
 
     `row` holds the node's `status` (None without a row) and `beats`, and the database's `incarnation`.
     """

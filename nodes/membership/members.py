@@ -36,9 +36,9 @@ Asks = Mapping[str, LiteralString]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MainSeen:
     """
-    The main manager at a beat of another node: its silence in timeouts, and its process.
+    The main manager as another node sees it at a beat: its silence (in timeouts), and its process.
 
-    Any node can check so whether its scope needs an election, without reading the other nodes.
+    With it, any node can check whether its scope needs an election, and reads no other rows of nodes.
     """
 
     silence: float

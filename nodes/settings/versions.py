@@ -114,7 +114,7 @@ def preview(table: Table, document: object) -> Sequence[Change]:
     Return the changes that storing this settings JSON would make.
 
     Raises:
-        InvalidSettings: it would be refused.
+        InvalidSettings: the settings would be refused.
     """
     return changes(table, newest(table).said, read_document(table, document))
 

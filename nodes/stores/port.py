@@ -75,7 +75,7 @@ class Store(Protocol):
         """
 
     def head(self, key: str) -> Stored | None:
-        """Return what is stored under the key. A directory reads the file to compute its SHA-256."""
+        """Return the facts of the content under the key. A directory reads the file to compute its SHA-256."""
 
     def get(self, key: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         """

@@ -115,7 +115,7 @@ def cancel(task: int, *, made_by: str) -> bool:
 
 
 def cancel_all(tasks: QuerySet[Task], *, made_by: str) -> int:
-    """Cancel these scheduled tasks, the oldest first, up to a limit. Return how many were archived or asked to end."""
+    """Cancel these scheduled tasks, the oldest first, up to a limit. Return the number of tasks that were archived or asked to end."""
     number = 0
     chosen = list(tasks.order_by("id").values_list("pk", flat=True)[:MOST_CANCELLED])
     for start in range(0, len(chosen), _CHUNK):
@@ -160,7 +160,7 @@ def reschedule(task: int, *, at: dt.datetime | None = None, made_by: str) -> Tas
 
 
 def reschedule_all(archived: QuerySet[ArchivedTask], *, made_by: str) -> int:
-    """Schedule copies of these archived tasks, the newest first, up to a limit. Return how many were made."""
+    """Schedule copies of these archived tasks, the newest first, up to a limit. Return the number of copies."""
     number = 0
     chosen = list(archived.order_by("-id").values_list("pk", flat=True)[:MOST_RESCHEDULED])
     for start in range(0, len(chosen), _CHUNK):
@@ -251,7 +251,7 @@ def remove_template(urn: str, *, made_by: str) -> None:
 
     Raises:
         Unknown: there is no such template.
-        TaskRefused: it is built in.
+        TaskRefused: the template is built in.
     """
     template = TaskTemplate.objects.select_for_update().filter(urn=urn).first()
     if template is None:

@@ -19,7 +19,7 @@ DELETE FROM tasks_archivedtask
 
 
 def clean_archive(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Delete tasks that ended `clean_after` seconds ago, by default those of the setting. Return how many."""
+    """Delete tasks that ended `clean_after` seconds ago, by default those of the setting. Return their number."""
     age = float(arguments.get("clean_after", current()[CLEAN_AFTER].total_seconds()))
     deleted = 0
     while not context.is_cancelled():

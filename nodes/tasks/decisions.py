@@ -60,7 +60,7 @@ class Retire:
 
 
 def groups_wanted(workers: Iterable[FreeWorker]) -> dict[str, int]:
-    """Return how many due tasks of each group are needed to decide; `*` stands for any group."""
+    """Return the number of due tasks of each group that are needed to decide; `*` stands for any group."""
     wanted: defaultdict[str, int] = defaultdict(int)
     for worker in workers:
         wanted[worker.work_on] = min(MOST_A_GROUP, wanted[worker.work_on] + 1)
@@ -72,7 +72,7 @@ def groups_wanted(workers: Iterable[FreeWorker]) -> dict[str, int]:
 
 def assign(workers: Sequence[FreeWorker], tasks: Iterable[DueTask]) -> list[Assignment]:
     """
-    Return which worker gets which task: each task at most once, each worker at most one.
+    Return the assignments of tasks to workers: each task at most once, each worker at most one.
 
     Within a group the oldest due task goes first. Workers of one group come before workers for any group, so that a
     task which a specialist can take leaves a generalist free for other groups.

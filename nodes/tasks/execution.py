@@ -94,7 +94,7 @@ class Executor:
         self._session.close()
 
     def deliver(self) -> int:
-        """Deliver waiting events of tasks to their listeners. Return how many."""
+        """Deliver waiting events of tasks to their listeners. Return their number."""
         return self._session.run(lambda connection: listeners.deliver(connection, kinds.listeners()))
 
 
@@ -175,7 +175,7 @@ def _check_storable(value: object) -> None:
     Accept a value that PostgreSQL stores as JSON.
 
     Raises:
-        TypeError, ValueError: it is not JSON, or has a NUL character, infinity or NaN.
+        TypeError, ValueError: the value is not JSON, or has a NUL character, infinity or NaN.
     """
     if r"\u0000" in json.dumps(value, allow_nan=False):
         raise ValueError("the value has a NUL character, which PostgreSQL does not store")

@@ -87,7 +87,7 @@ def installed() -> Mapping[str, Kind]:
 
 
 def offered() -> list[Kind]:
-    """Return the kinds of which people can make tasks."""
+    """Return the kinds whose tasks people can make."""
     return [kind for kind in installed().values() if not kind.is_internal]
 
 
@@ -101,7 +101,7 @@ def find(name: str) -> Kind:
     Return the kind of this name.
 
     Raises:
-        UnknownKind: it is not installed.
+        UnknownKind: no installed kind has this name.
     """
     try:
         return installed()[name]

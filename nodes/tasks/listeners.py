@@ -52,7 +52,7 @@ class Listener:
 
 
 def deliver(connection: psycopg.Connection[Any], listeners: tuple[Listener, ...]) -> int:
-    """Deliver the waiting events in their order. Return how many, and 0 if another process delivers."""
+    """Deliver the waiting events in their order. Return their number, and 0 if another process delivers."""
     delivered = 0
     while number := _deliver_some(connection, listeners):
         delivered += number

@@ -141,7 +141,7 @@ def list_scheduled(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     Return a page of scheduled tasks: first the tasks with a worker, then the waiting ones by their dates.
 
     Raises:
-        TooSlow: it would take too long.
+        TooSlow: the statement would take too long.
     """
     with _patience():
         found = _narrowed(scheduled(wanted), wanted)
@@ -163,7 +163,7 @@ def list_archived(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
     Return a page of ended tasks, the last ended first.
 
     Raises:
-        TooSlow: it would take too long.
+        TooSlow: the statement would take too long.
     """
     with _patience():
         found = _narrowed(archived(wanted), wanted).order_by("-archived_at", "-id")
@@ -184,7 +184,7 @@ def count(chosen: QuerySet[Any], *, most: int) -> int:
     Return the number of these tasks, at most `most` and one.
 
     Raises:
-        TooSlow: it would take too long.
+        TooSlow: the statement would take too long.
     """
     with _patience():
         return chosen.order_by()[: most + 1].count()
@@ -210,7 +210,7 @@ def read_task(number: int) -> TaskSeen | None:
 
 
 def read_templates() -> tuple[Sequence[TemplateSeen], int]:
-    """Return the first templates by name, with their next runs, and how many templates there are."""
+    """Return the first templates by name, with their next runs, and the number of all templates."""
     now = read_clock()
     seen = [see_template(template, now=now) for template in TaskTemplate.objects.all()[:MOST_TEMPLATES]]
     return seen, len(seen) if len(seen) < MOST_TEMPLATES else TaskTemplate.objects.count()
@@ -225,7 +225,7 @@ def see_template(template: TaskTemplate, *, now: dt.datetime) -> TemplateSeen:
 
 
 def read_roster() -> tuple[Sequence[TaskWorker], int]:
-    """Return the workers with their tasks, the oldest first, and how many workers there are."""
+    """Return the workers with their tasks, the oldest first, and the number of all workers."""
     workers = list(TaskWorker.objects.select_related("task")[:MOST_WORKERS])
     return workers, len(workers) if len(workers) < MOST_WORKERS else TaskWorker.objects.count()
 

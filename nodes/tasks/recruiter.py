@@ -95,7 +95,7 @@ _REMEMBER: Final[LiteralString] = "UPDATE tasks_tasktemplate SET last_task = %(t
 
 def retire_lost_workers(connection: psycopg.Connection[Any], *, term: TermHeld, dead_after: dt.timedelta) -> int:
     """
-    Retire workers whose processes have ended or that were silent for `dead_after`. Return how many were retired.
+    Retire workers whose processes have ended or that were silent for `dead_after`. Return the number of retired workers.
 
     Raises:
         FenceRefused: the caller's term has ended.
@@ -105,7 +105,7 @@ def retire_lost_workers(connection: psycopg.Connection[Any], *, term: TermHeld, 
 
 def make_due_tasks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Make a task of each due template. Return how many were made.
+    Make a task of each due template. Return the number of tasks.
 
     Raises:
         FenceRefused: the caller's term has ended.
@@ -139,7 +139,7 @@ def _make_of(connection: psycopg.Connection[Any], template: Any, *, term: TermHe
 
 def assign_due_tasks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Assign due tasks to free workers. Return how many were assigned.
+    Assign due tasks to free workers. Return the number of assigned tasks.
 
     Raises:
         FenceRefused: the caller's term has ended.

@@ -101,7 +101,7 @@ def lose_attempt(connection: psycopg.Connection[Any], *, worker: UUID, reason: s
 
 def retire_lost(connection: psycopg.Connection[Any], *, dead_after: dt.timedelta, term: TermHeld | None = None) -> int:
     """
-    Retire the lost workers, and take their tasks back. Return how many were retired.
+    Retire the lost workers, and take their tasks back. Return the number of retired workers.
 
     The main manager retires silent workers under its `term`. Any process may retire workers whose processes have ended
     on its own machine, since they cannot return: with `dead_after` at its maximum it retires only these.

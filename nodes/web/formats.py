@@ -28,7 +28,7 @@ def number(value: int) -> str:
 
 
 def more(hidden: int) -> str:
-    """Return how many lines a list does not show; '' if it shows all."""
+    """Return the number of lines that a list does not show, in words; '' if it shows all."""
     return _("and %(n)s more") % {"n": number(hidden)} if hidden > 0 else ""
 
 

@@ -185,7 +185,7 @@ class _Client(DjangoOAuth2App):  # type: ignore[misc]
         return {**checked, "token_endpoint_auth_method": self._authentication(metadata)}
 
     def _authentication(self, metadata: Mapping[str, Any]) -> str:
-        """Return how crawlctl proves itself at the token endpoint."""
+        """Return the method by which crawlctl proves itself at the token endpoint."""
         if not self.client_secret:
             return "none"
         offered = metadata.get("token_endpoint_auth_methods_supported", [_BASIC])

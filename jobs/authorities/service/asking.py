@@ -67,7 +67,7 @@ class Service:
         return list(await asyncio.gather(*asked))
 
     async def check(self, facts: Facts) -> str:
-        """Return why a connection cannot be used, as a sentence, or "" if it can."""
+        """Return the reason why a connection cannot be used, as a sentence, or "" if it can."""
         return await self._line(facts).check()
 
     async def check_all(self) -> dict[tuple[type, int], str]:

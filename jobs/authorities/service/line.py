@@ -1,5 +1,5 @@
 """
-A line to one connection: how many questions it gets at once, and what happens when it does not answer.
+A line to one connection: it limits the questions at once, and keeps a silent connection from delaying the others.
 
 A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit of
 the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent connection
@@ -47,7 +47,7 @@ class Line:
         Return the answer of the connection within its time limit.
 
         Raises:
-            Unreachable: there is none.
+            Unreachable: the connection gave no answer in time.
         """
         if self.is_silent and self._probe.locked():
             raise Unreachable("It did not answer its last questions, and another question is trying it.")

@@ -1,4 +1,4 @@
-"""The connections as the service knows them, and the questions that a request becomes: data and arithmetic."""
+"""The connections as the service knows them, and the questions that a request becomes. Data and pure functions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,7 +101,7 @@ def chain(mappers: Mapping[int, MapperFacts], last: int | None) -> list[MapperFa
 
 
 def find_cycle(prerequisites: Iterable[tuple[str, str | None]], *, start: str) -> list[str]:
-    """Return the names of a circle of mappers that contains `start`; empty if there is none."""
+    """Return the names of the mappers in the circle of prerequisites that contains `start`; empty without a circle."""
     after = dict(prerequisites)
     names, name = [start], after.get(start)
     while name is not None and name not in names:

@@ -59,7 +59,7 @@ class Opened(Protocol):
         Reach the system with the configured account.
 
         Raises:
-            Unreachable: it did not answer.
+            Unreachable: the system did not answer.
         """
 
     async def close(self) -> None:

@@ -55,7 +55,7 @@ SCHEMA: Final = Schema(
 
 
 class SqlAuthority:
-    """Connections of one database, of which each answers one question at a time."""
+    """The connections to one database. Each answers one question at a time."""
 
     def __init__(self, values: Mapping[str, Any], limits: Limits) -> None:
         self._address = make_conninfo(

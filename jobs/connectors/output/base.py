@@ -74,7 +74,7 @@ class Output(Protocol):
         Check, without changing anything, whether the output could be written now.
 
         Raises:
-            OutputError: it could not. The message says why.
+            OutputError: the output could not be written. The message says why.
         """
 
     def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
@@ -149,7 +149,7 @@ class Listing(Protocol):
 
     def look(self, cursor: psycopg.Cursor[Any], hashes: Sequence[str]) -> Mapping[str, Held]:
         """
-        Return which of these documents of its buckets the output holds now, after all writes that have ended.
+        Return these documents of its buckets as far as the output holds them now, after all writes that have ended.
 
         Raises:
             OutputError: the output cannot be read.

@@ -149,7 +149,7 @@ class JobAccess:
     rules: Sequence[tuple[Identifiers, Access]] = field(default=())
 
     def of(self, identifier: str, said: Access) -> Access:
-        """Return the access of a document, of which its source `said` something."""
+        """Return the access of a document by the rules of the job, or else as its source `said`."""
         found = next((access for pattern, access in self.rules if pattern.search(identifier)), said)
         return found if found.is_open else found.scoped(self.group)
 

@@ -75,7 +75,7 @@ def _check_rule(rule: object) -> Problems:
 
 
 def why_no_tokens(given: object) -> str:
-    """Return why this is no list of tokens, as a sentence; "" if it is one."""
+    """Return the reason why this is no list of tokens, as a sentence; "" if it is one."""
     if not isinstance(given, list) or not all(isinstance(token, str) for token in given):
         return "Write a list of tokens."
     if len(given) > MOST_TOKENS:

@@ -44,7 +44,7 @@ def find(name: str) -> RepositoryKind:
     Return the kind of this name.
 
     Raises:
-        UnknownConnector: it is not installed.
+        UnknownConnector: the connector is not installed.
     """
     try:
         return installed()[name]

@@ -150,7 +150,7 @@ def _read_date(text: str) -> dt.datetime | None:
     Return the moment of an ISO 8601 text, in UTC unless it has a zone; None for "".
 
     Raises:
-        ValueError: it is not one.
+        ValueError: the text is not a date.
     """
     if not text.strip():
         return None

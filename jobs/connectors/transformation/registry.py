@@ -53,7 +53,7 @@ def find(name: str) -> TransformationKind:
     Return the kind of this name.
 
     Raises:
-        UnknownKind: it is not installed.
+        UnknownKind: no installed kind has this name.
     """
     try:
         return installed()[name]

@@ -68,7 +68,7 @@ class Limits:
 
 
 def host_pattern(expression: str) -> str | None:
-    """Return the host pattern that matches what a regular expression finds; None if no pattern does."""
+    """Return the host pattern that matches the same hosts as a regular expression; None if no pattern does."""
     inner = expression.strip()
     begins, ends = inner.startswith("^"), inner.endswith("$") and not inner.endswith("\\$")
     inner = inner[begins : len(inner) - ends]

@@ -131,7 +131,7 @@ def _tika_server(part: Part, transformation: Transformation) -> list[StageMade]:
 
 
 def _metadata_of_tika(part: Part) -> list[StageMade]:
-    """Convert what the two kinds of Tika do with metadata. Names of Tika become those of crawlctl."""
+    """Convert the settings of both kinds of Tika for metadata. Names of Tika become those of crawlctl."""
     renamed, removed, named = _field_map(part, names=tika.NAMES)
     kept = _kept(part, named)
     # Names have small letters here.

@@ -69,7 +69,7 @@ def lock(version_id: int, *, may: May) -> int:
 
 def revert(version_id: int, *, newest: int | None = None, may: May, made_by: str) -> Change:
     """
-    Save the definition of an earlier version as a new version, by the checks of any save. Secrets stay as they are.
+    Save the definition of an earlier version as a new version, with the checks of each save. Secrets stay as they are.
 
     `newest` is the number of the newest version that the user saw; None if any will do.
 

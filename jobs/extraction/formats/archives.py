@@ -70,7 +70,7 @@ def read_compressed(body: bytes, media_type: str, name: str, budget: Budget) -> 
     Return the one compressed file as a part.
 
     Raises:
-        ExtractionFailed: it is damaged, or larger than the budget.
+        ExtractionFailed: the file is damaged, or larger than the budget.
     """
     with failing_plainly(media_type), _OPENERS[media_type](io.BytesIO(body)) as opened:
         unpacked = budget.read_all(opened.read)

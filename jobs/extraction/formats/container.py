@@ -34,7 +34,7 @@ class Container:
     def __init__(self, body: bytes, budget: Budget) -> None:
         """
         Raises:
-            ExtractionFailed: it is damaged, or lists too many members.
+            ExtractionFailed: the file is damaged, or lists too many members.
         """
         self._budget = budget
         with failing_plainly("ZIP"):
@@ -54,7 +54,7 @@ class Container:
         Return the bytes of a member.
 
         Raises:
-            ExtractionFailed: it is damaged, encrypted, or larger than the budget.
+            ExtractionFailed: the file is damaged, encrypted, or larger than the budget.
         """
         with self._open(name) as read:
             return self._budget.read_all(read)
@@ -64,7 +64,7 @@ class Container:
         Pass an XML member to the handler.
 
         Raises:
-            ExtractionFailed: it is missing, damaged, encrypted, or larger than the budget.
+            ExtractionFailed: the member is missing, damaged, encrypted, or larger than the budget.
         """
         with self._open(name) as read:
             read_xml(read, handler, self._budget)

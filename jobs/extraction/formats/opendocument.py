@@ -38,7 +38,7 @@ def read_opendocument(container: Container, media_type: str, budget: Budget) -> 
     Return the text of an OpenDocument file.
 
     Raises:
-        ExtractionFailed: it is encrypted, damaged, or larger than the budget.
+        ExtractionFailed: the file is encrypted, damaged, or larger than the budget.
     """
     if "META-INF/manifest.xml" in container:
         manifest = _Encryption()

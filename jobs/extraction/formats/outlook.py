@@ -36,7 +36,7 @@ def open_ole(body: bytes) -> Any:  # noqa: ANN401
     Return an OLE file.
 
     Raises:
-        ExtractionFailed: it is damaged.
+        ExtractionFailed: the file is damaged.
     """
     try:
         return olefile.OleFileIO(io.BytesIO(body))
@@ -49,7 +49,7 @@ def read_outlook(ole: Any, budget: Budget) -> Raw:  # noqa: ANN401
     Return the text of an e-mail; its attachments are parts.
 
     Raises:
-        ExtractionFailed: it is damaged.
+        ExtractionFailed: the file is damaged.
     """
     message = _Storage(ole, (), budget)
     found = Raw(MEDIA_TYPE, title=" ".join(message.text(_SUBJECT).split()))

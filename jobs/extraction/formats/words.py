@@ -11,7 +11,7 @@ class TextHandler(XmlHandler):
     Collects the text of an XML file.
 
     Text counts within elements of `texts` (empty: everywhere), not within `hidden`. Each of `blocks` ends a line, and
-    `characters` are elements that stand for characters. It stops to collect at the limit of the budget.
+    `characters` are elements that stand for characters. It stops collecting at the limit of the budget.
     """
 
     def __init__(

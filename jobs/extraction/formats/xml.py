@@ -32,7 +32,7 @@ def read_xml(read: Callable[[int], bytes], handler: XmlHandler, budget: Budget) 
     Pass an XML file to the handler.
 
     Raises:
-        ExtractionFailed: it is damaged, has a document type, or is nested too deeply.
+        ExtractionFailed: the file is damaged, has a document type, or is nested too deeply.
     """
     parser = expat.ParserCreate(namespace_separator=_SEPARATOR)
     parser.buffer_text = True

@@ -1,4 +1,4 @@
-"""The flow of documents through a manager: arithmetic."""
+"""The flow of documents through a manager. It only computes: times are arguments."""
 
 import math
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Final
 _MEMORY: Final = 1.0
 # Documents a second of a steady flow.
 _STEADY: Final = 80.0
-# Documents that were offered since the last reading, if they flow, and if a steady flow goes on.
+# Documents offered since the last reading: the least number that shows a flow, and that a steady flow continues.
 _FLOW: Final = 10
 _FLOW_GOES_ON: Final = 1
 
 
 @dataclass(slots=True)
 class Flow:
-    """The documents that a manager offers: a second, as the mean of the last one, and since it last read its duties."""
+    """The offered documents of a manager: the mean of the last second, and their number since it last read its duties."""
 
     documents_a_second: float = 0.0
     _since_reading: int = 0

@@ -246,7 +246,7 @@ class Manager:
         return not has_duties and self._asked_at > float("-inf")
 
     def _notice_events(self) -> None:
-        """Make due what the events since the last pass ask for."""
+        """Make the duties due that the events since the last pass require."""
         is_main = self._office.term is not None
         if happened(self.events.control_changed):
             self._definitions.read_again()

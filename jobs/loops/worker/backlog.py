@@ -22,7 +22,7 @@ class Backlog:
 
     @property
     def at_once(self) -> int:
-        """Return how many texts to index before other writes."""
+        """Return the number of texts to index before other writes."""
         return _TEXTS_AT_ONCE if self._behind < _IS_BEHIND else MORE_TEXTS_AT_ONCE
 
     @property

@@ -86,7 +86,7 @@ class DocumentPace:
         Check again that the worker may begin a request.
 
         Raises:
-            CancelledError: it may not.
+            CancelledError: the worker may not begin it.
         """
         if not self._may_begin():
             raise asyncio.CancelledError

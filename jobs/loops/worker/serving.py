@@ -50,7 +50,7 @@ class Serving:
 
     @property
     def awaited_documents(self) -> int:
-        """Return how many documents of successors need room."""
+        """Return the number of documents of successors that need room."""
         return sum(self._awaited.values())
 
     @property

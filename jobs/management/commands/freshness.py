@@ -1,4 +1,4 @@
-"""`manage.py freshness JOB`: the freshness goals of a job against what it achieves."""
+"""`manage.py freshness JOB`: the freshness goals of a job with the achieved shares."""
 
 import argparse
 import json

@@ -14,7 +14,7 @@ from jobs.notices.channels.letter import Letter, NotSent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelKind:
-    """A kind of channel. `check` judges typed values, `send` returns what the receiver said."""
+    """A kind of channel. `check` judges typed values, `send` returns the answer of the receiver."""
 
     name: str
     label: str | Promise
@@ -31,7 +31,7 @@ class ChannelKind:
 
     def deliver(self, configuration: Mapping[str, Any], letter: Letter) -> str:
         """
-        Send a message by a stored configuration; return what the receiver said.
+        Send a message by a stored configuration; return the answer of the receiver.
 
         Raises:
             NotSent
@@ -76,7 +76,7 @@ def find(name: str) -> ChannelKind:
     Return the kind of this name.
 
     Raises:
-        NotSent: it no longer exists.
+        NotSent: the kind is not installed.
     """
     try:
         return KINDS[name]

@@ -25,7 +25,7 @@ def read_secret(secret: str) -> bytes:
     Return the bytes of a secret.
 
     Raises:
-        ValueError: it has another form or length.
+        ValueError: the secret has another form or length.
     """
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)

@@ -95,7 +95,7 @@ class NodeLine:
 
     @property
     def in_flight(self) -> int:
-        """Return how many documents it is processing."""
+        """Return the number of documents that the node has in progress."""
         return int(self.progress.get("in_flight", 0))
 
     def is_silent(self, *, now: dt.datetime) -> bool:

@@ -51,7 +51,7 @@ def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
 
 
 def progress_of(request: ClusterRequest, plan: PlanInBrief | None) -> dict[str, int]:
-    """Return how many groups a request moves, and how many of them have arrived."""
+    """Return the number of groups that a request moves, and the number of arrived ones."""
     moves = plan.moves_in_all if plan is not None and not request.dry_run else 0
     moving = plan.moving if plan is not None and request.state == ClusterRequest.State.IN_PROGRESS else 0
     return {"moves": moves, "arrived": max(0, moves - moving)}

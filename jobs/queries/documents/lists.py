@@ -228,7 +228,7 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
     Return a page of the documents that pass the filter, in the order of their keys, or of a value.
 
     Raises:
-        FilterTooWide: it would take too long.
+        FilterTooWide: the statement would take too long.
         OrderTooWide: too many documents pass the filter to be ordered.
     """
     order = ORDERS.get(wanted.sort)

@@ -190,7 +190,7 @@ def search(
     shifts nothing. Documents of equal rank follow each other by their partition: this database is that of `partition`.
 
     Raises:
-        BadQuery: it is too long, or `after` is not the `next` of a page.
+        BadQuery: the query is too long, or `after` is not the `next` of a page.
         TooSlow: the database gave up.
     """
     if len(query) > _LONGEST_QUERY:

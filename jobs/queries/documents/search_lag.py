@@ -14,5 +14,5 @@ _NOT_FOUND_YET: Final = Standing(
 
 @once_a_moment
 def read_search_lag() -> dt.datetime | None:
-    """Return when the oldest text was written that the index lacks; None if it lacks none."""
+    """Return the time of the oldest text that the index lacks; None if it lacks none."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)

@@ -101,7 +101,7 @@ class LatestRequests:
         return sorted((one for one in hosts if one[1].is_failing), key=lambda one: (-one[1].failed, one[0]))
 
     def _failing_since(self, longer: Requests) -> dt.datetime | None:
-        """Return when the failures began; None if they may have begun before the first request that was read."""
+        """Return the start of the failures; None if they may have begun before the first request that was read."""
         first = longer.failing_since
         return first if first is not None and first > self._begin + _MINUTE else None
 

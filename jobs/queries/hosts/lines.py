@@ -131,7 +131,7 @@ class HostStatus:
 
     @property
     def limited_since(self) -> dt.datetime | None:
-        """Return when the cause of its verdict began; None if unknown."""
+        """Return the start of the cause of its verdict; None if unknown."""
         return _since(self)
 
 

@@ -20,7 +20,7 @@ class OpenDocuments:
     are_full: bool
 
     def at(self, host_id: int) -> int | None:
-        """Return how many documents of one host are being processed; None if no worker has reported."""
+        """Return the number of documents of one host in progress; None if no worker has reported."""
         return None if self.by_host is None else self.by_host.get(str(host_id), 0)
 
 

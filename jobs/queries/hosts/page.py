@@ -70,7 +70,7 @@ class LaneLine:
 @dataclass(frozen=True, slots=True)
 class HostPage:
     host: HostStatus
-    # The next one to be served first.
+    # The seed whose turn is next comes first.
     lanes: Sequence[LaneLine]
     answers: Answers
     # The waiting time of its documents by cause, in document-seconds of the last minutes.

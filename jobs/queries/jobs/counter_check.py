@@ -112,7 +112,7 @@ def find_wrong_sums(job: Job) -> list[WrongSum]:
 
 
 def repair_counters(job: Job) -> int:
-    """Correct the counts of a job, also while it runs; return how many were wrong."""
+    """Correct the counts of a job, also while it runs; return the number of wrong counts."""
     connection.ensure_connection()
     plain = connection.connection
     repaired, after = repair_sums(plain, job_id=job.pk), 0

@@ -27,7 +27,7 @@ SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
 """
 
 
-# The figures that other partitions told about the same run of a job (`jobs.duties.exchange`).
+# The figures that other partitions sent about the same run of a job (`jobs.duties.exchange`).
 _IN_OTHER_PARTITIONS: Final = """
 SELECT known.job_id, told.body
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
@@ -42,7 +42,7 @@ def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
     """
     Return the counts of each job's present run (without codes); all zero for a run without counts.
 
-    In the control partition they contain what the other partitions told last, some seconds ago.
+    In the control partition they contain the last figures of the other partitions, some seconds old.
     """
     counts = count_own_documents(job_ids)
     placement = here.placement()

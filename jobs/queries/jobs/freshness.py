@@ -1,4 +1,4 @@
-"""The freshness goals of a job against what it achieves, from the totals and plans of the main manager."""
+"""The freshness goals of a job with the achieved shares, from the totals and plans of the main manager."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ class Freshness:
 
 
 def read_freshness(job_id: int) -> Freshness | None:
-    """Return the goals of a job against what it achieves; None if it does not exist."""
+    """Return the goals of a job with the achieved shares; None if it does not exist."""
     stored = Job.objects.filter(pk=job_id).values_list("freshness_goals", flat=True).first()
     if stored is None:
         return None
@@ -99,7 +99,7 @@ def read_freshness(job_id: int) -> Freshness | None:
 
 
 def read_freshness_everywhere(job_id: int) -> Freshness | None:
-    """Return the goals of a job against what it achieves in all partitions; None if it does not exist."""
+    """Return the goals of a job with the achieved shares in all partitions; None if it does not exist."""
     own = read_freshness(job_id)
     if own is None or not own.goals:
         return own

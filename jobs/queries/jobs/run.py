@@ -95,7 +95,7 @@ def read_run_page(run_id: int) -> RunPage:
     Read a run.
 
     Raises:
-        Unknown: it does not exist.
+        Unknown: the run does not exist.
     """
     line = _line(run_id)
     runs = Run.objects.filter(job_id=line.job_id)

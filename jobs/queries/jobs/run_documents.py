@@ -162,7 +162,7 @@ def _read_elsewhere(number: int, earlier: int, later: int) -> _Found:
 
 
 def _read_samples(job_id: int, earlier: int, later: int) -> _Found:
-    """Return what two runs have in the database of this thread. It has no document of a run without a row."""
+    """Return the facts of two runs in the database of this thread. A run without a row has no documents there."""
     rows = Run.objects.filter(job_id=job_id, run_no__in=[earlier, later]).values_list(
         "run_no", "sample__is_whole", *(f"sample__{column}" for column in _COLUMNS)
     )
@@ -231,7 +231,7 @@ def _ended(identifier: str, result: Result | None) -> Ended | None:
 
 
 def kind_of(pair: Pair) -> Kind | None:
-    """Return how a document differs between both runs; None if it does not, or did not end in one of them."""
+    """Return the kind of difference of a document between both runs; None without one, or if it did not end in one of them."""
     earlier, later = pair.earlier, pair.later
     if earlier is None or later is None:
         return Kind.NEW if earlier is None else Kind.GONE
@@ -245,7 +245,7 @@ def kind_of(pair: Pair) -> Kind | None:
 
 
 def estimate(count: int, *, share: float) -> Estimate:
-    """Return the number of documents of which `count` are in a sample with this share of all hashes."""
+    """Estimate a number of documents from the `count` of them in a sample with this share of all hashes."""
     if share >= 1.0:
         return Estimate(count, count, count)
     # Close to the exact limits of a Poisson distribution, also for few documents and for none.

@@ -134,7 +134,7 @@ def count_in_others(runs: Iterable[tuple[int, int]]) -> CountsOfOthers:
     """
     Return the counts of these runs, which have ended here, in the other partitions.
 
-    A run has a row in each partition. The figures that others tell are those of the present run only.
+    A run has a row in each partition. The figures that others send are those of the present run only.
     """
     wanted = list(runs)
     if not wanted:

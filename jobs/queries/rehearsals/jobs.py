@@ -1,7 +1,7 @@
 """
 The rehearsal of a change of a job: the documents, the outputs, the load of its hosts, and the starts of its schedule.
 
-It tells what the next full run does under the changed job, compared with its present documents.
+It shows the effects of the next full run under the changed job, compared with its present documents.
 """
 
 import datetime as dt

@@ -82,7 +82,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Return the rows of a report as named tuples; computed `by_many` processors if each row needs much work.
 
     Raises:
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     seconds = patience()
     try:
@@ -111,7 +111,7 @@ def read_position(position: str | Sequence[Any], *, of: str) -> Sequence[Any]:
     Return the values that a position was written with. Values that were read already are returned unchanged.
 
     Raises:
-        BadPosition: it does not belong to this report in this order.
+        BadPosition: the position does not belong to this report in this order.
     """
     if not isinstance(position, str):
         return position

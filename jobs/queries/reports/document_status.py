@@ -78,7 +78,7 @@ def read_document_status(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     wanted.check()
     last_hash, last_job = _read_key(after) if after else (None, None)

@@ -239,7 +239,7 @@ def read_histogram_everywhere(
     most_classes: int | None = None,
 ) -> HistogramPage:
     """
-    Return how often activities of all partitions had which result, as `read_histogram`.
+    Return the number of activities of all partitions by result, as `read_histogram`.
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
@@ -345,7 +345,7 @@ def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T
     Return what `read` finds in one partition, "" for this one; `empty` if it knows no job of the filter.
 
     Raises:
-        PartitionAway: it does not answer.
+        PartitionAway: the partition does not answer.
     """
     if not partition:
         return read(wanted)
@@ -356,7 +356,7 @@ def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T
 
 
 def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] | None = None) -> "Merged[Any]":
-    """Return what `read` finds for a filter in each partition; None for one that knows no job of it."""
+    """Return the result of `read` for a filter in each partition; None for a partition without its job."""
     source = None
     if wanted.repository_id is not None:
         source = RepositoryConnection.objects.filter(pk=wanted.repository_id).values_list("name", flat=True).first()

@@ -50,11 +50,11 @@ def read_histogram(
     after: str | Sequence[Any] | None = None,
 ) -> HistogramPage:
     """
-    Return how often activities had which result.
+    Return the number of activities by result.
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class, "result_class": result_class})

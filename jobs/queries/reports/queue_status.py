@@ -118,7 +118,7 @@ def read_queue_status(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     wanted.check()
     check_patterns({"identifier_class": identifier_class})

@@ -111,7 +111,7 @@ def read_simple_history(
 
     Raises:
         BadPattern, BadPosition: an argument is invalid.
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     wanted.check()
     column, direction, beyond = SORTS[sort], *(("DESC", "<") if descending else ("ASC", ">"))
@@ -139,7 +139,7 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
 
     Raises:
         BadPattern: an argument is invalid.
-        TooSlow: it took too long.
+        TooSlow: the statement took too long.
     """
     wanted.check()
     step = (wanted.until - wanted.since) / steps

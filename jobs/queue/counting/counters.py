@@ -156,7 +156,7 @@ class RunCounts:
 @retried
 def fold(connection: psycopg.Connection[Any], *, term: TermHeld, now: dt.datetime) -> int:
     """
-    Fold deltas into counters and groups of failures; return how many counters were written.
+    Fold deltas into counters and groups of failures; return the number of written counters.
 
     Raises:
         FenceRefused: another node is the main manager.

@@ -56,7 +56,7 @@ DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 
 
 def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: list[int]) -> int:
-    """Correct the counts of these lanes to match their documents; return how many counts were wrong."""
+    """Correct the counts of these lanes to match their documents; return the number of wrong counts."""
     facts = {"job": job_id, "lanes": lanes, "done": Stage.DONE}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
@@ -64,7 +64,7 @@ def repair_lanes(connection: psycopg.Connection[Any], *, job_id: int, lanes: lis
 
 
 def repair_sums(connection: psycopg.Connection[Any], *, job_id: int) -> int:
-    """Correct the counts of a job to the sums of its lanes' counts; return how many were wrong."""
+    """Correct the counts of a job to the sums of its lanes' counts; return the number of wrong counts."""
     facts = {"job": job_id}
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)

@@ -70,7 +70,7 @@ class Looked:
 def look(
     cursor: psycopg.Cursor[Any], results: Sequence[Result], rows: Mapping[Key, Any], *, now: dt.datetime
 ) -> Looked:
-    """Return what these results tell about the change rates of their documents. `rows` are the held documents."""
+    """Return the evidence of these results about the change rates of their documents. `rows` are the held documents."""
     looked = Looked()
     wanted = [
         (result, rows[result.claimed.document.hash, result.job.id], number)

@@ -100,7 +100,7 @@ def open_gate(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID)
 
 @retried
 def open_gates_of_lost_nodes(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
-    """Open the gates of failed and stopped nodes; return how many gates."""
+    """Open the gates of failed and stopped nodes; return the number of opened gates."""
     with connection.transaction():
         hold_term(connection, term)
         lost = connection.execute(f"{GATES_OF_LOST_NODES} ORDER BY gate.name").fetchall()

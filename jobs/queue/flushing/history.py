@@ -74,7 +74,7 @@ class History:
         self, results: Iterable[Result], *, unwritten: Container[tuple[int, str]] = frozenset()
     ) -> None:
         """
-        Add what was done for these documents: at their source, and at the outputs that got their text.
+        Add the activities of these documents: at their source, and at the outputs that got their text.
 
         `unwritten` outputs of a document, by output and hash, have had it before.
         """
@@ -143,7 +143,7 @@ class History:
 
 
 def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int], int]:
-    """Return how many documents left an output, by job and lane; one that left several outputs counts once."""
+    """Return the number of documents that left an output, by job and lane; one that left several outputs counts once."""
     counts: dict[tuple[int, int], int] = {}
     for job_id, lane_id, _ in {(one.job_id, one.lane_id, one.hash) for one in departures}:
         counts[job_id, lane_id] = counts.get((job_id, lane_id), 0) + 1

@@ -202,7 +202,7 @@ def apply_chunk(
     now: dt.datetime,
 ) -> int:
     """
-    Store the documents of a chunk; return how many are new here.
+    Store the documents of a chunk; return the number of documents that are new here.
 
     `foreign` names the other partition of a host. Documents of jobs that `is_deleted` says no longer exist are left out.
 

@@ -92,7 +92,7 @@ def comes_back(connection: psycopg.Connection[Any], here: str, *, lost: Sequence
 
 
 def forget_own_chunks(connection: psycopg.Connection[Any], here: str) -> int:
-    """Delete the chunks that this partition has sent, after all were applied; return how many."""
+    """Delete the chunks that this partition has sent, after all were applied; return their number."""
     return connection.execute(_FORGET_OWN, {"here": here}).rowcount
 
 

@@ -206,7 +206,7 @@ def hold(
     cursors: LaneCursors | None = None,
     now: dt.datetime,
 ) -> Held:
-    """Lock the fences and the ready lanes of the group's jobs in these phases; return what is held."""
+    """Lock the fences and the ready lanes of the group's jobs in these phases; return the locked rows."""
     cursors = cursors or LaneCursors()
     row = cursor.execute(
         _HOLD,

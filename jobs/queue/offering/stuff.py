@@ -96,7 +96,7 @@ SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level
  WHERE bin.id = ANY(%(bins)s)
 """
 # For each policy with limits over all its bins, the bin that represents them.
-# Locks: the rows that it inserts; and Bin by id, skipping what is locked.
+# Locks: the rows that it inserts; and Bin by id, skipping locked rows.
 _MAKE_TOTALS: Final[LiteralString] = """
 WITH made AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -118,7 +118,7 @@ _HOLD_TOTALS: Final[LiteralString] = lock_states(
 # other documents get their number meanwhile, for the next pass. These are documents whose check time has come and, in
 # a run that rechecks known documents, documents of older runs in the `recheck` stages. A document that another job
 # has claimed is skipped: the lock of the bin keeps two stuffers from claiming it at once.
-# Locks: QueueItem, skipping what is locked.
+# Locks: QueueItem, skipping locked rows.
 _DOCUMENTS: Final[LiteralString] = f"""
 WITH wanted AS (
     SELECT wanted.*, string_to_array(rechecks, ',')::int[] AS stages
@@ -266,7 +266,7 @@ def stuff(
     now: dt.datetime,
 ) -> Stuffed:
     """
-    Offer about `room` due documents of one group to `workers` live workers; return what was offered.
+    Offer about `room` due documents of one group to `workers` live workers; return the offers.
 
     No turn has more than `largest` documents. Each bin has one of the `keepers`, which is preferred for its
     documents.
@@ -673,7 +673,7 @@ def _what_is_left(
 def _next_ready(
     cursor: psycopg.Cursor[Any], held: Held, lanes: Sequence[LaneSeen], *, now: dt.datetime
 ) -> dict[int, dt.datetime | None]:
-    """Return when each of these lanes, which gave no document, may give one; None for a dormant lane."""
+    """Return the moment from which each of these lanes may give a document; None for a dormant lane. They gave none now."""
     jobs = held.jobs
     rows = cursor.execute(
         _NEXT_READY,

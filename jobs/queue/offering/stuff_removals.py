@@ -29,7 +29,7 @@ _EVERY_RUN: Final = 2**31 - 1
 _NO_RUN: Final = 0
 
 # Documents that a finished run did not reach, or all documents of a job that is being deleted.
-# Locks: QueueItem, skipping what is locked.
+# Locks: QueueItem, skipping locked rows.
 _REMOVABLE: Final[LiteralString] = """
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
   FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
@@ -43,7 +43,7 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
 """
 
 # Documents of this run that left their job's hop limits and may be in an output.
-# Locks: QueueItem, skipping what is locked.
+# Locks: QueueItem, skipping locked rows.
 _OUTSIDE: Final[LiteralString] = f"""
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
   FROM unnest(%(lanes)s::bigint[], %(runs)s::int[]) AS wanted(lane_id, run_no)
@@ -57,7 +57,7 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
 """
 
 # Documents of continuous jobs that have expired.
-# Locks: QueueItem, skipping what is locked.
+# Locks: QueueItem, skipping locked rows.
 _EXPIRED: Final[LiteralString] = f"""
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
   FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)

@@ -86,7 +86,7 @@ def want_placed(cursor: Any, *, policy_id: int | None) -> None:
 
 def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Give the next bins of a requested placing their addresses as parents; return how many bins were examined.
+    Give the next bins of a requested placing their addresses as parents; return the number of examined bins.
 
     Raises:
         FenceRefused: another node is the main manager.

@@ -199,7 +199,7 @@ def close_turns(
     now: dt.datetime,
 ) -> int:
     """
-    Return the places of `turns` to their bins and wake the lanes that can use them; return how many lanes were woken.
+    Return the places of `turns` to their bins and wake the lanes that can use them; return the number of woken lanes.
 
     `worker` is the node that had the turns. `batches` have no claimed document left. `filled` lanes got documents in
     a committed flush; `due_later` lanes have documents that are due at a later moment.

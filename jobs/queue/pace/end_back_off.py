@@ -19,7 +19,7 @@ from jobs.queue.wake import wake_bin
 _EXAMINED: Final = 1000
 _MOST: Final = 10_000
 
-# Locks: QueueItem by (hash, job), skipping what is locked.
+# Locks: QueueItem by (hash, job), skipping locked rows.
 _TRY_AGAIN: Final[LiteralString] = f"""
 WITH waiting AS MATERIALIZED (
     SELECT item.hash, item.job_id
@@ -46,7 +46,7 @@ UPDATE jobs_queueitem AS item SET check_time = %(now)s
 
 def retry_without_back_off(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> int:
     """
-    Wake the lanes of a bin, and make its failed documents due; return how many documents that are.
+    Wake the lanes of a bin, and make its failed documents due; return the number of these documents.
 
     It runs in the caller's transaction, which holds the bin.
     """

@@ -180,7 +180,7 @@ class Unreached:
         return [HostShare(row.host, row.leaving, row.staying) for row in self._rows(_LEAVING)]
 
     def staying(self) -> int:
-        """Return how many documents of the job this run has read and outputs hold."""
+        """Return the number of documents of the job that this run has read and outputs hold."""
         return int(self._rows(_STAYING)[0].staying)
 
     def seeds(self, hashes: Sequence[uuid.UUID]) -> list[Seed]:
@@ -198,7 +198,7 @@ class Unreached:
         return [Parent(row.identifier, _state_of(row), row.result_code, row.children, row.reached) for row in rows]
 
     def outside(self) -> int:
-        """Return how many documents would be removed because they left the hop limits of the job."""
+        """Return the number of documents that would be removed because they left the hop limits of the job."""
         return int(self._rows(_OUTSIDE)[0].outside)
 
     def examples(self, most: int) -> list[str]:

@@ -124,7 +124,7 @@ class MainPart:
         logger.info("the cluster of node %s changed while its items were assigned; trying again", office.main)
 
     def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
-        """Return how many items moved; None without a valid plan."""
+        """Return the number of moved items; None without a valid plan."""
         try:
             shares = share_out(self._strategy, seen.situation(disabled=disabled))
         except StrategyRefused as refused:

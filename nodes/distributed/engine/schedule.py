@@ -93,7 +93,7 @@ class Past:
 
 def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | None = None) -> float:
     """
-    Return when the next run is due. A moment in the past means at once.
+    Return the moment at which the next run is due. A moment in the past means at once.
 
     The first run is due `initial_delay` after the job was taken up, by default after the schedule's own interval. A run
     after a failure is never due before the back-off has ended.

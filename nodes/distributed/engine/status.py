@@ -54,7 +54,7 @@ class UnknownJob(ValueError):
 
 def state_of(coordination: Coordination, job: str) -> JobState:
     """
-    Return whether a job is running anywhere in the cluster.
+    Return the state of a job in the whole cluster: running or stopped.
 
     Raises:
         UnknownJob: the message lists the known jobs.

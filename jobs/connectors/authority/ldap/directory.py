@@ -108,7 +108,7 @@ class Session:
         Connect and bind to the first server that answers.
 
         Raises:
-            Unreachable: none does.
+            Unreachable: no server answers.
         """
         if self._connection is not None:
             return
@@ -228,7 +228,7 @@ class Sessions:
 
     async def ask(self, question: Callable[[Session], _T]) -> _T:
         """
-        Return what a question returns that is asked in a thread. A question that is cancelled ends.
+        Ask a question in a thread, and return its result. A cancelled question ends.
 
         Raises:
             Unreachable
@@ -280,7 +280,7 @@ def in_words(error: Exception) -> str:
 
 
 def check_filter(text: str) -> str:
-    """Return why a filter is invalid, as a phrase; "" if it is valid."""
+    """Return the reason why a filter is invalid, as a phrase; "" if it is valid."""
     from ldap3.operation.search import parse_filter  # noqa: PLC0415 (a part of ldap3 that only forms need)
 
     try:

@@ -219,7 +219,7 @@ class ArchiveConnector:
         Return the newest answer that can be read.
 
         Raises:
-            Unusable: none can. The error is that of the newest.
+            Unusable: no answer can be read. The error is that of the newest.
         """
         first: Unusable | None = None
         for at, location in enumerate(locations):

@@ -54,7 +54,7 @@ class Library:
         True if this path is a folder.
 
         Raises:
-            TreeError: it cannot be read.
+            TreeError: the path cannot be read.
         """
         descriptor = self._tree.open_file(path)
         if descriptor is None:
@@ -68,7 +68,7 @@ class Library:
         Open a file. Errors of the disk while it is open are errors of the tree, too.
 
         Raises:
-            TreeError: it cannot be read.
+            TreeError: the path cannot be read.
         """
         descriptor = self._tree.open_file(path)
         if descriptor is None:

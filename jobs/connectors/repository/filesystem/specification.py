@@ -162,7 +162,7 @@ def read_roots(typed: Sequence[str]) -> tuple[bytes, ...]:
     Return the normal paths of the roots of a connection, each once.
 
     Raises:
-        BadSpecification: there is none, or one is not a path.
+        BadSpecification: no root is given, or one is not a path.
     """
     if not typed:
         raise BadSpecification("roots", "name a directory that may be read")

@@ -142,7 +142,7 @@ class Login:
         Return the form to fill in.
 
         Raises:
-            LoginFailed: there is none.
+            LoginFailed: the page has no such form.
         """
         forms = forms_of(html)
         for form in forms:

@@ -35,7 +35,7 @@ def retry_after_of(headers: Mapping[str, str], *, most: float) -> float | None:
     """
     Return the seconds that Retry-After demands, between 0 and `most`; None if there is no valid value.
 
-    A date is compared with the server's own Date: it was set by the server's clock, not ours.
+    A date is compared with the server's own Date: the server's clock set it, not ours.
     """
     value = headers.get("Retry-After", "").strip()
     if not value:

@@ -87,7 +87,7 @@ class _Gap:
 
 
 def look_at(wanted: WebSpecification) -> SeedLook:
-    """Return what the first seed answers. It blocks for at most about `DEADLINE`."""
+    """Return the answer of the first seed. The call blocks for at most about `DEADLINE`."""
     return asyncio.run(_within_the_deadline(canonical(wanted.seeds[0]), wanted))
 
 

@@ -68,8 +68,8 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
     Return the one form of this address. A relative address is resolved against `base`, which is in that form itself.
 
     Raises:
-        BadUrl: it cannot be parsed, or is not of the web.
-        OverLimit: it is longer or deeper than the limits allow.
+        BadUrl: the address cannot be parsed, or is not of the web.
+        OverLimit: the address is longer or deeper than the limits allow.
     """
     if len(url) > _MOST_CHARACTERS_PARSED:
         raise OverLimit(url, f"longer than {limits.url_characters} characters")
