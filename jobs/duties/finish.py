@@ -137,8 +137,15 @@ def _shut_down(at: Pass, job: Any) -> bool:
             return partitioned_guard.ask(at, job) and _notify_outputs(at, job)
     elif (removals := guard.must_ask(at, job)) is not None:
         return guard.ask(at, job, removals, guard.examples(at, job)) and _notify_outputs(at, job)
-    wake_job(at.connection, job_id=job.id, now=at.now)
-    return move(at, job.id, "shut down")
+    return _move_and_wake(at, job, "shut down")
+
+
+def _move_and_wake(at: Pass, job: Any, name: str) -> bool:
+    """Move a job and wake its lanes, in this order: before it, stuffing may put a lane to sleep that is empty as yet."""
+    moved = move(at, job.id, name)
+    if moved:
+        wake_job(at.connection, job_id=job.id, now=at.now)
+    return moved
 
 
 def _finish(at: Pass, job: Any) -> bool:
@@ -148,8 +155,7 @@ def _finish(at: Pass, job: Any) -> bool:
     if job.takes_out and _is_left(at, _OUTSIDE, job, run=job.run_no):
         return False
     if _is_run_left(at, job, below=_NEVER):
-        wake_job(at.connection, job_id=job.id, now=at.now)
-        return move(at, job.id, "wake up")
+        return _move_and_wake(at, job, "wake up")
     if job.waits_for_partitions:
         return False
     return _end(at, job, "finish", as_=RunEnd.FINISHED)

@@ -4,7 +4,8 @@ Rounds over sleeping lanes: they find lanes whose wake-up was lost.
 A lane sleeps without a document (`ready_at` is null), until its first document is due, or until its bin opens. A
 wake-up is lost if a process dies between its commit and the wake-up. And a bin opens earlier than its lanes know after
 an edit of limits, the end of another job, or another answer of its host. So the owner of a group walks over its lanes,
-round after round, and wakes lanes that sleep for too long.
+round after round, and wakes lanes that sleep for too long. The same applies to documents that must be removed: a
+clean-up or a deletion of which one lane sleeps would never end.
 
 A round follows the states of lanes in the order of their table. The state of a sleeping lane is not written, so it
 keeps its place until the round reaches it. A step reads some pages, each once for all its rows and without an index:
@@ -19,7 +20,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.job import Scan
+from jobs.lifecycle.document import Stage
+from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.queue.pace.limits import open_lanes
 from jobs.queue.sql.order import FIRST_FRESH
 from jobs.queue.sql.rows import named_rows
@@ -39,13 +41,22 @@ _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # A place before the first row of a table.
 _START: Final = "(0,0)"
 
-# The next sleeping lanes of these groups that have a document which is due before they wake. The others cost two or
-# three look-ups in an index. With EXISTS the planner may read the waiting documents of all lanes at once.
+# A number above every run: a job that is deleted removes all its documents.
+_EVERY_RUN: Final = 2**31 - 1
+
+# The next sleeping lanes of these groups that have a document which is due before they wake, or which must be removed
+# now. The others cost two or three look-ups in an index. With EXISTS the planner may read the waiting documents of all
+# lanes at once.
 _LATE: Final[LiteralString] = f"""
 WITH seeds AS MATERIALIZED (
-    SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full
+    SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full, job.phase = '{Phase.ACTIVE}' AS is_active,
+           CASE WHEN job.phase = '{Phase.DELETING}' THEN {_EVERY_RUN}
+                WHEN job.phase = '{Phase.SHUTTING_DOWN}' AND job.scan = '{Scan.FULL}' THEN job.run_no ELSE 0 END AS removed_before,
+           job.hop_limits <> '{{}}' AND (job.phase = '{Phase.ACTIVE}' AND job.kind = '{Kind.CONTINUOUS}'
+                                       OR job.phase = '{Phase.SHUTTING_DOWN}' AND NOT job.minimal) AS takes_out
       FROM jobs_seed AS seed
-      JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
+      JOIN jobs_job AS job ON job.id = seed.job_id
+           AND job.phase IN ('{Phase.ACTIVE}', '{Phase.SHUTTING_DOWN}', '{Phase.DELETING}')
       LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.admitted >= budget.most
      WHERE seed.group_id = ANY(%(groups)s)
 ), pages AS MATERIALIZED (
@@ -54,24 +65,37 @@ WITH seeds AS MATERIALIZED (
      WHERE ctid > %(after)s::tid AND ctid < %(before)s::tid
 ), asleep AS MATERIALIZED (
     SELECT pages.place, pages.lane_id, coalesce(pages.ready_at, 'infinity') AS wakes_at,
-           seeds.run_no, seeds.scan, seeds.is_full
+           seeds.run_no, seeds.scan, seeds.is_full, seeds.is_active, seeds.removed_before, seeds.takes_out
       FROM pages JOIN seeds ON seeds.id = pages.seed_id
      WHERE pages.ready_at IS NULL OR pages.ready_at > %(now)s::timestamptz + interval '{_SOON}'
      ORDER BY pages.place LIMIT %(lanes)s
+), looked AS (
+    SELECT asleep.*,
+           coalesce(CASE WHEN removed_before > 0 THEN
+                         (SELECT true FROM jobs_queueitem AS item
+                           WHERE item.lane_id = asleep.lane_id AND item.run_no < asleep.removed_before
+                             AND item.stage IN (0, 2, 5) LIMIT 1) END,
+                    CASE WHEN takes_out THEN
+                         (SELECT true FROM jobs_queueitem AS item
+                           WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no
+                             AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before LIMIT 1) END,
+                    false) AS removes
+      FROM asleep
 ), late AS (
-    SELECT lane_id, wakes_at FROM asleep
-     WHERE coalesce((SELECT true FROM jobs_queueitem AS item
-                      WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no AND item.stage = 0
-                        AND item.seq IS NOT NULL AND (NOT asleep.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
+    SELECT lane_id, removes OR wakes_at = 'infinity' AS at_once FROM looked
+     WHERE removes OR is_active AND
+           coalesce((SELECT true FROM jobs_queueitem AS item
+                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = 0
+                        AND item.seq IS NOT NULL AND (NOT looked.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
                     (SELECT true FROM jobs_queueitem AS item
-                      WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no AND item.stage IN (0, 2)
-                        AND item.check_time < asleep.wakes_at LIMIT 1),
+                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage IN (0, 2)
+                        AND item.check_time < looked.wakes_at LIMIT 1),
                     (SELECT true FROM jobs_queueitem AS item
-                      WHERE item.lane_id = asleep.lane_id AND item.run_no < asleep.run_no
-                        AND asleep.scan <> '{Scan.FULL}' AND asleep.wakes_at < 'infinity' LIMIT 1))
+                      WHERE item.lane_id = looked.lane_id AND item.run_no < looked.run_no
+                        AND looked.scan <> '{Scan.FULL}' AND looked.wakes_at < 'infinity' LIMIT 1))
 )
-SELECT coalesce(array_agg(lane_id) FILTER (WHERE wakes_at = 'infinity'), '{{}}') AS dormant,
-       coalesce(array_agg(lane_id) FILTER (WHERE wakes_at < 'infinity'), '{{}}') AS waiting,
+SELECT coalesce(array_agg(lane_id) FILTER (WHERE at_once), '{{}}') AS at_once,
+       coalesce(array_agg(lane_id) FILTER (WHERE NOT at_once), '{{}}') AS waiting,
        CASE WHEN (SELECT count(*) >= %(lanes)s FROM asleep) THEN (SELECT max(place) FROM asleep)
             WHEN %(page)s * current_setting('block_size')::bigint < pg_relation_size('jobs_lanestate')
             THEN %(before)s::tid END::text AS continues_at
@@ -111,8 +135,8 @@ class Rounds:
         assert row is not None
         self._place = row.continues_at or _START
         self.is_fast = self.is_fast and row.continues_at is not None
-        # A lane without documents says nothing about its bin: stuffing looks at it.
-        late = [*row.dormant, *(open_lanes(connection, lanes=row.waiting, now=now) if row.waiting else ())]
+        # A dormant lane says nothing about its bin: stuffing looks at it. A removal waits for no bin.
+        late = [*row.at_once, *(open_lanes(connection, lanes=row.waiting, now=now) if row.waiting else ())]
         wake_lanes(connection, late, now=now)
         return len(late)
 

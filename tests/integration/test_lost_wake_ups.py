@@ -6,9 +6,13 @@ import datetime as dt
 
 import pytest
 
+from jobs.duties import finish
 from jobs.duties.context import Pass
+from jobs.duties.finish import end_runs
+from jobs.duties.moves import move
 from jobs.duties.stuff import wake_late_lanes
 from jobs.lifecycle.document import Stage
+from jobs.loops.manager.duty_tables import OWNER_DUTIES
 from jobs.models import Bin, BinLimit, BinState, Job, Lane, LaneState, ThrottlePolicy, ThrottleRule
 from jobs.queue import rounds as rounds_module
 from jobs.queue.offering import stuff as stuffing
@@ -20,6 +24,7 @@ from tests.integration.test_bounded_reads import explain_on, rows_read
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
 from tests.support.filled_queue import FilledQueue, Shape
+from tests.support.stepping import Main
 
 # Interval of the steps of a round. A step that comes sooner is left out.
 PAUSE = seconds(1)
@@ -248,6 +253,67 @@ def test_a_step_is_bounded_however_many_lanes_sleep(connection, running):
     assert read["jobs_lanestate"] <= pages * STATES_A_PAGE
     assert "jobs_lane" not in read
     assert read.get("jobs_queueitem", 0) <= most
+
+
+# --- Lanes with documents to remove -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("removing", [{"phase": "shutting_down", "run_no": 2}, {"phase": "deleting"}])
+def test_a_lane_with_documents_to_remove_wakes(connection, running, removing):
+    lane = make_lane(running.seed, ready_at=None)
+    make_documents(lane, 1, stage=Stage.DONE)
+    Job.objects.update(**removing)
+
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 1
+    assert awake() == {"a.example"}
+
+
+@pytest.mark.parametrize("kind", ["once", "continuous"])
+def test_a_lane_with_documents_that_left_the_hop_limits_wakes_when_they_are_removed(connection, running, kind):
+    lane = make_lane(running.seed, ready_at=NOON + seconds(86400))
+    make_documents(lane, 1, stage=Stage.HOPCOUNT_REMOVED, indexed_before=True)
+    make_documents(lane, ["later"], stage=Stage.DONE, check_time=NOON + seconds(86400))
+    Job.objects.update(hop_limits={"link": 1}, kind=kind)
+
+    woken = [make_round(connection, groups=[running.group.id], now=NOON)]
+    Job.objects.update(phase="shutting_down")
+    woken.append(make_round(connection, groups=[running.group.id], now=NOON))
+
+    assert woken == ([1, 0] if kind == "continuous" else [0, 1])
+
+
+@pytest.mark.parametrize("keeping", [{"scan": "changes"}, {"scan": "recheck"}])
+def test_a_clean_up_without_removals_wakes_no_lane(connection, running, keeping):
+    lane = make_lane(running.seed, ready_at=None)
+    make_documents(lane, 1, stage=Stage.DONE)
+    Job.objects.update(phase="shutting_down", run_no=2, **keeping)
+
+    assert make_round(connection, groups=[running.group.id], now=NOON) == 0
+
+
+def test_managers_make_rounds_while_a_job_removes_documents(connection, running):
+    duty = next(duty for duty in OWNER_DUTIES if duty.run is wake_late_lanes)
+
+    for phase in ("active", "shutting_down", "deleting"):
+        Job.objects.update(phase=phase)
+        assert connection.execute(f"SELECT {duty.call}", {"scope": running.manager.scope}).fetchone()[0]
+
+
+def test_a_clean_up_finds_the_lane_that_its_owner_put_to_sleep_just_before(connection, other_connection, monkeypatch):
+    main = Main(connection)
+    running = make_running_job(main.node, run_no=2)
+    lane = make_lane(running.seed)
+    make_documents(lane, 1, stage=Stage.DONE, run_no=1)
+
+    def move_after_a_pass_of_the_owner(at, job_id, name):
+        assert stuff_all(other_connection, running) == 0
+        return move(at, job_id, name)
+
+    monkeypatch.setattr(finish, "move", move_after_a_pass_of_the_owner)
+    main.step(end_runs)
+
+    assert Job.objects.get().phase == "shutting_down"
+    assert awake() == {"a.example"}
 
 
 # --- Lanes that wait for their bins -----------------------------------------------------------------

@@ -131,5 +131,5 @@ OWNER_DUTIES: Final = duties(
     (hand_over_groups, 0.3, GROUPS_TO_HAND_OVER),
     (seed_seeds, 0.3, f"EXISTS ({SEEDING_JOBS})"),
     (stuff_groups, 0.1, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
-    (wake_late_lanes, 1.0, f"EXISTS ({_OF_SCOPE} AND phase = 'active')"),
+    (wake_late_lanes, 1.0, f"EXISTS ({_OF_SCOPE} AND phase IN ('active', 'shutting_down', 'deleting'))"),
 )
