@@ -291,6 +291,22 @@ async def test_a_missing_root_removes_nothing(crawl):
     assert (last.ending, last.removes, last.version) == (Ending.FAILED, False, first.version)
 
 
+async def test_the_empty_place_of_a_disk_that_is_not_mounted_removes_nothing(crawl):
+    crawl.write("d/a")
+    first = await crawl.process("d/a")
+    crawl.root.rename(crawl.root.with_name("disk"))
+    crawl.root.mkdir()
+
+    outcomes = [await crawl.process(path, before=first, failures=2) for path in ("d/a", "d")]
+    crawl.write("another")
+    removed = await crawl.process("d/a", before=first)
+
+    assert [(outcome.code, outcome.removes, outcome.references) for outcome in outcomes] == [
+        ("NO_ROOT", False, None)
+    ] * 2
+    assert (removed.code, removed.removes) == ("NOT_FOUND", True)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
 async def test_forbidden_documents_fail_and_stay_in_the_outputs(crawl):
     crawl.write("a").chmod(0)

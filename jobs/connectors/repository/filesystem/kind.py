@@ -78,7 +78,7 @@ class FileSystemKind:
         for path in specification.seeds:
             root = tree.root_of(path)
             assert root is not None
-            # An empty mount point must not be taken for an empty disk.
+            # A missing disk must not be taken for an empty one. An empty place of a disk is noticed by `Tree`.
             if problem := problem_of_root(root):
                 limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
                 raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)

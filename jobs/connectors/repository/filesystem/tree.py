@@ -106,7 +106,7 @@ class Tree:
         try:
             return self._look(path, root, known=known, most_bytes=most_bytes, is_wanted=is_wanted)
         except OSError as error:
-            raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
+            raise _error_of(error, root) from error
 
     def open_file(self, path: bytes) -> int | None:
         """
@@ -132,7 +132,7 @@ class Tree:
                     raise TreeError("SPECIAL_FILE", "a pipe, a socket or a device")
                 return os.open(name, _OPEN, dir_fd=above)
         except OSError as error:
-            raise TreeError(_code_of(error), os.strerror(error.errno or 0)) from error
+            raise _error_of(error, root) from error
 
     def root_of(self, path: bytes) -> bytes | None:
         """Return the innermost root above a normal path, or None."""
@@ -290,6 +290,27 @@ def _read(
         raise TreeError("CHANGING", "it changed while it was read")
     is_settled = time.time_ns() - before.st_mtime_ns > _TICK_NS
     return File(signature if is_settled else "", b"".join(chunks), before.st_mtime, is_whole, access, before.st_uid)
+
+
+def _error_of(error: OSError, root: bytes) -> TreeError:
+    """
+    Return the error of a path below a root.
+
+    An empty root is the place of a disk that is not mounted: the files below it are not gone.
+    """
+    code = _code_of(error)
+    if code == "NOT_FOUND" and _is_empty(root):
+        return TreeError("NO_ROOT", "the root is empty: perhaps its disk is not mounted")
+    return TreeError(code, os.strerror(error.errno or 0))
+
+
+def _is_empty(root: bytes) -> bool:
+    try:
+        with os.scandir(root) as entries:
+            return next(entries, None) is None
+    except OSError:
+        # It is missing or forbidden only since a moment ago.
+        return False
 
 
 def _code_of(error: OSError) -> str:
