@@ -21,7 +21,7 @@ from jobs.connectors.repository.registry import find as find_connector
 from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
-from jobs.models import Job, OutputConnection, RepositoryConnection
+from jobs.models import Job, OutputConnection, RepositoryConnection, Seed
 from jobs.partitions.here import refuse_job_elsewhere
 from jobs.state import journal, versions
 from jobs.state.transitions import lock_job
@@ -120,7 +120,7 @@ def change_job(
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
     specification, the access rules or the outputs, with the first hop limit, the first kept versions or a new archive, the
-    next run reads and indexes everything again. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
+    next run reads and indexes everything again, and so after the removal of a seed's address. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
     reads everything again, and writes what changed to the outputs.
 
     Raises:
@@ -183,12 +183,17 @@ def change_job(
         )
         # With a new archive, every document must be read unconditionally once, so that the archive holds it.
         archive_begins = bool(changed.get("archive"))
+        # Addresses around a removed seed may no longer belong to the job. Pages that are unchanged must not name them.
+        scope_narrows = seeds is not None and not _all_addresses(stored_seeds) <= {
+            url for seed in seeds for url in seed.stored_urls
+        }
         if (
             changed.keys() & {"specification", "access_rules", "pipeline"}
             or outputs_change
             or hops_begin
             or archive_begins
             or versions_begin
+            or scope_narrows
         ):
             job.specification_version += 1
         if "freshness_goals" in changed or (
@@ -225,6 +230,10 @@ def change_job(
             journal.record(job, kind="changed", message=message, made_by=made_by, now=now, detail=detail)
             versions.keep(job, made_by=made_by, now=now)
     return JobSaved(job, warnings)
+
+
+def _all_addresses(seeds: Sequence[Seed]) -> set[str]:
+    return {url for seed in seeds for url in seed.urls}
 
 
 def _facts(

@@ -10,9 +10,13 @@ from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
 from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import Job, OutLinks, QueueItem
+from jobs.queue.flushing.flush import flush
 from jobs.queue.flushing.stored_links import read_stored_links
+from jobs.verbs import editing
+from jobs.verbs.seeds import SeedWanted
 from tests.integration.test_queue_flush import OneWorker
-from tests.support.factories import facts_of, hash_of, make_documents, make_result
+from tests.support.cluster import NOON
+from tests.support.factories import facts_of, hash_of, make_documents, make_job, make_lane, make_result
 
 FAILED = {"ending": Ending.FAILED, "code": "500", "references": None}
 NOT_MODIFIED = {"ending": Ending.UNCHANGED, "code": "304", "references": None}
@@ -131,3 +135,45 @@ def test_a_worker_asks_the_connector_of_the_job_about_stored_links(crawl):
     assert of_job.configuration == "2"
     assert of_job.admits("http://a.example/kept")
     assert not of_job.admits("http://a.example/private")
+
+
+def test_an_unchanged_page_no_longer_names_documents_of_the_host_of_a_removed_seed(connection):
+    """Otherwise they would be read, refused, and removed at once, without the delete guard."""
+    crawl = OneWorker(connection, urls=["http://a.example/", "http://b.example/"])
+    elsewhere = make_lane(crawl.running.seed, "b.example")
+    before = str(crawl.job.specification_version)
+    make_documents(crawl.lane, ["page"], run_no=1, version=f"{before}:text")
+    make_documents(elsewhere, ["theirs"], run_no=1, stage=Stage.DONE, indexed_before=True)
+    OutLinks.objects.create(hash=hash_of("page"), job_id=crawl.job.pk, targets=[hash_of("theirs")])
+    Job.objects.update(phase="inactive")
+
+    editing.change_job(crawl.job.pk, seeds=[SeedWanted(("http://a.example/",))], made_by="a test", now=NOON)
+    crawl.begin_the_next_run()
+    QueueItem.objects.filter(hash=hash_of("page")).update(stage=Stage.PENDING, seq=1, run_no=crawl.job.run_no)
+    claimed = crawl.claim()["page"]
+    facts = asyncio.run(facts_at_a_worker(read_job(connection, job_id=crawl.job.pk), claimed))
+    result = make_result(claimed, facts, **{**NOT_MODIFIED, "version": f"{before}:text"})
+    flush(connection, worker=crawl.worker.id, results=[result], now=NOON)
+
+    assert pending(crawl) == set()
+
+
+async def facts_at_a_worker(row, claimed):
+    table = JobTable()
+    table.add(row)
+    try:
+        return table.find(claimed).facts
+    finally:
+        await table.close()
+
+
+def test_an_address_that_is_added_to_the_seeds_lets_nothing_be_read_again(connection):
+    job = make_job(urls=["http://a.example/"])
+    more = [SeedWanted(("http://a.example/", "http://b.example/"))]
+
+    added = editing.change_job(job.pk, seeds=more, made_by="a test", now=NOON).job.specification_version
+    removed = editing.change_job(job.pk, seeds=more[:1], made_by="a test", now=NOON).job.specification_version
+    fewer = [SeedWanted(("http://b.example/",))]
+    narrowed = editing.change_job(job.pk, seeds=fewer, made_by="a test", now=NOON).job.specification_version
+
+    assert (added, removed, narrowed) == (job.specification_version,) * 2 + (job.specification_version + 1,)
