@@ -23,8 +23,7 @@ class FreeDisk:
     """The disks of one process. Any thread may add a place; one thread checks them."""
 
     def __init__(self) -> None:
-        # The directory of the embedded database and of this machine's logs.
-        self._places: dict[Path, str] = {Path(settings.VAR_DIR): "data"}
+        self._places = _usual_places()
         self._last_look_at = float("-inf")
         self._shortage = ""
 
@@ -32,6 +31,11 @@ class FreeDisk:
         """Add files that this process writes."""
         for file in files:
             self._places.setdefault(file.parent, "output")
+
+    def forget_files(self) -> None:
+        """Forget the files: an output may have another one now. The next write adds the files in use."""
+        self._places = _usual_places()
+        self._last_look_at = float("-inf")
 
     def shortage(self, *, limit: int) -> str:
         """Return a sentence that names the disk that lacks room; '' while each disk has more than `limit` MiB left."""
@@ -53,6 +57,11 @@ class FreeDisk:
             f"the disk of {place} has {free // _MIB:,} MiB left, and the limit (CRAWLCTL_FREE_DISK) is {limit:,} MiB. "
             "Make room there: crawling then continues by itself."
         )
+
+
+def _usual_places() -> dict[Path, str]:
+    """Return the directory of the embedded database and of this machine's logs."""
+    return {Path(settings.VAR_DIR): "data"}
 
 
 def may_write(place: Path, *, least: int) -> bool:

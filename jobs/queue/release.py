@@ -2,8 +2,9 @@
 Releasing: documents return to the queue without an outcome.
 
 A document keeps its number and comes first in its lane, since it already has its place in the run. The content of its
-outputs is uncertain only if its batch was sent and its worker was lost. Then it counts as perhaps indexed, and it is
-read unconditionally.
+outputs is uncertain if its batch was sent and its worker was lost, or if an output refused its flush or removal: a log
+among the outputs may have its line already. Then it counts as perhaps indexed, and it is read unconditionally. After a
+refusal it is also written again.
 """
 
 import datetime as dt
@@ -14,6 +15,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import Action, Stage
+from jobs.lifecycle.job import Kind
 from jobs.queue.rounds import make_round
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.order import FRESH, KEPT
@@ -71,6 +73,8 @@ WITH back AS (
     UPDATE jobs_queueitem AS item
        SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {_NOT_REMOVED} END,
            batch_id = NULL, rescan = false, action = {_ACTION_AFTER},
+           indexed_before = indexed_before OR %(uncertain)s, version = CASE WHEN %(uncertain)s THEN '' ELSE version END,
+           validators = CASE WHEN %(uncertain)s THEN '' ELSE validators END,
            check_time = CASE WHEN action = {Action.EXPIRE:d} THEN coalesce(%(until)s, check_time) ELSE check_time END,
            seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} WHEN rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
@@ -79,16 +83,31 @@ WITH back AS (
               NULL::uuid AS lost
 )
 {_COUNT_BACK}"""
+# True for a document that ends because it was lost too often.
+_IS_GIVEN_UP: Final = f"stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST}"
+# The next look at a document of a continuous job that is given up: like after any other failure, it is read again or
+# expires.
+_LOOK_AGAIN: Final[LiteralString] = f"""
+SELECT %(now)s + least(job.recrawl_after, job.expire_after) AS at,
+       CASE WHEN job.expire_after < job.recrawl_after OR job.recrawl_after IS NULL THEN {Action.EXPIRE:d}
+            ELSE {Action.PROCESS:d} END AS next_action
+  FROM jobs_job AS job
+ WHERE job.id = item.job_id AND job.kind = '{Kind.CONTINUOUS}' AND num_nonnulls(job.recrawl_after, job.expire_after) > 0
+"""
 _LOSE: Final[LiteralString] = f"""
 WITH back AS (
     UPDATE jobs_queueitem AS item
        SET stage = CASE WHEN stage <> {Stage.ACTIVE:d} THEN {_NOT_REMOVED}
                         WHEN losses + 1 >= {_LOSSES_AT_MOST} THEN {Stage.DONE:d}
                         ELSE {Stage.PENDING:d} END,
-           outcome = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 3 ELSE outcome END,
-           result_code = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST} THEN 'WORKER_LOST'
-                              ELSE result_code END,
-           batch_id = NULL, rescan = false, action = {_ACTION_AFTER}, indexed_before = true, validators = '', losses = losses + 1,
+           outcome = CASE WHEN {_IS_GIVEN_UP} THEN 3 ELSE outcome END,
+           result_code = CASE WHEN {_IS_GIVEN_UP} THEN 'WORKER_LOST' ELSE result_code END,
+           (check_time, action) = (
+               SELECT CASE WHEN {_IS_GIVEN_UP} AND check_time IS NULL THEN again.at ELSE check_time END,
+                      CASE WHEN {_IS_GIVEN_UP} AND check_time IS NULL AND again.at IS NOT NULL THEN again.next_action
+                           ELSE {_ACTION_AFTER} END
+                 FROM (SELECT) AS always LEFT JOIN ({_LOOK_AGAIN}) AS again ON true),
+           batch_id = NULL, rescan = false, indexed_before = true, validators = '', losses = losses + 1,
            seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT}
                       WHEN stage <> {Stage.ACTIVE:d} AND rescan THEN {FRESH} END
       FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
@@ -175,17 +194,24 @@ _GROUPS: Final[LiteralString] = "SELECT DISTINCT group_id FROM jobs_batch WHERE 
 
 @retried
 def give_back(
-    connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], now: dt.datetime
+    connection: psycopg.Connection[Any],
+    *,
+    worker: uuid.UUID,
+    claims: Sequence[Claimed],
+    is_uncertain: bool = False,
+    now: dt.datetime,
 ) -> int:
     """
     Return documents that a worker has not begun to the queue; return the number of claims that still held.
+
+    `is_uncertain` if an output refused a flush of them, so that another output may have them in part.
 
     Raises:
         FenceRefused: the worker was marked failed; the main manager returns its documents.
     """
     if not claims:
         return 0
-    rows = _return_claims(connection, worker=worker, claims=claims)
+    rows = _return_claims(connection, worker=worker, claims=claims, is_uncertain=is_uncertain)
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
     return len(rows)
 
@@ -200,7 +226,7 @@ def postpone(
     Raises:
         FenceRefused: the worker was marked failed.
     """
-    rows = _return_claims(connection, worker=worker, claims=claims, until=until)
+    rows = _return_claims(connection, worker=worker, claims=claims, is_uncertain=True, until=until)
     postpone_lanes(connection, (row.lane_id for row in rows), until=until)
     return len(rows)
 
@@ -210,6 +236,7 @@ def _return_claims(
     *,
     worker: uuid.UUID,
     claims: Sequence[Claimed],
+    is_uncertain: bool,
     until: dt.datetime | None = None,
 ) -> Sequence[Any]:
     """Restore the stage before the claim; return the rows whose claim still held."""
@@ -218,7 +245,7 @@ def _return_claims(
         hold_node(connection, worker)
         hashes = [claim.document.hash for claim in claims]
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
-        _return(cursor, rows, _GIVE_BACK, until=until)
+        _return(cursor, rows, _GIVE_BACK, is_uncertain=is_uncertain, until=until)
     return rows
 
 
@@ -338,7 +365,7 @@ def _lose(
         successors = [row.batch_id for row in cursor.execute(_SUCCESSORS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
-        _return(cursor, rows, _LOSE)
+        _return(cursor, rows, _LOSE, now=now)
         groups = {row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})}
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
     if successors:
@@ -359,7 +386,13 @@ def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
 
 
 def _return(
-    cursor: psycopg.Cursor[Any], rows: Sequence[Any], statement: LiteralString, *, until: dt.datetime | None = None
+    cursor: psycopg.Cursor[Any],
+    rows: Sequence[Any],
+    statement: LiteralString,
+    *,
+    is_uncertain: bool = False,
+    until: dt.datetime | None = None,
+    now: dt.datetime | None = None,
 ) -> None:
     for stage in sorted({row.stage for row in rows}):
         of_stage = [row for row in rows if row.stage == stage]
@@ -369,6 +402,8 @@ def _return(
                 "hashes": [row.hash for row in of_stage],
                 "jobs": [row.job_id for row in of_stage],
                 "claimed": int(stage),
+                "uncertain": is_uncertain,
                 "until": until,
+                "now": now,
             },
         )

@@ -3,8 +3,8 @@
 import pytest
 
 from jobs.duties.housekeep import forget_scope
-from jobs.lifecycle.document import Stage
-from jobs.models import Batch, BinState, IndexedDocument, LaneState, QueueItem, Turn
+from jobs.lifecycle.document import Action, Stage
+from jobs.models import Batch, BinState, IndexedDocument, Job, LaneState, QueueItem, Turn
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.pace.close import ClosedTurn, Pace, close_turns
@@ -172,6 +172,28 @@ def test_documents_lost_with_workers_are_offered_alone_then_given_up(connection,
 
     assert handed_out == [3, 3, *9 * [1]]
     assert set(QueueItem.objects.values_list("stage", "result_code")) == {(Stage.DONE, "WORKER_LOST")}
+
+
+@pytest.mark.parametrize(
+    ("intervals", "then"),
+    [
+        ({"recrawl_after": seconds(60)}, (NOON + seconds(60), Action.PROCESS)),
+        ({"recrawl_after": seconds(60), "expire_after": seconds(30)}, (NOON + seconds(30), Action.EXPIRE)),
+        ({"expire_after": seconds(90)}, (NOON + seconds(90), Action.EXPIRE)),
+        ({}, (None, Action.PROCESS)),
+    ],
+)
+def test_a_document_of_a_continuous_job_that_was_given_up_is_due_again(connection, running, worker, intervals, then):
+    make_documents(make_lane(running.seed), 1, losses=4)
+    Job.objects.update(kind="continuous", **intervals)
+    stuff_all(connection, running)
+    take_all(connection, worker)
+
+    release_after_its_death(connection, worker)
+
+    item = QueueItem.objects.get()
+    assert (item.stage, item.result_code) == (Stage.DONE, "WORKER_LOST")
+    assert (item.check_time, item.action) == then
 
 
 def test_a_lost_document_is_read_whole_and_written_only_if_it_changed(connection, tmp_path):

@@ -76,7 +76,7 @@ class Flushing:
         crawl.OUTPUT_ERRORS.add()
         state = self._state
         flushed = 0
-        back = list(given.given_back)
+        back: list[Claimed] = []
         for job_id in sorted({one.claimed.job_id for one in given.ended}):
             of_job = [one for one in given.ended if one.claimed.job_id == job_id]
             try:
@@ -86,7 +86,7 @@ class Flushing:
                 back += [one.claimed for one in of_job]
                 await state.stop_job(job_id, self._reason_of(refused))
         self._serving.give_back_waiting(lambda claimed: claimed.job_id in state.stopped_jobs)
-        rest = replace(given, ended=(), given_back=back)
+        rest = replace(given, ended=(), refused=back)
         written = await state.database.run(partial(state.writer.write, given=rest))
         return Written(flushed=flushed, refused=written.refused)
 
@@ -101,11 +101,15 @@ class Flushing:
         """Remove documents from the outputs and the queue. If an output refuses, they are tried again later."""
         state = self._state
         by_job: dict[int, list[Claimed]] = {}
+        given_back: set[int] = set()
         for claimed in claims:
             by_job.setdefault(claimed.job_id, []).append(claimed)
         for of_job in by_job.values():
             job = state.jobs.find(of_job[0])
             if job is None:
+                # The facts of other jobs took its place meanwhile. The documents are offered again.
+                state.results.give_back(of_job)
+                given_back.add(of_job[0].job_id)
                 continue
             try:
                 await state.database.run(partial(state.writer.remove, claims=of_job, jobs={job.facts.id: job.facts}))
@@ -114,5 +118,7 @@ class Flushing:
                 crawl.OUTPUT_ERRORS.add()
                 await state.database.run(partial(state.writer.postpone, claims=of_job, reason=str(error)))
         for claimed in claims:
-            state.settle(claimed)
+            # The write that gives a document back settles it.
+            if claimed.job_id not in given_back:
+                state.settle(claimed)
         state.results.flush_due.now()

@@ -139,9 +139,12 @@ class Upkeep:
             await self._limits.refresh()
 
     async def _read_moved_jobs(self) -> None:
-        """Read jobs again whose state changed: their seeds may have changed too."""
+        """Read jobs again whose state changed: their seeds and their outputs may have changed too."""
         moved = [job_id for job_id in self.moved_jobs if self._state.jobs.knows(job_id)]
         self.moved_jobs.clear()
+        if moved and self._state.lacks_disk:
+            # A worker without room writes nothing, so it would never learn that an output has another disk now.
+            self._state.writer.disk.forget_files()
         for job_id in moved:
             await self._state.read_job(job_id)
 

@@ -77,10 +77,12 @@ class ToWrite:
     closed: Sequence[close.ClosedTurn] = ()
     done_batches: Sequence[int] = ()
     runs_out: bool = True
+    # Documents of a flush that an output refused: they are given back, and other outputs may have them.
+    refused: Sequence[Claimed] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.ended or self.given_back or self.closed or self.done_batches)
+        return not (self.ended or self.given_back or self.refused or self.closed or self.done_batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class Writer:
         now = self.clock.now(connection)
         flushed = self._flush(connection, given.ended, now=now) if given.ended else flush.Flushed()
         returned = release.give_back(connection, worker=self.me.id, claims=given.given_back, now=now)
+        returned += release.give_back(connection, worker=self.me.id, claims=given.refused, is_uncertain=True, now=now)
         woken = close.close_turns(
             connection,
             worker=self.me.id,
@@ -147,7 +150,8 @@ class Writer:
             # A notified manager scans at once, and its clock may be behind this one.
             now=now - _CLOCKS_DIFFER,
         )
-        count_given_back(returned, refused=len(given.given_back) - returned)
+        lost = len(given.given_back) + len(given.refused) - returned
+        count_given_back(returned, refused=lost)
         count_closed(given.closed, batches=len(given.done_batches))
         # Managers scan by themselves some times a second: only an idle worker notifies them.
         self._must_wake = self._must_wake or (bool(flushed.lanes or woken or returned) and given.runs_out)
@@ -156,7 +160,7 @@ class Writer:
         for job_id in sorted(self._traps.write(connection, at_once=given.runs_out)):
             # All workers read the job again, and hold back the documents of the suspect.
             connection.execute(_NOTIFY, (channels.CONTROL, str(job_id)))
-        return Written(flushed=flushed.written, refused=flushed.refused + len(given.given_back) - returned)
+        return Written(flushed=flushed.written, refused=flushed.refused + lost)
 
     def remove(
         self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], jobs: dict[int, JobFacts]
