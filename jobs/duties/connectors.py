@@ -4,6 +4,8 @@ Missing connectors: a job whose connector is not installed shows that, waits, an
 The same applies to a job with a connection whose secrets the main manager cannot open, as after a restore without the
 key. It also applies to a job with a confined connection whose path is outside the roots, as after an upgrade or a
 change of CRAWLCTL_OUTPUT_ROOT. No document of these jobs is handed out meanwhile. Documents in flight end normally.
+
+A job that is deleted needs its outputs only: its source may be missing for good.
 """
 
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ from jobs.connectors.repository.registry import is_installed as repository_is_in
 from jobs.connectors.transformation.pipeline import missing_kinds
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, set_reason
+from jobs.duties.partitioned_jobs import DELETED
 from jobs.queue.sql.rows import named_rows
 from nodes.database.sealing import MARK
 
@@ -39,7 +42,7 @@ _REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format(
 )
 _OUTPUT_CONFINED: Final[LiteralString] = _CONFINED.format("output", f"'{CONFINED_OUTPUT}'")
 _THEIR_CONNECTORS: Final[LiteralString] = f"""
-SELECT job.id, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
+SELECT job.id, job.phase, job.connectors_ready, repository.connector AS repository, array_agg(output.connector) AS outputs,
        repository.name AS connection, job.pipeline,
        CASE WHEN {_SEALED.format("repository.configuration")} THEN repository.configuration ELSE '{{}}' END AS configuration,
        CASE WHEN {_SEALED.format("job.specification")} THEN job.specification ELSE '{{}}' END AS specification,
@@ -67,11 +70,16 @@ def watch_connectors(at: Pass) -> int:
         jobs = cursor.execute(_THEIR_CONNECTORS, {"scope": at.scope}).fetchall()
     changed = 0
     for job in jobs:
-        missing = missing_connectors(job.repository, job.outputs, job.pipeline)
+        is_deleted = job.phase in DELETED
+        missing = (
+            missing_outputs(job.outputs)
+            if is_deleted
+            else missing_connectors(job.repository, job.outputs, job.pipeline)
+        )
         reason = f"{' and '.join(missing)} is not installed"
-        if not missing and (missing := _closed_connections(job)):
+        if not missing and (missing := _closed_connections(job, reads_source=not is_deleted)):
             reason = _CLOSED.format(" and ".join(missing))
-        if not missing and (missing := _connections_outside(job)):
+        if not missing and (missing := _connections_outside(job, reads_source=not is_deleted)):
             reason = missing[0]
         if job.connectors_ready and missing:
             changed += move(at, job.id, "lose connector", reason=reason)
@@ -85,18 +93,24 @@ def watch_connectors(at: Pass) -> int:
 def missing_connectors(repository: str, outputs: list[str], pipeline: Mapping[str, Any] | None = None) -> list[str]:
     """Return a phrase for each of these connectors, and for each kind of stages, that is not installed."""
     missing = [] if repository_is_installed(repository) else [f"the connector {repository!r}"]
-    missing += [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
+    missing += missing_outputs(outputs)
     return missing + [f"the kind of stages {name!r}" for name in (missing_kinds(pipeline) if pipeline else ())]
 
 
-def _closed_connections(job: Any) -> list[str]:
+def missing_outputs(outputs: list[str]) -> list[str]:
+    """Return a phrase for each of these connectors of outputs that is not installed."""
+    return [f"the output {name!r}" for name in sorted(set(outputs)) if not output_is_installed(name)]
+
+
+def _closed_connections(job: Any, *, reads_source: bool) -> list[str]:
     """
     Return a phrase for each connection of the job, and the job itself, with a secret that this process cannot open.
     """
-    kind, closed = find_repository(job.repository), []
-    if kind.configuration.closed_secrets(job.configuration):
+    closed = []
+    kind = find_repository(job.repository) if reads_source else None
+    if kind is not None and kind.configuration.closed_secrets(job.configuration):
         closed.append(f"repository connection {job.connection}")
-    if kind.specification.closed_secrets(job.specification):
+    if kind is not None and kind.specification.closed_secrets(job.specification):
         closed.append("the job's specification")
     kinds = outputs_installed()
     for connector, name, configuration in job.sealed_outputs:
@@ -105,10 +119,11 @@ def _closed_connections(job: Any) -> list[str]:
     return closed
 
 
-def _connections_outside(job: Any) -> list[str]:
+def _connections_outside(job: Any, *, reads_source: bool) -> list[str]:
     """Return a phrase for each confined connection of the job whose path is outside the roots of this process."""
     found = []
-    if job.confined_repository is not None and (why := why_repository_outside(job.repository, job.confined_repository)):
+    confined = job.confined_repository if reads_source else None
+    if confined is not None and (why := why_repository_outside(job.repository, confined)):
         found.append(f"repository connection {job.connection} is not read: {why.rstrip('.')}")
     for connector, name, configuration in job.confined_outputs:
         if why := why_output_outside(connector, configuration):

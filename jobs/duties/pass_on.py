@@ -13,10 +13,10 @@ from jobs.queue.wake import wake_job
 PASSING_JOBS: Final[LiteralString] = """
 SELECT id, phase, resuming, failures, failing_since, retry_at FROM jobs_job
  WHERE node_scope = %(scope)s AND phase <> 'inactive'
+   -- A running job may wait to read its seeds again. That delays no resume.
    AND (phase IN ('ready_for_notify', 'notifying', 'ready_for_delete', 'delete_starting_up', 'ready_for_delete_notify',
-                  'notifying_of_deletion')
+                  'notifying_of_deletion') AND (retry_at IS NULL OR retry_at <= %(now)s)
         OR (resuming AND stop_request = 'none'))
-   AND (retry_at IS NULL OR retry_at <= %(now)s)
  ORDER BY id
 """
 _UNOWNED: Final[LiteralString] = """

@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Reference, RetryLimit
-from jobs.connectors.repository.kind import Asked, RepositoryKind, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import Asked, RepositoryKind, Ruled, Seeding, SeedingFailed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
@@ -123,7 +123,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
         return _postpone(at, seed, f"The connector {seed.connector!r} has a defect ({type(defect).__name__}).")
     if answer is None:
         return False
-    named, version = answer
+    named, version, tracks_depth = answer
     if seed.is_partitioned and (placement := here.placement_of_hosts(at.connection)) is not None:
         named = {key: one for key, one in named.items() if placement.foreign(one.bin) is None}
     try:
@@ -138,6 +138,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
             references=list(named.values()),
             version=version,
             again=seed.kind == Kind.CONTINUOUS,
+            tracks_depth=tracks_depth,
             now=at.now,
         )
     except FenceRefused as refused:
@@ -148,8 +149,11 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     return True
 
 
-def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]:
-    """Return the documents that the source names, by hash, and the version of this seeding."""
+def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str, bool]:
+    """
+    Return the documents that the source names, by hash, the version of this seeding, and whether the rules of the job
+    limit the distance of documents from its seeds.
+    """
     named = Seeding()
     asked = Asked(
         configuration=seed.configuration,
@@ -158,7 +162,7 @@ def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str]
         is_confined=seed.is_confined,
     )
     version = kind.seed(asked, named, last_version=seed.last_version)
-    return named.references, version
+    return named.references, version, isinstance(kind, Ruled) and kind.rules(asked).max_depth is not None
 
 
 def _postpone(

@@ -6,7 +6,7 @@ New ones become pending, and known ones come back into the run. A document that 
 
 import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -43,7 +43,7 @@ SELECT job.run_no, job.scan, job.hop_limits, job.hop_mode FROM jobs_job AS job
    FOR SHARE
 """
 _EXISTING: Final[LiteralString] = """
-SELECT hash, job_id, lane_id, stage, run_no, outcome, result_code FROM jobs_queueitem
+SELECT hash, job_id, lane_id, stage, run_no, depth, outcome, result_code FROM jobs_queueitem
  WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[])
  ORDER BY hash
    FOR NO KEY UPDATE
@@ -59,6 +59,7 @@ WITH {INSERT_OR_REVIVE}, counted AS (
 )
 SELECT hash FROM inserted
 """
+_NOT_DONE: Final = frozenset({Stage.PENDING, Stage.ACTIVE})
 _COUNT_COLUMNS: Final = ("count_lanes", "count_runs", "count_stages", "count_outcomes", "count_codes", "count_amounts")
 
 
@@ -75,12 +76,15 @@ def discover_seeds(
     references: list[Reference],
     version: str = "",
     again: bool = False,
+    tracks_depth: bool = False,
     now: dt.datetime,
 ) -> int:
     """
     Insert the documents of a seed into the run of its job; return the number of documents.
 
-    With `again`, documents that the run has already done are read once more.
+    With `again`, documents that the run has already done are read once more. If the job `tracks_depth`, so are
+    documents that the run found farther away from its seeds. Such documents are read without conditions: perhaps their
+    links were not followed there.
 
     `urls` are the addresses of the seed when its source was read: a seed that changed since then is read again.
     `version` is the source's name for this seeding.
@@ -120,8 +124,11 @@ def discover_seeds(
                 New(key, job_id, lane_of[key], named[key].identifier, run, 0, 0, Stage.PENDING, key)
                 for key in left - set(known)
             ]
-            due = [row for row in rows if _comes_back(row, run_no=run, again=again)]
-            inserted = cursor.execute(_WRITE, {"job": job_id, **_parameters(new, due, run_no=run)}).fetchall()
+            nearer = {row.hash for row in rows if tracks_depth and row.depth > 0}
+            due = [row for row in rows if _comes_back(row, run_no=run, again=again or row.hash in nearer)]
+            waiting = [row for row in rows if row.hash in nearer and row.run_no == run and row.stage in _NOT_DONE]
+            facts = _parameters(new, due, waiting, nearer=nearer, run_no=run)
+            inserted = cursor.execute(_WRITE, {"job": job_id, **facts}).fetchall()
             # Another transaction inserted the rest meanwhile, perhaps with an older run. Now its rows are visible.
             left = {document.hash for document in new} - {row.hash.hex for row in inserted}
         # A known document may be in another seed's lane.
@@ -144,26 +151,37 @@ def _comes_back(row: Any, *, run_no: int, again: bool) -> bool:
     return again and row.stage == Stage.DONE
 
 
-def _parameters(new: Sequence[New], due: Sequence[Any], *, run_no: int) -> dict[str, list[Any]]:
-    """Return the parameters of `_WRITE` for new documents and for known ones that come back into the run."""
-    revived: list[Again] = []
+def _parameters(
+    new: Sequence[New], due: Sequence[Any], waiting: Sequence[Any], *, nearer: Set[uuid.UUID], run_no: int
+) -> dict[str, list[Any]]:
+    """
+    Return the parameters of `_WRITE` for new documents, for known ones that come back into the run, and for documents
+    that the run has not done yet. The `nearer` ones were farther away from the seeds until now.
+    """
+    revived = [_seed_of(row, stage=row.stage, run_no=run_no, rescan=row.stage == Stage.ACTIVE) for row in waiting]
     moved: list[tuple[int, int, int, int, str, int]] = []
     for row in due:
-        revived.append(
-            Again(
-                hash=row.hash.hex,
-                job_id=row.job_id,
-                stage=Stage.PENDING,
-                run_no=run_no,
-                depth=0,
-                redirects=0,
-                rescan=False,
-                revived=True,
-                unconditional=False,
-                forgets=True,
-            )
-        )
+        is_nearer = row.hash in nearer
+        revived.append(_seed_of(row, stage=Stage.PENDING, run_no=run_no, revived=True, unconditional=is_nearer))
         old = (row.outcome, row.result_code) if row.stage == Stage.DONE else (0, "")
         moved.append((row.lane_id, row.run_no, row.stage, *old, -1))
         moved.append((row.lane_id, run_no, Stage.PENDING, 0, "", 1))
     return discovered(new, revived) | columns_of(moved, _COUNT_COLUMNS)
+
+
+def _seed_of(
+    row: Any, *, stage: int, run_no: int, rescan: bool = False, revived: bool = False, unconditional: bool = False
+) -> Again:
+    """Return the new values of a known document that is a seed."""
+    return Again(
+        hash=row.hash.hex,
+        job_id=row.job_id,
+        stage=int(stage),
+        run_no=run_no,
+        depth=0,
+        redirects=0,
+        rescan=rescan,
+        revived=revived,
+        unconditional=unconditional,
+        forgets=revived,
+    )

@@ -5,6 +5,7 @@ import pytest
 from jobs.connectors.repository.base import Ending, RetryLimit
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
+from jobs.loops.worker.known import KnownReferences
 from jobs.models import Job, LaneState, Outcome, OutLinks, QueueItem
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff
@@ -159,6 +160,28 @@ def test_an_outcome_without_a_request_gives_its_place_in_the_budget_back(connect
 # --- Links ---------------------------------------------------------------------------------------
 
 
+def test_a_stored_link_to_a_dropped_document_hides_it_from_no_other_page(crawl):
+    make_documents(crawl.lane, ["page", "other"])
+    claims = crawl.claim()
+    crawl.flush(claims["page"], names=["child"])
+    crawl.flush(claims["other"])
+    crawl.connection.execute("DELETE FROM jobs_queueitem WHERE hash = %s", (hash_of("child"),))
+    crawl.begin_the_next_run()
+    QueueItem.objects.update(run_no=2, stage=Stage.PENDING, seq=FIRST_FRESH)
+    known, facts = KnownReferences(), facts_of(crawl.job)
+    claims = crawl.claim()
+
+    for name, outcome in {
+        "page": {"ending": Ending.UNCHANGED, "code": "304", **NOT_READ},
+        "other": {"names": ["child"]},
+    }.items():
+        result = make_result(claims[name], facts, lanes=[crawl.lane], **outcome)
+        flushed = flush(crawl.connection, worker=crawl.worker.id, results=[result], unknown=known.unknown, now=NOON)
+        known.add(flushed.named)
+
+    assert (document("child").run_no, document("child").stage) == (2, Stage.PENDING)
+
+
 def test_a_named_document_is_due_once_however_often_it_is_named(crawl):
     make_documents(crawl.lane, ["one", "two"])
     claims = crawl.claim()
@@ -180,6 +203,23 @@ def test_documents_beyond_the_limit_do_not_exist(crawl):
     crawl.flush(claims["far"], facts=DEPTHS, names=["beyond"])
 
     assert {item.identifier[-8:] for item in QueueItem.objects.filter(stage=Stage.PENDING)} == {"at limit"}
+
+
+@pytest.mark.parametrize(("before", "is_read_whole"), [(9, True), (8, False)])
+@pytest.mark.parametrize("parents", [["near"], ["far", "near"]], ids=["at once", "later"])
+def test_a_document_whose_links_were_not_followed_is_read_whole_when_it_is_nearer(
+    crawl, before, is_read_whole, parents
+):
+    make_documents(crawl.lane, ["page"], depth=before, version="1:text", validators="etag")
+    crawl.begin_the_next_run()
+    make_documents(crawl.lane, ["near"], depth=1, run_no=2)
+    make_documents(crawl.lane, ["far"], depth=before - 1, run_no=2)
+    claims = crawl.claim()
+
+    for parent in parents:
+        crawl.flush(claims[parent], facts=DEPTHS, names=["page"])
+
+    assert (document("page").depth, document("page").validators) == (2, "" if is_read_whole else "etag")
 
 
 def test_each_document_holds_the_links_that_were_read_in_it(crawl):

@@ -6,16 +6,17 @@ import pytest
 from django.db import connection as django_connection
 
 from jobs.duties.allocate import allocate_groups
+from jobs.duties.connectors import watch_connectors
 from jobs.duties.finish import end_runs
 from jobs.duties.pass_on import pass_on
 from jobs.duties.reseed import begin_reseeding
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, Outcome
+from jobs.models import Job, Outcome, QueueItem
 from jobs.verbs import control
 from tests.support.cluster import seconds
-from tests.support.factories import make_documents, make_job, make_lane
+from tests.support.factories import make_documents, make_job, make_lane, make_running_job
 from tests.support.stepping import Main
 
 _WRITTEN = "SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname LIKE 'jobs_%'"
@@ -120,3 +121,55 @@ def test_a_job_reads_all_its_seeds_again_exactly_when_it_is_due(main):
     assert main.step(begin_reseeding) == 1
 
     assert (Job.objects.get().reseed_at, job.seeds.get().seeded_run) == (main.now + seconds(60), 0)
+
+
+def test_a_job_that_waits_to_read_its_seeds_again_is_resumed_at_once(main):
+    make_job()
+    Job.objects.update(phase=Phase.ACTIVE, run_no=1, seeding=True, resuming=True, retry_at=main.now + seconds(300))
+
+    main.step(pass_on)
+
+    assert not Job.objects.get().resuming
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"stage": Stage.DONE}, {"stage": Stage.PENDING, "depth": 0, "validators": ""}),
+        # In the run before.
+        ({"stage": Stage.DONE, "run_no": 0}, {"stage": Stage.PENDING, "depth": 0, "validators": ""}),
+        ({"stage": Stage.PENDING}, {"stage": Stage.PENDING, "depth": 0}),
+        ({"stage": Stage.ACTIVE}, {"stage": Stage.ACTIVE, "depth": 0, "rescan": True}),
+    ],
+)
+@pytest.mark.parametrize("specification", [{"max_depth": 1}, {}])
+def test_a_new_seed_that_the_run_found_far_away_is_read_for_its_links(main, before, after, specification):
+    running = make_running_job(main.node, specification=specification)
+    Job.objects.update(seeding=True)
+    main.step(seed_seeds)
+    far = {"depth": 1, "validators": "etag", "batch": None, "seq": 1, **before}
+    if before["stage"] == Stage.ACTIVE:
+        far["batch"] = 1
+    QueueItem.objects.update(**far)
+
+    running.job.seeds.update(seeded_run=0)
+    Job.objects.update(seeding=True)
+    main.step(seed_seeds)
+
+    item = QueueItem.objects.get()
+    if "run_no" in before and not specification:
+        after = {"stage": Stage.PENDING, "depth": 0, "validators": "etag"}
+    expected = after if specification or "run_no" in before else {"stage": before["stage"], "depth": 1}
+    assert {name: getattr(item, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("phase", "is_ready"), [(Phase.ACTIVE, False), (Phase.DELETING, True)])
+def test_a_job_is_deleted_although_its_source_is_not_installed(main, phase, is_ready):
+    job = make_job()
+    job.repository.connector = "uninstalled"
+    job.repository.save()
+    Job.objects.update(phase=phase, connectors_ready=not is_ready)
+
+    main.step(watch_connectors)
+
+    assert Job.objects.get().connectors_ready == is_ready

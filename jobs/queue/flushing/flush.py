@@ -319,7 +319,13 @@ def flush(
         refused=len(results) - len(counted),
         lanes=frozenset(lanes),
         waiting_lanes=tuple(plan.waiting.items()),
-        named=[(named.job, key, named.depth) for (key, _), named in references.items()] + foreign.named(),
+        named=[
+            (named.job, key, named.depth)
+            for (key, job_id), named in references.items()
+            # A stored link to a dropped document has no effect. Another page may name that document in full.
+            if named.identifier or (key, job_id) in rows or (key, job_id) in found.unchanging
+        ]
+        + foreign.named(),
         failing_jobs=failing_jobs,
         counted=counted,
         departed=len(departures),

@@ -422,8 +422,18 @@ class FlushPlan:
             self._stay_outside(named, row)
             return
         nearer = job.tracks_depth and named.depth < row.depth
+        # Perhaps its links were not followed there, so none are stored that an answer 304 could stand for.
+        was_at_the_end = nearer and (job.max_depth is None or row.depth >= job.max_depth)
         if row.run_no < job.run_no and row.stage in {Stage.PENDING, Stage.DONE}:
-            self._again(named, row, stage=Stage.PENDING, depth=named.depth, redirects=named.redirects, revived=True)
+            self._again(
+                named,
+                row,
+                stage=Stage.PENDING,
+                depth=named.depth,
+                redirects=named.redirects,
+                revived=True,
+                unconditional=was_at_the_end,
+            )
             self.move(row, job=job, stage=Stage.PENDING)
             self.woken.add(row.lane_id)
         elif row.stage == Stage.HOPCOUNT_REMOVED or (nearer and row.stage == Stage.DONE):
@@ -431,9 +441,9 @@ class FlushPlan:
             self.move(row, job=job, stage=Stage.PENDING)
             self.woken.add(row.lane_id)
         elif nearer and row.stage == Stage.PENDING:
-            self._again(named, row, stage=row.stage, depth=named.depth)
+            self._again(named, row, stage=row.stage, depth=named.depth, unconditional=was_at_the_end)
         elif nearer and row.stage == Stage.ACTIVE:
-            self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
+            self._again(named, row, stage=row.stage, depth=named.depth, rescan=True, unconditional=was_at_the_end)
         elif row.stage == Stage.BEING_CLEANED and not row.rescan:
             # The worker that is about to remove it gives it up.
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
