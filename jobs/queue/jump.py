@@ -7,6 +7,7 @@ jump. So no gap between two requests becomes shorter than the limits of a host a
 
 from typing import Final, LiteralString
 
+from jobs.connectors.repository.web.limits import DEFAULT_LIMITS
 from jobs.lifecycle.document import Stage
 from jobs.queue.sql.states import lock_newest_states, lock_states, write_states
 from nodes.membership.jumps import AHEAD
@@ -24,12 +25,18 @@ WITH locked AS MATERIALIZED ({lock_states(of="bin", seen=_SEEN)})
     )
 }
 """
+# A host may have begun to back off before the clock was ahead, and have refused again since: no host waits that long.
 # Locks: Bin by id.
 _BACK_OFFS: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
-    SELECT id FROM jobs_bin WHERE backing_off_since > %(now)s + {AHEAD} ORDER BY id FOR NO KEY UPDATE
+    SELECT id FROM jobs_bin
+     WHERE backing_off_since > %(now)s + {AHEAD}
+        OR back_off_until > %(now)s + make_interval(secs => {DEFAULT_LIMITS.longest_retry_after:f}) + {AHEAD}
+     ORDER BY id FOR NO KEY UPDATE
 )
-UPDATE jobs_bin AS bin SET back_off_until = back_off_until - %(jump)s, backing_off_since = backing_off_since - %(jump)s
+UPDATE jobs_bin AS bin
+   SET back_off_until = back_off_until - %(jump)s,
+       backing_off_since = CASE WHEN backing_off_since > %(now)s THEN backing_off_since - %(jump)s ELSE backing_off_since END
   FROM locked WHERE bin.id = locked.id
 """
 # Locks: Batch by id.
@@ -46,13 +53,35 @@ WITH locked AS MATERIALIZED (
     SELECT item.hash, item.job_id
       FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id JOIN jobs_lane AS lane ON lane.seed_id = seed.id
       JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.check_time > %(now)s
-     WHERE job.phase = 'active' AND item.stage = {Stage.PENDING:d}
-       AND greatest(item.failing_since, item.fetched_at) > %(now)s + {AHEAD}
+     WHERE job.phase = 'active' AND item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d})
+       AND greatest(item.failing_since, item.fetched_at, item.changed_at) > %(now)s + {AHEAD}
      ORDER BY item.hash, item.job_id FOR NO KEY UPDATE OF item
 )
 UPDATE jobs_queueitem AS item
-   SET check_time = check_time - %(jump)s, failing_since = failing_since - %(jump)s, failing_until = failing_until - %(jump)s
+   SET check_time = check_time - %(jump)s, failing_since = failing_since - %(jump)s, failing_until = failing_until - %(jump)s,
+       changed_at = CASE WHEN changed_at > %(now)s THEN %(now)s ELSE changed_at END
   FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
+"""
+# Requests to write or to remove all older documents of an output: they and the documents keep their order. Locks:
+# OutputConnection by id.
+_OUTPUTS: Final[LiteralString] = """
+WITH locked AS MATERIALIZED (
+    SELECT id FROM jobs_outputconnection WHERE greatest(trusted_from, clear_before) > %(now)s
+     ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE jobs_outputconnection AS output
+   SET trusted_from = CASE WHEN trusted_from > %(now)s THEN trusted_from - %(jump)s ELSE trusted_from END,
+       clear_before = CASE WHEN clear_before > %(now)s THEN clear_before - %(jump)s ELSE clear_before END
+  FROM locked WHERE output.id = locked.id
+"""
+# Locks: IndexedDocument by (output, hash).
+_RECORDS: Final[LiteralString] = f"""
+WITH locked AS MATERIALIZED (
+    SELECT output_id, hash FROM jobs_indexeddocument WHERE indexed_at > %(now)s + {AHEAD}
+     ORDER BY output_id, hash FOR NO KEY UPDATE
+)
+UPDATE jobs_indexeddocument AS held SET indexed_at = held.indexed_at - %(jump)s
+  FROM locked WHERE held.output_id = locked.output_id AND held.hash = locked.hash
 """
 # Lanes sleep until their first document is due. Locks: Lane by id.
 _OF_ACTIVE_JOBS: Final[LiteralString] = """
@@ -77,6 +106,16 @@ UPDATE jobs_job AS job
        failing_since = least(failing_since, %(now)s)
   FROM locked WHERE job.id = locked.id
 """
+# Prices of looks. Locks: LanePlan by lane.
+_PLANS: Final[LiteralString] = """
+WITH locked AS MATERIALIZED (
+    SELECT lane_id FROM jobs_laneplan WHERE due_at > %(now)s ORDER BY lane_id FOR NO KEY UPDATE
+)
+UPDATE jobs_laneplan AS plan
+   SET due_at = %(now)s, since = least(since, %(now)s),
+       priced_at = CASE WHEN priced_at > %(now)s THEN %(now)s ELSE priced_at END
+  FROM locked WHERE plan.lane_id = locked.lane_id
+"""
 # An answer of robots.txt would be valid for longer by the jump.
 _ROBOTS: Final[LiteralString] = f"DELETE FROM jobs_robots WHERE fetched_at > %(now)s + {AHEAD}"
 
@@ -87,5 +126,8 @@ CORRECTIONS: Final[tuple[LiteralString, ...]] = (
     _DOCUMENTS,
     _LANES,
     _JOBS,
+    _OUTPUTS,
+    _RECORDS,
+    _PLANS,
     _ROBOTS,
 )

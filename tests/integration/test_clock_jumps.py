@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from jobs.lifecycle.document import Stage
 from jobs.loops.oneshot import JobBusy, take_over_job
-from jobs.models import Bin, Job, QueueItem
+from jobs.models import Bin, IndexedDocument, Job, LanePlan, QueueItem
 from nodes.database.connections import connect
 from nodes.decisions.elect import Elect, elect
 from nodes.decisions.judge import judge
@@ -19,7 +20,15 @@ from nodes.models import MainTerm, Node, NodeEvent
 from nodes.tasks import book
 from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.cluster import BEAT, elect_main, register_node, seconds, steady_for
-from tests.support.factories import make_bin, make_documents, make_job, make_lane, make_running_job, state_of
+from tests.support.factories import (
+    make_bin,
+    make_documents,
+    make_job,
+    make_lane,
+    make_output,
+    make_running_job,
+    state_of,
+)
 from tests.support.jumps import set_clock_back
 from tests.support.processes import wait_for
 from tests.support.task_kinds import NAMED
@@ -91,8 +100,11 @@ def test_hosts_and_documents_keep_their_waiting_times(connection):
     busy = make_bin("busy.example", state={"last_start_at": now, "not_before": now + 5 * SECOND})
     refusing = make_bin("refusing.example", backing_off_since=now, back_off_until=now + 120 * SECOND, back_off_level=1)
     [failing, read] = make_documents(lane, 2, check_time=now + 300 * SECOND)
+    # The next readings of a continuous job.
+    [done, excluded] = make_documents(lane, ["done", "excluded"], stage=Stage.DONE, check_time=now + 300 * SECOND)
     QueueItem.objects.filter(hash=failing.hash).update(failing_since=now, failing_until=now + HOUR, failures=1)
-    QueueItem.objects.filter(hash=read.hash).update(fetched_at=now)
+    QueueItem.objects.filter(hash__in=[read.hash, done.hash]).update(fetched_at=now)
+    QueueItem.objects.filter(hash=excluded.hash).update(changed_at=now)
     set_clock_back(connection, HOUR)
 
     register(connection, "manager")
@@ -104,7 +116,48 @@ def test_hosts_and_documents_keep_their_waiting_times(connection):
     assert now + 60 * SECOND < Bin.objects.get(pk=refusing.pk).back_off_until < now + 125 * SECOND
     for item in QueueItem.objects.filter(job=run.job):
         assert now + 200 * SECOND < item.check_time < now + 305 * SECOND
+        assert item.changed_at is None or item.changed_at <= now
     assert state_of(lane).ready_at <= now
+
+
+def test_a_host_that_backed_off_before_the_clock_was_ahead_waits_no_longer(connection):
+    register(connection, "manager")
+    jump = 100_000 * HOUR
+    now = now_of(connection)
+    began_before = {"backing_off_since": now - jump - HOUR, "back_off_until": now + 120 * SECOND, "back_off_level": 3}
+    host = make_bin("refusing.example", **began_before)
+    set_clock_back(connection, jump)
+
+    register(connection, "manager")
+
+    now = now_of(connection)
+    found = Bin.objects.get(pk=host.pk)
+    assert now + 60 * SECOND < found.back_off_until < now + 125 * SECOND
+    assert found.backing_off_since < now - 50 * SECOND
+
+
+def test_requests_about_outputs_and_prices_of_looks_follow(connection):
+    run = make_running_job(register(connection, "manager"), output=make_output("/tmp/out.jsonl"))
+    [output] = run.job.outputs.all()
+    now = now_of(connection)
+    before = IndexedDocument.objects.create(output=output, hash=uuid4(), version="1", indexed_at=now - HOUR)
+    IndexedDocument.objects.create(output=output, hash=uuid4(), version="1", indexed_at=now)
+    requested = {"trusted_from": now - 60 * SECOND, "clear_before": now - 60 * SECOND}
+    type(output).objects.update(**requested)
+    LanePlan.objects.create(lane=make_lane(run.seed), job=run.job, since=now, priced_at=now, due_at=now + 300 * SECOND)
+    set_clock_back(connection, 100_000 * HOUR)
+
+    register(connection, "manager")
+
+    now = now_of(connection)
+    output.refresh_from_db()
+    assert max(output.trusted_from, output.clear_before) <= now
+    assert LanePlan.objects.get().due_at <= now
+    # A document of after the request stays.
+    assert not IndexedDocument.objects.filter(indexed_at__gt=now + 60 * SECOND).exists()
+    assert [record.hash for record in IndexedDocument.objects.filter(indexed_at__lt=output.clear_before)] == [
+        before.hash
+    ]
 
 
 def test_a_schedule_of_before_starts_its_job_again(connection):
