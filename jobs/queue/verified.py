@@ -76,6 +76,16 @@ SELECT job.id, job.phase FROM jobs_job AS job
  ORDER BY job.id
    FOR SHARE OF job
 """
+# Documents that another connection of outputs has at the same place.
+# An output without a configuration is in the database.
+_OF_TWINS: Final[LiteralString] = """
+SELECT held.hash
+  FROM jobs_outputconnection AS mine
+  JOIN jobs_outputconnection AS twin
+    ON twin.connector = mine.connector AND twin.configuration = mine.configuration AND twin.id <> mine.id
+  JOIN jobs_indexeddocument AS held ON held.output_id = twin.id AND held.hash = ANY(%(hashes)s::uuid[])
+ WHERE mine.id = %(output)s AND mine.configuration <> '{}'
+"""
 _HISTORY: Final[LiteralString] = f"""
 INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
 SELECT clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.DELETION.value}', given.identifier, 'OK'
@@ -148,6 +158,11 @@ def read_known(
         )
         for hash_, rows in by_hash.items()
     }
+
+
+def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
+    """Return those of these documents that another connection has recorded for the same place, such as the same file."""
+    return {row[0].hex for row in cursor.execute(_OF_TWINS, {"output": output, "hashes": list(hashes)})}
 
 
 def hold_jobs(cursor: psycopg.Cursor[Any], output: int) -> dict[int, str]:

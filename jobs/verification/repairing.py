@@ -35,7 +35,7 @@ from nodes.settings.running import current
 
 _AT_ONCE: Final = 500
 
-# Results of a repair. The last four changed nothing.
+# Results of a repair. The last five changed nothing.
 READ_AGAIN: Final = "read again"
 REMOVED: Final = "removed"
 FORGOTTEN: Final = "record deleted"
@@ -44,6 +44,7 @@ CLAIMED: Final = "claimed"
 NOT_READABLE: Final = "no job can read it"
 HELD_BACK: Final = "held back"
 OF_ANOTHER: Final = "of another partition"
+OF_TWIN: Final = "of another output"
 _REPAIRED: Final = frozenset({READ_AGAIN, REMOVED, FORGOTTEN, IN_ORDER})
 
 # Thresholds of an output without a job: those of a new job.
@@ -104,12 +105,18 @@ def _repair_some(
     jobs = verified.hold_jobs(cursor, output.id)
     known = verified.read_known(cursor, output.id, hashes, locks=True)
     recorded = verified.lock_records(cursor, output.id, hashes)
+    of_twins = verified.read_of_twins(cursor, output.id, hashes)
     held = group.listing.look(cursor, hashes)
     others = sharing_partitions(cursor.connection, output)
     plan = _Plan()
     for hash_ in hashes:
         kind = compare(recorded.get(hash_), held.get(hash_))
-        result = _plan(plan, hash_, kind, known.get(hash_), jobs, held, others, may_remove=not verification.question)
+        if kind == Fault.GHOST and hash_ not in known and hash_ in of_twins:
+            result = OF_TWIN
+        else:
+            result = _plan(
+                plan, hash_, kind, known.get(hash_), jobs, held, others, may_remove=not verification.question
+            )
         plan.results[result].append(hash_)
     verified.read_again(cursor, output.id, plan.read_again, known)
     verified.forget(cursor, output.id, plan.forgotten)

@@ -5,6 +5,7 @@
 import json
 import os
 import threading
+import uuid
 
 import psycopg
 import pytest
@@ -279,6 +280,47 @@ def test_no_document_of_another_partition_leaves_a_file_that_partitions_share(si
     assert (results(done), done.documents) == ({"never": "removed"}, 32)
     assert held_by(file) == {url(name) for name in site.everything} | set(urls[1:])
     assert verify(lines).faults == 0
+
+
+def twin_of(output):
+    """Return another connection that names the same file."""
+    return OutputConnection.objects.create(name="twin", connector=output.connector, configuration=output.configuration)
+
+
+def write_for(output, file):
+    """Let an output write a document of its own job."""
+    with file.open("ab") as opened:
+        opened.write(as_line({"action": "add", "url": PAGE, "version": "1:x"}))
+    record(output)
+
+
+def record(output):
+    IndexedDocument.objects.create(output=output, hash=uuid.UUID(hash_of(PAGE)), version="1:x", indexed_at=NOON)
+
+
+def test_no_document_of_another_output_leaves_a_file_that_both_write(site, lines, file):
+    write_for(twin_of(lines), file)
+
+    done = verify(lines, repairs=True, allows_removals=True)
+
+    assert done.faults == 0
+    assert PAGE in held_by(file)
+
+
+def test_a_ghost_that_another_output_writes_before_the_repair_stays(site, lines, file):
+    twin = twin_of(lines)
+    with file.open("ab") as opened:
+        opened.write(as_line({"action": "add", "url": PAGE, "version": "1:x"}))
+
+    def goes_on(progress):
+        if progress.compared_at is not None and not IndexedDocument.objects.filter(output=twin).exists():
+            record(twin)
+        return True
+
+    done = verbs.carry_out(scheduled(lines, repairs=True), goes_on=goes_on)
+
+    assert (done.ghost, results(done)) == (1, {"page": "of another output"})
+    assert PAGE in held_by(file)
 
 
 def test_a_ghost_whose_host_moves_to_another_partition_before_the_repair_stays(site, lines, file, settings):
