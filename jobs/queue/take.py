@@ -113,6 +113,7 @@ WITH node AS MATERIALIZED (
     SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
            item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
            item.seq, job.run_no, lane.seed_id, job.specification_version, job.revision, job.carries,
+           item.indexed_before OR item.version <> '' OR item.validators <> '' AS is_known,
            CASE WHEN job.carries
                 THEN (SELECT json_agg(passed.carried) FROM jobs_carrydown AS passed
                        WHERE passed.job_id = item.job_id AND passed.child = item.hash) END AS carried,
@@ -183,6 +184,8 @@ class Claimed:
     revision: int = 1
     # True if its job carries: then the values that it passed before may have to be removed.
     carries: bool = False
+    # True if it was read before, or an output may have it: also if it must be read as new.
+    is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,4 +384,5 @@ def _claimed(row: Any) -> Claimed:
         specification_version=row.specification_version,
         revision=row.revision,
         carries=row.carries,
+        is_known=row.is_known,
     )

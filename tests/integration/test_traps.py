@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -18,10 +19,12 @@ from jobs.explain.gates import Gate, Status
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.worker.jobs import JobTable, read_job
+from jobs.loops.worker.serving import hold_back_next
 from jobs.models import DefinitionVersion, Job, JobEvent, Outcome, QueueItem, TrapSuspect
 from jobs.queries.traps import check_rule
 from jobs.queue import traps as counting
-from jobs.queue.take import Claimed
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.take import Claimed, take
 from jobs.queue.traps import TrapCounts
 from jobs.state.runs import ask_for_run
 from jobs.state.transitions import TransitionRefused, make_transition
@@ -32,7 +35,8 @@ from jobs.verbs import traps
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.permissions import may_everything
 from tests.support.api import assert_problem, client_of, make_user
-from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_result
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_result, make_running_job
 from tests.support.trap_sites import prose
 
 HOST = "a.example"
@@ -516,6 +520,32 @@ def test_an_open_suspect_of_a_job_that_holds_closes_the_gate_and_no_other(job, c
         traps.release(suspect.pk, made_by="operator", now=timezone.now())
 
     assert trap_gate(f"{CALENDAR}77", job).status == Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_held"),
+    [
+        ({"indexed_before": True}, False),
+        ({"indexed_before": False, "validators": "etag"}, False),
+        ({"indexed_before": False}, True),
+    ],
+)
+def test_a_document_that_an_output_holds_is_read_as_new_despite_a_suspect(connection, facts, is_held):
+    """A repair, or a request to write everything again, takes its version and its validators."""
+    running = make_running_job(
+        register_node(connection, "manager"), urls=[f"http://{HOST}/"], specification={"trap_guard": "hold"}
+    )
+    make_documents(make_lane(running.seed, HOST), ["calendar/1"], **facts)
+    worker = register_node(connection, "worker")
+    stuff(connection, manager=running.manager.id, group=running.group, room=10, workers=1, now=NOON)
+    [turn] = take(connection, worker=worker.id, room=10, idle=True, now=NOON).turns
+    quarantine = Quarantine([(HOST, "/calendar/{n}", ())])
+    at_work = SimpleNamespace(facts=facts_of(running.job, quarantine=quarantine), configuration="1")
+    queue = SimpleNamespace(waiting=[(None, turn.documents[0])], drop_next=lambda: turn.documents[0])
+
+    held = hold_back_next(queue, SimpleNamespace(job_of=lambda _claimed: at_work))
+
+    assert (held is not None) == is_held
 
 
 # --- Doors ---------------------------------------------------------------------------------------

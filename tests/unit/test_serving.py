@@ -60,7 +60,8 @@ async def test_a_document_whose_request_is_cancelled_is_given_back(steps):
 def claim(path, **facts):
     usual = {"version": "", "validators": "", "failures": 0, "failing_for": 0.0}
     document = Document(path, f"http://a.example{path}", 1, 0, **(usual | facts))
-    return Claimed(document, job_id=1, run_no=1, seed_id=1, lane_id=1, batch_id=1, specification_version=1)
+    facts = {"job_id": 1, "run_no": 1, "seed_id": 1, "lane_id": 1, "batch_id": 1, "specification_version": 1}
+    return Claimed(document, **facts, is_known=bool(document.version))
 
 
 async def test_new_documents_of_a_suspect_end_without_a_request():

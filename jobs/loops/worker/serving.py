@@ -226,8 +226,7 @@ def hold_back_next(queue: BinQueue, state: WorkerState) -> Ended | None:
     if job is None or job.facts.quarantine is None:
         return None
     document = claimed.document
-    is_known = document.version or document.validators
-    if is_known or job.facts.quarantine.group_of(document.identifier, host=bin_of(document.identifier)) is None:
+    if claimed.is_known or job.facts.quarantine.group_of(document.identifier, host=bin_of(document.identifier)) is None:
         return None
     crawl.HELD_BACK.add()
     return _unread(queue.drop_next(), job, code=TRAP)
