@@ -1,5 +1,5 @@
 """
-The moments to which the backups of a store can be restored: arithmetic on names, times and positions.
+The moments to which the backups of a store can be restored, computed from names, times and positions.
 
 A backup and the segments of the log after it reach the end of the last segment without a gap. After a restore the
 server continues on a new timeline, which begins inside of an older one. So a backup can have several ways.

@@ -86,7 +86,7 @@ class Shipper:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(self.folder / "lock")
         try:
-            # That of a killed guardian stores its last segment, and ends.
+            # The companion of a killed guardian stores its last segment, and ends.
             while not lock.take_exclusively():
                 if stopping.wait(_STEP):
                     return

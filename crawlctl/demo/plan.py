@@ -1,5 +1,5 @@
 """
-The content of the synthetic site: arithmetic on page numbers, without a file, a socket or a clock.
+The content of the synthetic site, computed from page numbers, without a file, a socket or a clock.
 
 A *plan* is a value. Two processes that build it from the same arguments agree on every link and every status. So a test
 can compare a crawl with the site itself, and not with a record of it. Nothing is stored for each page: a large site

@@ -87,7 +87,7 @@ class ComparedRunSerializer(serializers.Serializer[RunLine]):
 
 
 class ChangeBetweenRunsSerializer(serializers.Serializer[object]):
-    """Event of the job that is no transition, such as a change of its rules."""
+    """Event of the job that is not a transition, such as a change of its rules."""
 
     at = serializers.DateTimeField()
     made_by = serializers.CharField()

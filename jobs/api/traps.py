@@ -161,7 +161,7 @@ class TrapSuspectView(EverywhereView):
 
     @extend_schema(
         operation_id="trap_suspects_release",
-        description="Release the suspect: it is no trap. Documents that were held back are due again.",
+        description="Release the suspect: it is not a trap. Documents that were held back are due again.",
         request=Nothing,
         responses=ReleasedSerializer,
     )

@@ -272,7 +272,7 @@ def parse_header(header: bytes, offset: int) -> tuple[int, str, str, list[int]]:
     Return the length of a record behind its header, its type, its mode, and the lengths of its blocks.
 
     Raises:
-        BadArchive: this is no header.
+        BadArchive: this is not a header.
     """
     found = _HEADER.fullmatch(header)
     if found is None:

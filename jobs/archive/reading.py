@@ -20,7 +20,7 @@ def read_answer(file: IO[bytes], offset: int, *, most: int) -> tuple[Archived, s
     """
     form = format_at(file)
     if form is None:
-        raise BadArchive("this is no archive file")
+        raise BadArchive("this is not an archive file")
     if form[0] is Format.BARC:
         record = barc.read(file, offset, most=most)
         file.seek(offset)

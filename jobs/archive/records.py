@@ -39,7 +39,7 @@ class RecordKind(enum.StrEnum):
 
 
 class BadArchive(ValueError):
-    """A file is no archive, or a record of it is damaged. The message says where."""
+    """A file is not an archive, or a record of it is damaged. The message says where."""
 
 
 class TooLarge(BadArchive):
@@ -162,7 +162,7 @@ def date_text(moment: dt.datetime) -> str:
 
 
 def moment_of(text: str) -> dt.datetime:
-    """Return the moment that a record gives, or the start of 1970 if its text is no date. Without a zone it is UTC."""
+    """Return the moment that a record gives, or the start of 1970 if its text is not a date. Without a zone it is UTC."""
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -91,7 +91,7 @@ class _Record:
 
 
 def format_at(file: IO[bytes]) -> tuple[Format, bool] | None:
-    """Return the format of a file, and whether its records are compressed one by one; None if it is no archive."""
+    """Return the format of a file, and whether its records are compressed one by one; None if it is not an archive."""
     file.seek(0)
     begin = file.read(barc.HEADER_BYTES)
     if begin.startswith(VERSION):
@@ -103,7 +103,7 @@ def format_at(file: IO[bytes]) -> tuple[Format, bool] | None:
 
 def scan(file: IO[bytes], start: int) -> Part | None:
     """
-    Return the answers of the part that begins at an offset; None if the file is no archive.
+    Return the answers of the part that begins at an offset; None if the file is not an archive.
 
     Raises:
         NotByRecord

@@ -27,7 +27,7 @@ class ExplainedEverywhere:
 
 def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetime) -> ExplainedEverywhere:
     """
-    Explain an address in the partition that has its host; if that does not answer, as far as it is known here.
+    Explain an address in the partition that has its host. If that does not answer, explain it by the facts of this one.
 
     Raises:
         Invalid: the text is not an address.

@@ -68,7 +68,7 @@ def find_file(export: Export) -> Path:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Delete files of this machine. Missing ones are no error."""
+    """Delete files of this machine. Missing ones are not an error."""
     place = directory()
     for name in names:
         (place / name).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from jobs.reading.text import Kind, kind_of, media_type
 
 class Format(enum.Enum):
     PDF = "pdf"
-    # A ZIP container: Office, OpenDocument, or an archive. Its members tell which.
+    # A ZIP container: Office, OpenDocument, or an archive. Its members show the kind.
     ZIP = "zip"
     # An OLE file: an e-mail of Outlook, or an old Office file.
     OLE = "ole"

@@ -190,7 +190,7 @@ class _Child:
         except TimeoutError as error:
             raise ExtractionFailed(Reason.TIME, f"no end within {_PATIENCE * limits.seconds} s") from error
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError) as error:
-            # Its pipe is closed, so it is dead; or it wrote something that is no answer.
+            # Its pipe is closed, so it is dead; or it wrote something that is not an answer.
             self.kill()
             raise _ending_of(await self.wait(), limits) from error
 

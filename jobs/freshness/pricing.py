@@ -2,7 +2,7 @@
 The pricing of a host: from samples of the documents in its lanes, the plan of each lane. Arithmetic, no I/O.
 
 A lane's plan has the price of each goal, and the prior of each of its most frequent templates. Documents that no goal
-names are no part of it.
+names are not part of it.
 """
 
 from collections import Counter, defaultdict

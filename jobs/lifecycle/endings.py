@@ -9,7 +9,7 @@ import zlib
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-# A result is 1,000 * outcome + code. Codes that are no number of three digits are 1 to 99, by their checksum.
+# A result is 1,000 * outcome + code. Codes that are not a number of three digits are 1 to 99, by their checksum.
 _OUTCOME: Final = 1_000
 _TEXTS: Final = 99
 _BITS: Final = 13

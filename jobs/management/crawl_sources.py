@@ -62,9 +62,9 @@ def repository_of(
     kind: RepositoryKind, urls: Sequence[str], *, configuration: Mapping[str, Any]
 ) -> RepositoryConnection:
     """
-    Return the connection of this kind with this configuration, which is made where there is none.
+    Return the connection of this kind with this configuration, a new one if there is none.
 
-    That of files or archives may read just the directories of the addresses.
+    A connection to files or archives may only read the directories of the addresses.
 
     Raises:
         CrawlRefused: the source cannot be read, or the configuration is refused.

@@ -5,11 +5,11 @@ from django.db import models
 
 class RejectedAddress(models.Model):
     """
-    One of a bounded sample of the addresses that the rules of a job refused, and the document that first led to it.
+    An address that the rules of a job refused, and the document that first led to it. Each job keeps a bounded sample.
 
     A job keeps the addresses with the lowest hashes (`jobs.queue.rejected`), so its sample is fair: every address that
-    workers meet has the same chance, whenever they meet it. The database does not enforce the foreign key, as for
-    documents: a write locks the jobs once instead.
+    workers meet has the same chance, whenever they meet it. As for documents, the database does not enforce the foreign
+    key: a write locks the jobs once instead.
     """
 
     pk = models.CompositePrimaryKey("job_id", "hash")

@@ -12,7 +12,7 @@ class TrapDecision(enum.StrEnum):
     OPEN = "open"
     # The rules of the job refuse its addresses.
     ACCEPTED = "accepted"
-    # It is no trap.
+    # It is not a trap.
     RELEASED = "released"
 
 

@@ -1,4 +1,4 @@
-"""Decisions about conditions and messages: arithmetic only, which takes the present moment."""
+"""Decisions about conditions and messages. Pure functions, which take the present moment."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence

@@ -123,8 +123,8 @@ class Again(NamedTuple):
     """
     The new values of a known document, whose row is locked.
 
-    One that is `revived` is due again, at once. One that is `unconditional` is read whatever its last version was. One
-    that `forgets` loses its outcome: that of an older run, or of an earlier reading.
+    A document that is `revived` is due again, at once. An `unconditional` one is read whatever its last version was. A
+    document that `forgets` loses its outcome: that of an older run, or of an earlier reading.
     """
 
     hash: str

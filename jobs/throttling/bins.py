@@ -1,5 +1,5 @@
 """
-The turns that a bin can give now: arithmetic over the rows that stuffing has locked and read. No I/O.
+The turns that a bin can give now, computed from the rows that stuffing has locked and read. No I/O.
 
 A *limited* bin (it has a gap, or a limit of bytes) has one open turn and at most one successor. The same worker takes
 the successor ahead and starts it when the first turn ends. A bin with only a limit of open requests may have several

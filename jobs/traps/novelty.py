@@ -50,7 +50,7 @@ class Lines:
         for its printed version, whichever is read first.
 
         A plain address may also have the page of another one, but for a few words: the same function, documented for
-        another processor. So lines that few pages had make it new, too. Those of a trap soon have had many.
+        another processor. So lines that few pages had make it new, too. Lines of a trap soon were on many pages.
         """
         words = numbers = rare = 0
         for key, has_words in dict(_lines_of(address, text)).items():

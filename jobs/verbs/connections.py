@@ -156,7 +156,7 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
         Unknown: the connection does not exist.
     """
     with transaction.atomic():
-        # The full lock: a job that gets this connection now waits, and then does not find it.
+        # The full lock: a transaction that gives a job this connection waits for it, and then finds no connection.
         connection = kind.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             raise Unknown("connection", connection_id)

@@ -145,7 +145,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
             return []
         return [restoring.restore_deleted(deleted.pk, made_by=made_by, now=read_clock())]
 
-    # The others first see the job when it is theirs again: they would make a new one of its name.
+    # The others restore the job before they receive its facts: otherwise they would make a new job of its name.
     with transaction.atomic():
         asked = _ask(lambda: [restoring.restore_deleted(job_id, made_by=made_by, now=now)], there)
     for one in asked.restorations:
@@ -165,7 +165,7 @@ def _is_removed_elsewhere(job_id: int, name: str) -> bool:
     True if another partition has documents of a job to restore into an output.
 
     Raises:
-        PartitionAway: none has, and one that may have does not answer.
+        PartitionAway: no partition that answers has any, and another one does not answer.
     """
 
     def there(_partition: str) -> bool:

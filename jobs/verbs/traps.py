@@ -1,5 +1,5 @@
 """
-Decisions about suspects: their addresses are excluded or lose a parameter by a rule of the job, or they are no trap.
+Decisions about suspects: their addresses are excluded or lose a parameter by a rule of the job, or they are not a trap.
 
 While a suspect is open and the trap guard of the job holds, workers end its new documents without a request.
 """
@@ -105,7 +105,7 @@ def accept(
 
 def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
     """
-    Release a suspect: it is no trap, and is not suspected again. Its documents are due, as `control.send_back_failed` says.
+    Release a suspect: it is not a trap, and is not suspected again. Its documents are due, as `control.send_back_failed` says.
 
     All documents of the job that were held back are due. Workers hold back those of other suspects again.
 
@@ -120,7 +120,7 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
         if job.phase not in {Phase.ACTIVE, Phase.INACTIVE}:
             raise TransitionRefused(job, "send back")
         _decide(suspect, TrapDecision.RELEASED, made_by=made_by, now=now)
-        message = f"the suspect {suspect.template} at {suspect.host} was released: it is no trap"
+        message = f"the suspect {suspect.template} at {suspect.host} was released: it is not a trap"
         journal.record(job, kind="trap released", message=message, made_by=made_by, now=now)
         outdate_workers(job)
     sent = _send_back(job, now=now)

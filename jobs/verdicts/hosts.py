@@ -198,7 +198,7 @@ def _is_below(rate: float | None, allowed: float | None) -> bool:
 
 
 def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
-    """The parent that gives the host less than it may have itself, the slowest first; None if none does."""
+    """Return the slowest parent that allows the host less than its own limits; None without one."""
     has_room = known.lent < known.limits.requests and not _is_at_its_pace(known)
     for above in sorted(known.above, key=lambda one: one.limits.gap, reverse=True):
         if not known.open_turns:
@@ -210,7 +210,7 @@ def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
 
 
 def _shared_parent(known: Known) -> Above | None:
-    """The parent whose places go by turns to the host and to others, which are asked meanwhile; None if none does."""
+    """Return the parent whose places go to the host and to other hosts by turns; None without one."""
     if not _is_below(known.starts_per_second, 1 / known.limits.gap if known.limits.gap else float("inf")):
         return None
     own = known.starts_per_second or 0.0

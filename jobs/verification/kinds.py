@@ -14,7 +14,7 @@ from nodes.tasks.kinds import Kind
 
 def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Verify the output of a task from its last chunk on. Return what was found.
+    Verify the output of a task from its last chunk on. Return the numbers of findings.
 
     Raises:
         OutputError: the output cannot be read, or refuses a removal.

@@ -19,7 +19,7 @@ class DaysField(serializers.IntegerField):
 
 
 def why_no_days(days: object) -> str:
-    """Return the reason why this is no lifetime; "" if it is one."""
+    """Return the reason why this is not a lifetime; "" if it is one."""
     is_whole = isinstance(days, int) and not isinstance(days, bool) and 1 <= days <= _MOST_DAYS
     return "" if days is None or is_whole else f"Write a whole number of days from 1 to {_MOST_DAYS}, or nothing."
 

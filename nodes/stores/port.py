@@ -89,7 +89,7 @@ class Store(Protocol):
         """Return the keys that start with the prefix, in order."""
 
     def delete(self, key: str) -> None:
-        """Delete the key. An absent key is no error."""
+        """Delete the key. An absent key is not an error."""
 
 
 def check_key(address: str, key: str) -> str:

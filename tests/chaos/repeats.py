@@ -1,4 +1,4 @@
-"""The requests that a disturbed crawl of partitions may repeat: arithmetic on the site's log."""
+"""The requests that a disturbed crawl of partitions may repeat, computed from the site's log."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

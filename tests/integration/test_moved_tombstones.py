@@ -22,7 +22,7 @@ OTHER = next(name for name in (f"h{number}.example" for number in range(99)) if 
 
 @pytest.fixture(autouse=True)
 def _no_tombstones(connection):
-    """Begin without the tombstones of other tests: their table is no model."""
+    """Begin without the tombstones of other tests: their table is not a model."""
     connection.execute("DELETE FROM jobs_tombstone")
 
 

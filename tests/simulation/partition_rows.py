@@ -57,7 +57,7 @@ class Partition:
     """
     The database of one partition: all that a crash leaves. Each step of the world is one transaction.
 
-    `documents` tells which of them were fetched. `claimed` are with its workers.
+    `documents` has True for the fetched ones. `claimed` are with its workers.
     """
 
     def __init__(self, name: str, owners: tuple[str, ...]) -> None:

@@ -46,7 +46,7 @@ class Access:
     """
     The levels of one document. Only the protected ones of its `parents`, such as folders, are kept, in their order.
 
-    Two values are equal if they admit the same users, as far as equal tokens tell.
+    Two values are equal if they admit the same users by equal tokens.
     """
 
     document: Level = NO_TOKENS

@@ -28,7 +28,7 @@ def parse_rules(text: str) -> list[dict[str, Any]]:
     Return the rules of a text.
 
     Raises:
-        ValueError: a line is no part of a rule, or a rule is invalid. The message is a sentence.
+        ValueError: a line is not part of a rule, or a rule is invalid. The message is a sentence.
     """
     rules: list[dict[str, Any]] = []
     is_open: set[int] = set()

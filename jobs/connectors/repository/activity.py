@@ -121,7 +121,7 @@ class Activity:
 
     def set_origination(self, moment: dt.datetime) -> None:
         """
-        Report the document's origination date, as its source gives it: a continuous job counts the expiry from then.
+        Report the document's origination date, as its source gives it. A continuous job counts the expiry from this date.
 
         Report it each time that the document is processed. Otherwise the expiry counts from the time of processing.
         """

@@ -117,7 +117,7 @@ def parse_goals(text: str) -> list[dict[str, Any]]:
     Return the goals of a text.
 
     Raises:
-        ValueError: a line is no goal, or a goal is invalid. The message is a sentence.
+        ValueError: a line is not a goal, or a goal is invalid. The message is a sentence.
     """
     goals: list[dict[str, Any]] = []
     for number, line in enumerate(text.splitlines(), start=1):

@@ -82,8 +82,8 @@ class Judged:
     The judgement of a job's rules on one identifier, without a request.
 
     `refusal` is the reason why the rules do not admit it, "" if they do, by the `rule` in that case. The path from a
-    seed has at most `max_depth` links. `robots_origin` and `robots_name` tell which robots.txt applies, and for which
-    crawler; "" for a source without one. `trap_guard` is the mode of the job's trap guard.
+    seed has at most `max_depth` links. `robots_origin` and `robots_name` identify the robots.txt that applies, and
+    the crawler in it; "" for a source without one. `trap_guard` is the mode of the job's trap guard.
     """
 
     refusal: str = ""

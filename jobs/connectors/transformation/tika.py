@@ -229,7 +229,7 @@ def _judge(values: Mapping[str, Any]) -> Mapping[str, list[str]]:
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         is_valid = False
-    return {} if is_valid else {"url": [f"{address!r} is no address of a server. Write http://127.0.0.1:9998."]}
+    return {} if is_valid else {"url": [f"{address!r} is not an address of a server. Write http://127.0.0.1:9998."]}
 
 
 TIKA: Final = TransformationKind(

@@ -36,7 +36,7 @@ def _placed(text: str) -> tuple[str, int]:
     """Return the partition of a suspect, "" for this one, and its number."""
     partition, _colon, number = text.rpartition(":")
     if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a suspect. Write a number such as 17, or b:17.")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of a suspect. Write a number such as 17, or b:17.")
     return partition, int(number)
 
 
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         for verb, said in (
             ("test", "test the rule of a suspect against the documents of its host that outputs hold"),
             ("accept", "give the job the rule of a suspect"),
-            ("release", "release a suspect that is no trap, and make its documents due"),
+            ("release", "release a suspect that is not a trap, and make its documents due"),
             ("undo", "undo the decision about a suspect, and remove the rule that accepting gave to the job"),
         ):
             of_one = verbs.add_parser(verb, help=said)

@@ -1,5 +1,5 @@
 """
-The facts of the cluster that are kept for each minute, and their differences: arithmetic on JSON.
+The facts of the cluster that are kept for each minute, and their differences. Pure functions of JSON.
 
 Facts have sections, and each section has entries by key:
 

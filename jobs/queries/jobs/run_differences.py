@@ -29,7 +29,7 @@ HAVING sum(difference.amount) > 0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of documents. Codes that are no numbers are known for the later run only."""
+    """A result of documents. Codes that are not numbers are known for the later run only."""
 
     outcome: Outcome
     code: str

@@ -11,7 +11,7 @@ from nodes.tasks.kinds import Kind
 
 def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Verify the archives from the last file on. Return what was found.
+    Verify the archives from the last file on. Return the numbers of findings.
 
     Raises:
         AnotherAttempt: another attempt carries it out.

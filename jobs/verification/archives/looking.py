@@ -25,7 +25,7 @@ class State(enum.StrEnum):
 
 
 class Row(NamedTuple):
-    """A row of a record, as far as the content of its record decides."""
+    """The columns of a row with which the content of its record is compared."""
 
     id: int
     offset: int

@@ -1,5 +1,5 @@
 """
-The time of a job's next run, as arithmetic over its earlier runs. Moments are seconds of a clock that never steps back.
+The time of a job's next run, computed from its earlier runs. Moments are seconds of a clock that never steps back.
 
 By *delay*, a run begins a fixed time after the end of the one before. By *rate*, runs begin on a grid of that period.
 Missed grid points are skipped: after a run that took longer than its period the next begins at once, but never two in a

@@ -1,8 +1,8 @@
 """
-Two jobs of two policies on one host, and on one that asks for a delay, with two managers, four workers and faults.
+Two jobs of two policies on one host, and on a host that requests a delay, with two managers, four workers and faults.
 
-All judgements come from the sites' logs and from `limits`, which tells which limits were in force when. The jobs are
-lists of pages, too long to end meanwhile.
+All judgements come from the sites' logs and from `limits`, the limits in force at each time. The jobs are lists of
+pages, too long to end meanwhile.
 """
 
 import time

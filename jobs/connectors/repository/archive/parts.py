@@ -52,7 +52,7 @@ class ReadPart:
 
 def read_part(library: Library, place: Place, known: KnownPart | None, *, configuration: str) -> ReadPart | None:
     """
-    Read the part of a file that begins at a place; None if the file is no archive.
+    Read the part of a file that begins at a place; None if the file is not an archive.
 
     The reading before holds if the file has the same signature, or if this part ended before the last one and has the
     same bytes: archives grow at their end.

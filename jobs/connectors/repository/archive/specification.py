@@ -179,4 +179,6 @@ def _moment(name: str, typed: str, *, is_end: bool) -> dt.datetime | None:
         end = moment + step if is_end else moment
         return end.astimezone(dt.UTC) if end.tzinfo else end.replace(tzinfo=dt.UTC)
     except (ValueError, OverflowError):
-        raise BadSpecification(name, f"{typed[:40]!r} is no date; write 2026-01-31 or 2026-01-31T12:00:00Z") from None
+        raise BadSpecification(
+            name, f"{typed[:40]!r} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z"
+        ) from None
