@@ -49,7 +49,7 @@ class Owner(StrEnum):
     """The process that may make a transition."""
 
     NODE = "the node itself"
-    MAIN = "the main of its scope, or of the cluster if its scope has no live manager"
+    MAIN = "the main manager of its scope, or of the cluster if its scope has no live manager"
     NEW_MAIN = "the manager that takes the place of a silent main"
 
 

@@ -76,7 +76,7 @@ def path_in(name: str) -> str:
 
 
 def address_in(name: str, address: str) -> str:
-    """Return the address of a partition's page, seen from the control partition, for its own address. "": this one."""
+    """Return the address in the control partition of a page of a partition, from the address there. "": this partition."""
     return path_in(name) + address.removeprefix("/")
 
 

@@ -28,7 +28,7 @@ from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
-# Losses with a worker after which a document ends as WORKER_LOST: two together with others, three alone.
+# Lost workers after which a document ends as WORKER_LOST: two that held it together with others, then three alone.
 _LOSSES_AT_MOST: Final = 5
 # Time that a batch is kept for a worker without room for it: longer than the planned work of a turn.
 _KEPT_FOR: Final = "15 seconds"

@@ -45,7 +45,7 @@ class ItemTransition:
     guard: str
 
 
-_MAIN: Final = "the main of its scope"
+_MAIN: Final = "the main manager of its scope"
 _OWNER: Final = "the manager that owns it"
 
 ITEM_TRANSITIONS: Final = (

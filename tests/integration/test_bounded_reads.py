@@ -56,7 +56,7 @@ BIG = {
 }
 _READS = ("SELECT", "WITH", "(SELECT")
 
-# Tables that are read whole: groups, since the main reads each in every
+# Tables that are read whole: groups, since the main manager reads each in every
 # pass, and texts that match a query, of which a bounded number is ranked.
 _READ_WHOLE = {"jobs_throttlegroup", "jobs_searchdocument"}
 # Addresses to which this rule does not apply: reports over a time range (they

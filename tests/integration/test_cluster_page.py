@@ -1,5 +1,5 @@
 """
-The page of the cluster shows the main, the nodes, groups,
+The page of the cluster shows the main manager, the nodes, groups,
 moves and history, and lets administrators change the cluster.
 """
 
@@ -58,7 +58,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(connection, monkeypatch):
-    # Pages do not wait for an answer, because the test steps the main.
+    # Pages do not wait for an answer, because the test steps the main manager.
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
     return Cluster(connection)
 
@@ -205,7 +205,7 @@ def test_names_are_shown_as_they_are(cluster):
 
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
-    # The main answers at the first look of the page.
+    # The main manager answers at the first look of the page.
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()

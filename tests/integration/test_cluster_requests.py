@@ -1,4 +1,4 @@
-"""A request to the cluster is answered by the main, carried out once, and shown until its end."""
+"""A request to the cluster is answered by the main manager, carried out once, and shown until its end."""
 
 import io
 import threading
@@ -38,7 +38,7 @@ def cluster(dsn, connection, monkeypatch):
 
 
 class _Cluster:
-    """The main, a second manager, and six groups, all owned by the main."""
+    """The main manager with six groups, and a second manager."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -52,7 +52,7 @@ class _Cluster:
         self._pool = ThreadPoolExecutor(1)
 
     def answer(self):
-        """Let the main answer from now on."""
+        """Let the main manager answer from now on."""
         self._pool.submit(self._go_on)
         return self
 

@@ -58,7 +58,8 @@ def offer(manager, group):
 
 def begin_move(main, to):
     """
-    Return a group of the main that is to move to another manager, with documents that the main may still hand out.
+    Return a group of the main manager that is to move to another manager, with documents that its owner may still hand
+    out.
     """
     (job,) = run_jobs(1)
     main.step(allocate_groups)

@@ -1,4 +1,4 @@
-"""The main deletes old nodes and their records, and keeps what is still in use."""
+"""The main manager deletes old nodes and their records, and keeps what is still in use."""
 
 import datetime as dt
 
@@ -18,7 +18,7 @@ LONG = dt.timedelta(days=15)
 
 @pytest.fixture
 def main(connection):
-    """Return a function that performs the duty of the main as of a later time."""
+    """Return a function that performs the duty of the main manager as of a later time."""
     manager = register_node(connection, "manager", name="main")
     term = elect_main(connection, manager)
 

@@ -1,4 +1,4 @@
-"""The main checks the invariants, and counts and names each violation."""
+"""The main manager checks the invariants, and counts and names each violation."""
 
 import datetime as dt
 import logging
@@ -48,7 +48,7 @@ class Crawl:
         take(connection, worker=self.worker.id, room=2, idle=True, now=NOON)
 
     def check(self, term=None):
-        """Return the violations that the main finds, by invariant."""
+        """Return the violations that the main manager finds, by invariant."""
         at = Pass(
             connection=self.connection,
             me=self.manager.id,

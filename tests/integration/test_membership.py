@@ -149,7 +149,7 @@ def mark_failed(connection, node):
 
 def elect_another(connection, node):
     """
-    Make the node the main on record in its present state, and let
+    Make the node the main manager on record in its present state, and let
     another node replace it. True if the node is marked failed.
     """
     connection.execute("UPDATE nodes_mainterm SET main_id = %s, term = 1", [node.id])

@@ -63,7 +63,7 @@ def counted(crawl):
 
 
 def at_rest(crawl):
-    """Let the main look for jobs at their end. Return the phase of this job after that."""
+    """Let the main manager look for jobs at their end. Return the phase of this job after that."""
     manager = crawl.running.manager
     end_runs(
         Pass(

@@ -102,7 +102,7 @@ _Expression = Callable[[Mapping[str, tuple[str, ...]]], list[str]]
 
 def _read_expression(text: str) -> _Expression:
     """
-    Return the values of an expression as a function.
+    Return a function that computes the values of an expression.
 
     Raises:
         BadPattern: one of its patterns is invalid.

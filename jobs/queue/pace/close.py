@@ -22,7 +22,7 @@ from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered
 
 
 class Use(NamedTuple):
-    """Counts of started requests, bytes read and documents that ended by themselves, and the total seconds of these."""
+    """Counts of started requests, read bytes and documents that ended by themselves, and the sum of the seconds that these took."""
 
     starts: int = 0
     bytes_read: int = 0

@@ -1,4 +1,4 @@
-"""Members, pools, the main, shares and watches work the same in both stores."""
+"""Members, pools, the main node, shares and watches work the same in both stores."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south")
 
 
 def as_main(node):
-    """Make the node the main. Return its office and the cluster as it sees it."""
+    """Make the node the main node. Return its office and the cluster as it sees it."""
     office = node.campaign()
     assert office is not None
     return office, node.look()

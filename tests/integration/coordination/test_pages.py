@@ -34,7 +34,8 @@ def use(settings, bench):
 @pytest.fixture
 def at_work(settings, bench):
     """
-    Yield a cluster of two members: the main has one item and its lock, the other member has one item without its lock.
+    Yield a cluster of two members: the main node has one item and its lock, and the other member has one item without
+    its lock.
     """
     use(settings, bench)
     main, _other = (bench.node(name, joins={JOB: ["north", "south"]}) for name in ("main", "other"))

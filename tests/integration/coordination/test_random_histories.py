@@ -123,7 +123,7 @@ def watch_mains(lives, history, ending):
 
 
 def befall(bench, lives, chance):
-    """Inject a fault into one node, mostly the main, or into all nodes."""
+    """Inject a fault into one node, mostly the main node, or into all nodes."""
     mains = [life for life in lives if life.coordination.office is not None]
     life = chance.choice([*lives, *mains * 4])
     match chance.choice(["cut", "cut", "kill", "hang", "leave", "restart"]):
