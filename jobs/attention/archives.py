@@ -7,9 +7,10 @@ from django.db.models import Exists, OuterRef
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.attention.lines import SHOWN, AttentionLine, Severity
+from jobs.attention.lines import FOUND, AttentionLine, Severity, with_rest
 from jobs.models import ArchiveVerification, FailingStore
-from jobs.queries.jobs.lines import read_first_jobs
+from jobs.queries.jobs.lines import read_job_lines
+from jobs.queries.jobs.troubled import find_held
 from jobs.verdicts.causes import Cause
 from nodes.lifecycle import NodeKind, NodeStatus
 from nodes.models import Node
@@ -22,7 +23,7 @@ def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each store that fails for the workers of a machine."""
     # A machine without workers tries no more.
     workers = Node.objects.filter(host=OuterRef("host"), kind=NodeKind.WORKER, status=NodeStatus.RUNNING)
-    return [
+    found = [
         AttentionLine(
             kind=_KIND,
             key=f"{failing.store} {failing.host}",
@@ -33,8 +34,9 @@ def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
             link=reverse("nodes"),
             severity=Severity.WARNING,
         )
-        for failing in FailingStore.objects.filter(Exists(workers))[:SHOWN]
+        for failing in FailingStore.objects.filter(Exists(workers))[:FOUND]
     ]
+    return with_rest(found, subject=_("Nodes"), link=reverse("nodes"))
 
 
 def damaged_archive(_now: dt.datetime) -> list[AttentionLine]:
@@ -58,7 +60,7 @@ def damaged_archive(_now: dt.datetime) -> list[AttentionLine]:
 
 def jobs_that_wait_for_stores(now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each job that waits until the stores confirm files of its archive."""
-    return [
+    found = [
         AttentionLine(
             kind="archive_is_full",
             key=str(job.id),
@@ -67,6 +69,7 @@ def jobs_that_wait_for_stores(now: dt.datetime) -> list[AttentionLine]:
             since=job.archive_held_since,
             link=reverse("job", args=[job.id]),
         )
-        for job in read_first_jobs(now=now)
+        for job in read_job_lines(find_held(), now=now)
         if job.hold is not None and job.hold.cause == Cause.ARCHIVE
-    ][:SHOWN]
+    ]
+    return with_rest(found, subject=_("Jobs"), link=reverse("jobs"))

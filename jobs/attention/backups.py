@@ -16,6 +16,7 @@ from jobs.queries.backups import (
     is_log_copied,
     last_drill,
 )
+from nodes.web import formats
 
 _NEVER = float("inf")
 
@@ -35,7 +36,7 @@ def _of_backup() -> str:
         sentence = _("No backup: %(file)s does not exist. Make one: crawlctl backup --to PLACE.")
         return sentence % {"file": file_of_last_backup()}
     sentence = _("The last backup is %(hours)s hours old (limit: %(most)s). Make one: crawlctl backup --to PLACE.")
-    return sentence % {"hours": f"{age / 3600:,.0f}", "most": f"{most / 3600:,.0f}"}
+    return sentence % {"hours": formats.number(round(age / 3600)), "most": formats.number(round(most / 3600))}
 
 
 def _of_log(now: dt.datetime) -> str:
@@ -48,7 +49,7 @@ def _of_log(now: dt.datetime) -> str:
     if age == _NEVER:
         return _("Nothing of the write-ahead log is stored yet.") + problem
     sentence = _("The stored write-ahead log ends %(minutes)s minutes ago (limit: %(most)s).")
-    return sentence % {"minutes": f"{age / 60:,.0f}", "most": f"{most / 60:,.0f}"} + problem
+    return sentence % {"minutes": formats.number(round(age / 60)), "most": formats.number(round(most / 60))} + problem
 
 
 def _of_gap(now: dt.datetime) -> str:

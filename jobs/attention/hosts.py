@@ -9,10 +9,11 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.attention.lines import SHOWN, AttentionLine, Severity
+from jobs.attention.lines import FOUND, AttentionLine, Severity, with_rest
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.queue.sql.low_water import LOWEST_DELTA
+from nodes.web import formats
 
 # Lanes of one stopped host that are examined.
 _LANES: Final = 200
@@ -38,7 +39,7 @@ SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
  WHERE counted.stage IN ({Stage.PENDING:d}, {Stage.ACTIVE:d}) OR counted.stage = {Stage.DONE:d} AND counted.code = 'DENIED'
  GROUP BY bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why
 HAVING sum(counted.amount) > 0
- ORDER BY bin.stopped_at, bin.id LIMIT {SHOWN}
+ ORDER BY bin.stopped_at, bin.id LIMIT {FOUND}
 """
 _DENIED: Final = f"""
 SELECT job.id, job.name, job.started_at, sum(amount)::bigint AS denied
@@ -54,7 +55,7 @@ SELECT job.id, job.name, job.started_at, sum(amount)::bigint AS denied
  WHERE job.phase <> 'inactive'
  GROUP BY job.id, job.name, job.started_at
 HAVING sum(amount) > 0
- ORDER BY denied DESC, job.id LIMIT {SHOWN}
+ ORDER BY denied DESC, job.id LIMIT {FOUND}
 """
 
 
@@ -63,7 +64,7 @@ def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
     with connection.cursor() as cursor:
         cursor.execute(_STOPPED_HOSTS)
         rows = cursor.fetchall()
-    return [
+    found = [
         AttentionLine(
             kind="host_stopped",
             key=str(id_),
@@ -78,6 +79,7 @@ def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
         )
         for id_, name, stopped_at, who, why, waiting, denied in rows
     ]
+    return with_rest(found, subject=_("Hosts"), link=f"{reverse('hosts')}?{urlencode({'state': 'stopped'})}")
 
 
 def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
@@ -85,7 +87,7 @@ def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
     with connection.cursor() as cursor:
         cursor.execute(_DENIED)
         rows = cursor.fetchall()
-    return [
+    found = [
         AttentionLine(
             kind="documents_denied",
             key=str(id_),
@@ -95,24 +97,26 @@ def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
                 "%(n)s documents of job %(job)s were not read: their hosts are denied or stopped.",
                 denied,
             )
-            % {"n": f"{denied:,}", "job": name},
+            % {"n": formats.number(denied), "job": name},
             since=started_at,
             link=f"{reverse('documents')}?{urlencode({'job': id_, 'code': 'DENIED'})}",
             severity=Severity.WARNING,
         )
         for id_, name, started_at, denied in rows
     ]
+    return with_rest(found, subject=_("Jobs"), link=reverse("jobs"))
 
 
 def _documents(waiting: int, denied: int) -> str:
     said = []
     if waiting:
         said.append(
-            ngettext("%(n)s document waits there.", "%(n)s documents wait there.", waiting) % {"n": f"{waiting:,}"}
+            ngettext("%(n)s document waits there.", "%(n)s documents wait there.", waiting)
+            % {"n": formats.number(waiting)}
         )
     if denied:
         said.append(
             ngettext("%(n)s document ended as DENIED.", "%(n)s documents ended as DENIED.", denied)
-            % {"n": f"{denied:,}"}
+            % {"n": formats.number(denied)}
         )
     return " ".join(said)

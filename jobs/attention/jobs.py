@@ -7,17 +7,21 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from jobs.attention.lines import SHOWN, AttentionLine
+from jobs.attention.lines import AttentionLine, with_rest
 from jobs.lifecycle.job import RunEnd
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.hosts.latest_requests import read_latest_requests
-from jobs.queries.jobs.lines import JobLine, read_first_jobs
+from jobs.queries.jobs.lines import JobLine, read_first_jobs, read_job_lines
+from jobs.queries.jobs.troubled import find_failed_runs, find_held
 from jobs.state.disk_waits import read_wait
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.requests import Requests
+from nodes.web import formats
 
 # Time for which a failed run is listed, unless the job runs again.
 _LISTED: Final = dt.timedelta(days=7)
+# Causes that hold a job until a person repairs something, with the kinds of their lines.
+_HOLDS: Final = {Cause.OUTPUT: "output_refuses", Cause.CONNECTOR: "connector_missing"}
 # The search index lags by seconds while a crawl writes to it.
 _INDEX_LAG: Final = dt.timedelta(minutes=2)
 
@@ -27,15 +31,19 @@ def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
     Return a line for each running job with at least half of its latest requests failed, and for each failed last run.
     """
     jobs = read_first_jobs(now=now)
+    listed = {job.id for job in jobs}
+    running = read_latest_requests(now=now).failing_jobs if any(job.runs for job in jobs) else ()
+    others = dict.fromkeys([*running, *find_failed_runs(now - _LISTED)])
+    jobs = [*jobs, *read_job_lines([job_id for job_id in others if job_id not in listed], now=now)]
     found = [line for job in jobs if (line := _of_job(job, now=now)) is not None]
-    return found[:SHOWN]
+    return with_rest(found, subject=_("Jobs"), link=reverse("jobs"))
 
 
 def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each host of running jobs whose latest requests failed in at least half of the cases."""
     if not any(job.runs for job in read_first_jobs(now=now)):
         return []
-    return [
+    found = [
         AttentionLine(
             kind="host_fails",
             key=host,
@@ -45,24 +53,34 @@ def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
             since=requests.failing_since,
             link=f"{reverse('hosts')}?{urlencode({'name': host})}",
         )
-        for host, requests in read_latest_requests(now=now).failing_hosts[:SHOWN]
+        for host, requests in read_latest_requests(now=now).failing_hosts
     ]
+    return with_rest(found, subject=_("Hosts"), link=reverse("hosts"))
 
 
 def held_jobs(now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each job that was paused because an output refused, and for each job without its connector."""
+    jobs = read_job_lines(find_held(), now=now)
     return [
-        AttentionLine(
-            kind="output_refuses" if job.hold.cause == Cause.OUTPUT else "connector_missing",
-            key=str(job.id),
-            subject=job.name,
-            sentence=_sentence_of_hold(job, job.hold.cause),
-            since=job.hold.since,
-            link=reverse("job", args=[job.id]),
+        line
+        for cause, kind in _HOLDS.items()
+        for line in with_rest(
+            [
+                AttentionLine(
+                    kind=kind,
+                    key=str(job.id),
+                    subject=job.name,
+                    sentence=_sentence_of_hold(job, cause),
+                    since=job.hold.since,
+                    link=reverse("job", args=[job.id]),
+                )
+                for job in jobs
+                if job.hold is not None and job.hold.cause == cause
+            ],
+            subject=_("Jobs"),
+            link=reverse("jobs"),
         )
-        for job in read_first_jobs(now=now)
-        if job.hold is not None and job.hold.cause in {Cause.OUTPUT, Cause.CONNECTOR}
-    ][:SHOWN]
+    ]
 
 
 def _sentence_of_hold(job: JobLine, cause: Cause) -> str:
@@ -126,7 +144,7 @@ def _why_failed(job: JobLine) -> str:
 
 def _failures(requests: Requests) -> str:
     return _("%(failed)s of the last %(ended)s requests failed (%(code)s).") % {
-        "failed": f"{requests.failed:,}",
-        "ended": f"{requests.ended:,}",
+        "failed": formats.number(requests.failed),
+        "ended": formats.number(requests.ended),
         "code": requests.code,
     }

@@ -2,11 +2,18 @@
 
 import datetime as dt
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.translation import ngettext
+
+from nodes.web import formats
+
 # Lines that one source shows. A last line counts the others.
 SHOWN: Final = 10
+# Lines that one source finds.
+FOUND: Final = 100
 
 
 class Severity(enum.StrEnum):
@@ -36,3 +43,22 @@ class AttentionLine:
     link: str
     severity: Severity = Severity.CRITICAL
     partition: str = ""
+
+
+def with_rest(lines: Sequence[AttentionLine], *, subject: str, link: str) -> list[AttentionLine]:
+    """Return the first lines of a kind, and a last one that counts the others, with their subject and page."""
+    hidden = len(lines) - SHOWN
+    if hidden <= 0:
+        return list(lines)
+    said = ngettext("At least %(n)s more is not shown.", "At least %(n)s more are not shown.", hidden)
+    first = lines[0]
+    rest = AttentionLine(
+        kind=first.kind,
+        key="more",
+        subject=subject,
+        sentence=said % {"n": formats.number(hidden)},
+        since=None,
+        link=link,
+        severity=first.severity,
+    )
+    return [*lines[:SHOWN], rest]

@@ -8,7 +8,7 @@ from django.db import connection
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.attention.lines import SHOWN, AttentionLine
+from jobs.attention.lines import AttentionLine, with_rest
 from jobs.lifecycle.job import Phase
 from jobs.models import Job
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
@@ -51,7 +51,7 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
     for node in known:
         place = (node.kind, node.name, node.host)
         newest[place] = max(node.started_at, newest.get(place, node.started_at))
-    return [
+    found = [
         AttentionLine(
             kind="node_lost",
             key=str(lost.id),
@@ -71,14 +71,15 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
         )
         for lost in ended
         if lost.status == NodeStatus.FAILED and lost.started_at == newest[lost.kind, lost.name, lost.host]
-    ][:SHOWN]
+    ]
+    return with_rest(found, subject=_("Nodes"), link=reverse("nodes"))
 
 
 def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
     """
     Return a line for each live node that is silent for its timeout, but that no main manager has marked failed yet.
     """
-    return [
+    found = [
         AttentionLine(
             kind="node_silent",
             key=str(node.id),
@@ -90,7 +91,8 @@ def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
         )
         for node in _of_the_cluster()
         if node.is_silent(now=now)
-    ][:SHOWN]
+    ]
+    return with_rest(found, subject=_("Nodes"), link=reverse("nodes"))
 
 
 def no_main_manager(now: dt.datetime) -> list[AttentionLine]:

@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 
 from jobs.attention.lines import SHOWN, AttentionLine, Severity
 from jobs.models import TrapDecision
+from nodes.web import formats
 
 _KIND: Final = "traps_wait"
 _OPEN: Final = f"decision = '{TrapDecision.OPEN}'"
@@ -60,4 +61,4 @@ def _sentence(name: str, groups: int, held: int) -> str:
         "%(n)s groups of addresses of job %(job)s look like traps; %(held)s documents were held back. Accept their rules, or release them.",
         groups,
     )
-    return said % {"n": f"{groups:,}", "job": name, "held": f"{held:,}"}
+    return said % {"n": formats.number(groups), "job": name, "held": formats.number(held)}

@@ -39,6 +39,11 @@ class Run(models.Model):
             models.Index(fields=["-started_at", "-id"], name="run_newest"),
             # A list of runs with a rare end; a run that lasts has none.
             models.Index(fields=["run_end", "-started_at", "-id"], name="run_by_end"),
+            models.Index(
+                fields=["ended_at"],
+                name="run_failed",
+                condition=models.Q(run_end=RunEnd.ERROR) | models.Q(failed__gt=0, indexed=0, unchanged=0, excluded=0),
+            ),
         )
 
     def __str__(self) -> str:

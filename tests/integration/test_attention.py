@@ -13,7 +13,7 @@ from django.utils import timezone
 from crawlctl.drill.models import Drill
 from jobs.attention.sources import read_attention
 from jobs.lifecycle.document import Stage
-from jobs.models import Bin, Job, Outcome, ThrottleGroup
+from jobs.models import Bin, Job, JobEvent, Outcome, Run, ThrottleGroup
 from jobs.queries.overview import read_overview
 from jobs.ui.overview_screen import overview_screen
 from jobs.verbs import hosts
@@ -80,6 +80,33 @@ def test_page_api_and_command_show_the_same_lost_worker(connection, cluster):
     code, printed = status()
     assert code == 1
     assert line.sentence in printed
+
+
+def test_a_job_behind_many_others_needs_attention(cluster):
+    now = timezone.now()
+    failed, refused, missing, full = (make_running_job(cluster[0]).job for _ in range(4))
+    Job.objects.filter(pk=failed.pk).update(phase="inactive", run_end="error", reason="The disk is full", ended_at=now)
+    Run.objects.create(job=failed, run_no=1, started_at=NOON, ended_at=now, run_end="error")
+    Job.objects.filter(pk=refused.pk).update(pause="paused", reason="the output refused")
+    JobEvent.objects.create(job=refused, kind="pause", made_by="worker", at=now, job_name="", message="")
+    Job.objects.filter(pk=missing.pk).update(connectors_ready=False)
+    Job.objects.filter(pk=full.pk).update(archive_hold="A store refused")
+    usual = {"repository": failed.repository, "phase": "active", "node_scope": failed.node_scope}
+    Job.objects.bulk_create(Job(name=f"other {n}", started_at=now, **usual) for n in range(60))
+
+    assert sorted(kinds()) == ["archive_is_full", "connector_missing", "job_fails", "output_refuses"]
+
+
+def test_more_failed_jobs_than_are_shown_are_counted(cluster):
+    now = timezone.now()
+    facts = {"repository": make_running_job(cluster[0]).job.repository, "run_no": 1, "run_end": "error"}
+    jobs = Job.objects.bulk_create(Job(name=f"ended {n}", ended_at=now, **facts) for n in range(60))
+    Run.objects.bulk_create(Run(job=job, run_no=1, started_at=NOON, ended_at=now, run_end="error") for job in jobs)
+
+    lines = lines_of("job_fails")
+
+    assert len(lines) == 11
+    assert lines[-1].sentence == "At least 50 more are not shown."
 
 
 def test_a_lost_node_that_was_replaced_needs_no_attention(connection, cluster):

@@ -100,6 +100,13 @@ class LatestRequests:
         hosts = [(host, self.of(host)) for host in suspects if isinstance(host, str)]
         return sorted((one for one in hosts if one[1].is_failing), key=lambda one: (-one[1].failed, one[0]))
 
+    @cached_property
+    def failing_jobs(self) -> Sequence[int]:
+        """Return the jobs that fail by their latest requests, the most failures first."""
+        suspects = [job for job, parts in self._parts.items() if any(is_failure(part.counted.code) for part in parts)]
+        jobs = [(job, self.of(job)) for job in suspects if isinstance(job, int)]
+        return [job for job, _ in sorted((one for one in jobs if one[1].is_failing), key=lambda one: -one[1].failed)]
+
     def _failing_since(self, longer: Requests) -> dt.datetime | None:
         """Return the start of the failures; None if they may have begun before the first request that was read."""
         first = longer.failing_since

@@ -25,8 +25,9 @@ from jobs.verdicts.requests import Requests
 from nodes.database.moment import kept, once_a_moment
 
 # Jobs on the first page: running jobs, then jobs that ran last.
-_JOBS_SHOWN: Final = 50
-_JOBS_OBSERVED: Final = 200
+JOBS_SHOWN: Final = 50
+# Running jobs whose documents are added up.
+JOBS_OBSERVED: Final = 200
 # Time for which the chart keeps an ended job: the span of the chart.
 _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)
 # Columns of a job that a line shows, in the order of its fields, as `from_db` needs them. Large columns are not read.
@@ -43,9 +44,9 @@ def _in_order(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
 
 # Running jobs, the latest start first; then jobs that ran last. Each part has its index.
 _LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
-_RUNNING: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
-_INACTIVE: Final = Standing(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:_JOBS_SHOWN])
-_OBSERVED: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:_JOBS_OBSERVED])
+_RUNNING: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
+_INACTIVE: Final = Standing(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
+_OBSERVED: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:JOBS_OBSERVED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,9 @@ def read_first_jobs(*, now: dt.datetime) -> list[JobLine]:
 @once_a_moment
 def _first_jobs() -> list[Job]:
     running = _jobs(_RUNNING)
-    if len(running) == _JOBS_SHOWN:
+    if len(running) == JOBS_SHOWN:
         return running
-    return [*running, *_jobs(_INACTIVE)][:_JOBS_SHOWN]
+    return [*running, *_jobs(_INACTIVE)][:JOBS_SHOWN]
 
 
 def _jobs(question: Standing) -> list[Job]:
@@ -131,6 +132,24 @@ def observe_rates(*, now: dt.datetime) -> None:
 def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
     """Read running jobs, at most the newest ones."""
     return job_lines(_jobs(_OBSERVED), now=now)
+
+
+def read_running_with(jobs: Sequence[JobLine], *, now: dt.datetime) -> tuple[list[JobLine], int]:
+    """Return the running jobs of a first list together with others that are observed, and the number of all."""
+    running = [job for job in jobs if job.runs]
+    if len(running) < JOBS_SHOWN:
+        return running, len(running)
+    known = {job.id: job for job in (*running, *read_running_jobs(now=now))}
+    if len(known) < JOBS_OBSERVED:
+        return list(known.values()), len(known)
+    return list(known.values()), max(len(known), Job.objects.exclude(phase=Phase.INACTIVE).count())
+
+
+def read_job_lines(job_ids: Iterable[int], *, now: dt.datetime) -> list[JobLine]:
+    """Return these jobs with their counts, in this order. Unknown jobs are left out."""
+    wanted = list(job_ids)
+    found = Job.objects.only(*_COLUMNS).in_bulk(wanted) if wanted else {}
+    return job_lines([found[job_id] for job_id in wanted if job_id in found], now=now)
 
 
 def read_job_line(job_id: int, *, now: dt.datetime) -> JobLine | None:
