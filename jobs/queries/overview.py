@@ -17,7 +17,7 @@ from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.counts import add_up
 from jobs.queries.jobs.facts import read_next_ready_at
-from jobs.queries.jobs.lines import JobLine, read_first_jobs
+from jobs.queries.jobs.lines import JobLine, read_first_jobs, read_running_with
 from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
 from jobs.queries.partitions import read_silent
@@ -35,13 +35,16 @@ class OverviewPage:
     """
     The content of the first page.
 
-    `totals` are of the running jobs, or of the last runs of all jobs if none runs. `history` is of all jobs,
-    including recently ended ones. `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing holds. `search_behind_since` is when
-    the oldest text was written that the search index lacks.
+    `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is of all these jobs,
+    including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than `running`.
+    `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing holds.
+    `search_behind_since` is when the oldest text was written that the search index lacks.
     """
 
     verdict: CrawlVerdict
     jobs: Sequence[JobLine]
+    running: int
+    running_in_all: int
     totals: RunCounts
     moving: RunCounts
     rate: float | None
@@ -69,9 +72,10 @@ class _Part:
 def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
     """Read the page with a few queries, whatever the size of the crawl. `span` is that of its charts."""
     jobs = read_first_jobs(now=now)
-    running = [job for job in jobs if job.runs]
+    running, running_in_all = read_running_with(jobs, now=now)
     totals = add_up(job.counts for job in running or jobs)
-    history = add_histories(job.history for job in jobs if job.history)
+    ended = [job for job in jobs if not job.runs]
+    history = add_histories(job.history for job in (*running, *ended) if job.history)
     free = [job for job in running if job.hold is None]
     moving = add_up(job.counts for job in free)
     part, silent = _with_others(_read_part(span, has_hosts=bool(free), now=now), span, now=now)
@@ -88,6 +92,8 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
             latest=read_latest_requests(now=now).of_all(job.id for job in running) if running else Requests(),
         ),
         jobs=jobs,
+        running=len(running),
+        running_in_all=running_in_all,
         totals=totals,
         moving=moving,
         rate=rate,

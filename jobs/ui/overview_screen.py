@@ -10,6 +10,7 @@ from django.utils.translation import ngettext
 
 from jobs.attention.lines import AttentionLine
 from jobs.attention.rows import rows as rows_of_attention
+from jobs.queries.jobs.lines import JOBS_SHOWN
 from jobs.queries.jobs.schedules import ScheduleLine
 from jobs.queries.overview import OverviewPage
 from jobs.ui.job_rows import counts_cells, job_row, rate_cells, search_lag
@@ -32,11 +33,11 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         **_headline(page, now=now),
         **rate_cells(page.history),
         **counts_cells(page.totals),
-        "at_least": at_least(page.silent, now=now),
+        "at_least": " ".join(filter(None, (_of_some_jobs(page), at_least(page.silent, now=now)))),
         "rate": formats.rate(page.rate if page.verdict.is_running else 0.0),
         "rate_says": _("documents per second"),
-        "states": _("Documents of the active runs") if page.verdict.is_running else _("Documents of the last runs"),
-        "jobs_running": formats.number(sum(job.runs for job in page.jobs)),
+        "states": _states(page),
+        "jobs_running": formats.number(page.running_in_all),
         "managers": formats.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
         "workers": formats.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
         "search_lag": search_lag(page.search_behind_since, now=now),
@@ -45,6 +46,23 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         **charges.cells(page.charges),
         "next_starts": [_start_row(line, now=now) for line in page.next_starts],
         "nodes": [node_row(node, now=now) for node in page.nodes],
+    }
+
+
+def _states(page: OverviewPage) -> str:
+    if page.verdict.is_running:
+        return _("Documents of the active runs")
+    if len(page.jobs) < JOBS_SHOWN:
+        return _("Documents of the last runs")
+    return _("Documents of the last runs of %(n)s jobs") % {"n": formats.number(len(page.jobs))}
+
+
+def _of_some_jobs(page: OverviewPage) -> str:
+    if page.running == page.running_in_all:
+        return ""
+    return _("The counts are at least these: they are of %(n)s of %(all)s active runs.") % {
+        "n": formats.number(page.running),
+        "all": formats.number(page.running_in_all),
     }
 
 

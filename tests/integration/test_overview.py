@@ -6,12 +6,14 @@ import pytest
 from django.utils import timezone
 
 from jobs.checks.job_options import store_windows
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.schedule import Window
-from jobs.models import Charge, Job, Progress
+from jobs.models import Charge, Job, JobCounter, Outcome, Progress
 from jobs.queries.progress import SPANS, read_progress
 from jobs.ui.progress_screen import progress_screen
 from jobs.ui.topics import is_topic, overview_topic, read_screen
 from tests.support.api import client_of
+from tests.support.cluster import NOON
 from tests.support.factories import make_job
 
 NOW = dt.datetime(2030, 5, 17, 12, 30, 30, tzinfo=dt.UTC)
@@ -91,6 +93,30 @@ def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
     heights = {point.split(",")[1] for point in screen["documents_line"].split()}
     assert heights == {"1.0"}
     assert screen["documents_says"].endswith("at most 1.0")
+
+
+def run_many(number, **facts):
+    """Make running jobs with three documents each, that started one after the other."""
+    one = make_job("first")
+    Job.objects.filter(pk=one.pk).update(phase="active", run_no=1, started_at=NOON)
+    usual = {"repository": one.repository, "phase": "active", "run_no": 1}
+    many = [Job(name=f"job {n}", started_at=NOON + dt.timedelta(seconds=n), **usual) for n in range(1, number)]
+    Job.objects.bulk_create(many)
+    ended = {"measure": "stage", "stage": Stage.DONE, "outcome": Outcome.INDEXED, "code": "200"}
+    JobCounter.objects.bulk_create(JobCounter(job_id=job.pk, run_no=1, amount=3, **ended) for job in (one, *many))
+    return one
+
+
+@pytest.mark.parametrize("number", [60, 210])
+def test_the_overview_counts_more_active_runs_than_it_lists(number):
+    run_many(number)
+
+    screen = read_screen("overview")
+
+    assert (screen["jobs_running"], len(screen["jobs"])) == (str(number), 50)
+    added_up = min(number, 200)
+    assert int(screen["indexed"]) >= 3 * added_up
+    assert ("of 210 active runs" in screen["at_least"]) == (number > 200)
 
 
 def test_an_unknown_span_does_not_exist():
