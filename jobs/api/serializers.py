@@ -256,6 +256,14 @@ class CountsSerializer(serializers.Serializer[RunCounts]):
     result_codes = serializers.DictField(child=serializers.IntegerField(), source="codes")
 
 
+class CountsEverywhereSerializer(CountsSerializer):
+    """Counts of documents in a job's current or last run, in all partitions."""
+
+    silent = serializers.ListField(
+        child=serializers.CharField(), help_text="Partitions that did not answer: all counts are at least these."
+    )
+
+
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
     """Event of a job. `job` is null if the job was deleted."""
 

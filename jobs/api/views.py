@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.db import connection
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -13,11 +12,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.everywhere import names_of
 from jobs.api.forecasts import ForecastQuery, ForecastSerializer, read_forecast_of
 from jobs.api.freshness import FreshJobs
 from jobs.api.rehearsals import RehearsedJobs
 from jobs.api.removals import RemovalsSerializer, RestorationSerializer, RestoreSerializer
 from jobs.api.serializers import (
+    CountsEverywhereSerializer,
     CountsSerializer,
     JobEventQuery,
     JobEventSerializer,
@@ -31,9 +32,9 @@ from jobs.api.serializers import (
     SentBackSerializer,
 )
 from jobs.models import Job, JobEvent, OutputConnection, RepositoryConnection, Seed
+from jobs.queries.jobs.counts import read_counts_everywhere
 from jobs.queries.jobs.removals import read_removals_everywhere
 from jobs.queries.jobs.seeds import read_first_seeds
-from jobs.queue.counting.counters import read_run
 from jobs.verbs import connections, control, editing, schedules
 from jobs.verbs import restoring_everywhere as restoring
 from nodes.api.base import created
@@ -204,14 +205,13 @@ class JobView(RehearsedJobs, FreshJobs, mixins.RetrieveModelMixin, ListingView):
     @extend_schema(
         operation_id="jobs_counts",
         description="Return the counts of the current or last run, exact at this moment.",
-        responses=CountsSerializer,
+        responses=CountsEverywhereSerializer,
     )
     @action(detail=True)
     def counts(self, request: Request, pk: str) -> Response:
         job = get_object_or_404(Job.objects.only("run_no"), pk=pk)
-        connection.ensure_connection()
-        counts = read_run(connection.connection, job_id=job.pk, run_no=job.run_no)
-        return Response(CountsSerializer(counts).data)
+        found = read_counts_everywhere(job.pk, run_no=job.run_no)
+        return Response({**CountsSerializer(found.counts).data, "silent": names_of(found.silent)})
 
     @extend_schema(
         operation_id="jobs_forecast",

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
 from jobs.models import Job
+from jobs.partitions.here import key_in
 from jobs.queries.documents.failures import (
     STEP,
     FailureFilter,
@@ -23,6 +24,7 @@ from jobs.queries.documents.failures import (
     list_failures,
 )
 from jobs.queries.few_choices import offer_few
+from jobs.ui.hosts_screen import host_address
 from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
@@ -113,14 +115,14 @@ def _cause(form: FailureFilterForm, code: str, documents: int, *, is_part: bool)
 
 
 def _row(line: FailureLine, *, partition: str, now: dt.datetime) -> Mapping[str, object]:
-    """Return the cells of a group. A host of another `partition` has no page here."""
+    """Return the cells of a group, which another `partition` has if one is named."""
     return {
-        "key": f"{partition}{line.id}",
+        "key": key_in(partition, line.id),
         "partition": partition,
         "code": line.code or formats.UNKNOWN,
         "meaning": explain_code(line.code),
         "host": line.host,
-        "host_address": "" if partition else reverse("host", args=[line.host_id]),
+        "host_address": host_address(line.host_id, partition=partition),
         "job": line.job_name,
         "job_address": reverse("job", args=[line.job_id]),
         "failed": formats.number(line.failed),

@@ -269,7 +269,9 @@ def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewe
 
     assert [(row["partition"], row["code"]) for row in rows] == [(name, f"50{number}") for name, number in GROUPS]
     assert {row["job_address"] for row in rows} == {f"/jobs/{job.pk}/"}
-    assert {bool(row["host_address"]) == (row["partition"] == "") for row in rows} == {True}
+    assert {row["host_address"].startswith("/partition/b/hosts/") == (row["partition"] == "b") for row in rows} == {
+        True
+    }
 
 
 @each_row("size", [1, 2, 4])
@@ -309,6 +311,20 @@ def test_a_run_has_the_counts_of_all_partitions(viewer, job):
     assert {row["processed"] for row in (listed, shown)} == {str(HERE + THERE + 5)}
     assert (told["indexed"], told["failed"], told["silent"]) == (HERE + THERE, 5, [])
     assert viewer.get(f"/api/v1/runs/{run.pk}/").json() == told
+
+
+@pytest.mark.usefixtures("control", "patience")
+def test_the_api_adds_the_counts_of_the_present_run_in_all_partitions(viewer, job):
+    counts = viewer.get(f"/api/v1/jobs/{job.pk}/counts/").json()
+
+    assert (counts["failed"], counts["processed"], counts["result_codes"]) == (5, 5, {"501": 5})
+    assert counts["silent"] == []
+
+
+def test_the_api_names_a_partition_whose_counts_are_missing(silent, viewer, job):
+    counts = viewer.get(f"/api/v1/jobs/{job.pk}/counts/").json()
+
+    assert (counts["failed"], counts["silent"]) == (2, ["b"])
 
 
 def test_a_run_that_lacks_the_counts_of_a_partition_says_so(silent, viewer, job):

@@ -1,8 +1,9 @@
 """Counts of documents of many jobs at once, each for the job's present run."""
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection
@@ -10,7 +11,8 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.partitions import here
-from jobs.queue.counting.counters import RunCounts
+from jobs.partitions.merged import Silent, local_job, read_everywhere
+from jobs.queue.counting.counters import RunCounts, read_run
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
 # The condition on the run is in both branches, so that each reads its index and not its table.
@@ -66,11 +68,39 @@ def count_own_documents(job_ids: Iterable[int], *, cursor: Any = None) -> dict[i
     return {job_id: _as_counts(found[job_id]) for job_id in wanted}
 
 
+@dataclass(frozen=True, slots=True)
+class CountsEverywhere:
+    """Exact counts of a job's present run with its codes, in all partitions but the silent ones."""
+
+    counts: RunCounts
+    silent: Sequence[Silent] = ()
+
+
+def read_counts_everywhere(job_id: int, *, run_no: int) -> CountsEverywhere:
+    """Return the exact counts of a run, read in all databases at this moment."""
+
+    def elsewhere(_name: str) -> RunCounts:
+        local = local_job(job_id)
+        return RunCounts() if local is None else read_exactly(local)
+
+    def read_exactly(number: int) -> RunCounts:
+        connection.ensure_connection()
+        return read_run(connection.connection, job_id=number, run_no=run_no)
+
+    found = read_everywhere(lambda: read_exactly(job_id), elsewhere)
+    return CountsEverywhere(add_up([found.own, *found.others.values()]), found.silent)
+
+
 def add_up(counts: Iterable[RunCounts]) -> RunCounts:
-    """Return the sum of counts (without codes)."""
+    """Return the sum of counts."""
     names = ("pending", "active", "indexed", "unchanged", "failed", "excluded", "deleted", "bytes", "offered")
     every = list(counts)
-    return RunCounts(**{name: sum(getattr(one, name) for one in every) for name in names})
+    codes: Counter[str] = Counter()
+    for one in every:
+        codes.update(one.codes)
+    return RunCounts(
+        **{name: sum(getattr(one, name) for one in every) for name in names}, codes=dict(sorted(codes.items()))
+    )
 
 
 def _as_counts(amounts: dict[tuple[str, int, int], int]) -> RunCounts:
