@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from django.core import signing
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils.dateparse import parse_datetime
 
 from jobs.bulk.models import BulkOperation
@@ -41,7 +41,7 @@ EFFECTS: Final = {
     Operation.FORGET: "Documents that no output holds leave the queue.",
 }
 _EXAMPLES: Final = 20
-_SALT: Final = "bulk operation of partitions"
+_SALT: Final = "bulk operation with a key"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
@@ -117,7 +117,9 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     found_in: dict[str, tuple[int, list[Example]] | None] = {"": parts.own, **parts.others}
     numbers = {name: part[0] for name, part in found_in.items() if part is not None}
     examples = [one for part in found_in.values() if part is not None for one in part[1]]
-    token = signing.dumps([wanted.value, found.pk, stored, numbers], salt=_SALT, compress=True)
+    # The key of its operation: a preview that is confirmed twice, as by a double click, makes one.
+    key = uuid.uuid4().hex
+    token = signing.dumps([wanted.value, found.pk, stored, numbers, key], salt=_SALT, compress=True)
     return Preview(
         wanted, found, stored, sum(numbers.values()), examples[:_EXAMPLES], token, here.only_name(), parts.silent
     )
@@ -153,6 +155,7 @@ def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
 def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     """
     Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
+    A preview that is confirmed again has its operation already, which is returned.
 
     While a job runs, more documents may match from moment to moment. A removal is refused then, because other documents
     than the shown ones could be among the first.
@@ -165,10 +168,12 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     if not isinstance(token, str):
         raise Invalid({"token": ["This must be the token of a preview."]})
     try:
-        operation, job_id, stored, numbers = signing.loads(token, salt=_SALT, max_age=_VALID)
+        operation, job_id, stored, numbers, key = signing.loads(token, salt=_SALT, max_age=_VALID)
     except signing.BadSignature:
         raise Invalid({"token": ["This preview is invalid or older than an hour. Make a new one."]}) from None
     wanted = _operation_of(operation, may=may)
+    if (made := BulkOperation.objects.filter(key=key).first()) is not None:
+        return made
     _job_of(job_id)
     choice = choice_of(job_id, stored)
     others = [name for name in numbers if name]
@@ -192,15 +197,19 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
         for name in others
         if now_there[name]
     }
-    return make(
-        operation=operation,
-        job_id=job_id,
-        stored=stored,
-        shown=numbers[""],
-        elsewhere=elsewhere,
-        key=uuid.uuid4() if elsewhere else None,
-        made_by=made_by,
-    )
+    try:
+        return make(
+            operation=operation,
+            job_id=job_id,
+            stored=stored,
+            shown=numbers[""],
+            elsewhere=elsewhere,
+            key=uuid.UUID(hex=key),
+            made_by=made_by,
+        )
+    except IntegrityError:
+        # Another request has just confirmed the same preview.
+        return BulkOperation.objects.get(key=key)
 
 
 @transaction.atomic

@@ -1,9 +1,10 @@
-// The frame of all pages: messages that go, local times, the palette.
+// The frame of all pages: messages that go, local times, the palette, forms that are sent once.
 
 import { showTimes } from "./times.js";
 import { preparePalette } from "./palette.js";
 
 const READ = 8000; // milliseconds that a good message stays
+const UNANSWERED = 10000; // milliseconds after which a form may be sent again
 const LASTING = /\b(warning|error)\b/;
 
 function prepareMessages() {
@@ -18,6 +19,22 @@ function prepareMessages() {
   }
 }
 
+/** Send a form once: a second click, before the next page is here, would do the same again. */
+function sendOnce() {
+  let sent = new WeakSet();
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || form.getAttribute("method")?.toLowerCase() !== "post") return;
+    if (sent.has(form)) return event.preventDefault();
+    sent.add(form);
+    // The answer may never come.
+    setTimeout(() => sent.delete(form), UNANSWERED);
+  });
+  // The browser may bring this page back as it was.
+  window.addEventListener("pageshow", () => (sent = new WeakSet()));
+}
+
 prepareMessages();
 preparePalette();
+sendOnce();
 showTimes();

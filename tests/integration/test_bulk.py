@@ -218,6 +218,16 @@ def test_a_crawl_that_goes_on_does_not_refuse_a_retry(crawl):
     assert work(verbs.start(shown.token, may=may, made_by="a test")).changed == 2
 
 
+def test_a_preview_that_is_confirmed_twice_makes_one_operation(crawl):
+    token = show("re-read", crawl.job.pk).token
+
+    first = verbs.start(token, may=may, made_by="a test")
+    second = verbs.start(token, may=may, made_by="a test")
+
+    assert second == first
+    assert Task.objects.filter(kind="bulk").count() == 1
+
+
 def test_a_refused_removal_leads_to_a_new_preview(crawl):
     administrator = client_of(ADMINISTRATOR)
     page = administrator.get(f"/jobs/{crawl.job.pk}/bulk/?operation=drop&codes=500")
