@@ -107,6 +107,14 @@ def run(arguments: Sequence[str]) -> None:
         if isinstance(error.__cause__, SharedSession):
             _refuse(str(error))
         _refuse(f"The database cannot be reached: {_first_line(error)}. DATABASE_URL says where it is.")
+    except UnicodeEncodeError:
+        # Names of files may be any bytes, but no row of the database may.
+        invalid = [
+            argument for argument in arguments if any("\ud800" <= character <= "\udfff" for character in argument)
+        ]
+        if not invalid:
+            raise
+        _refuse(f"The argument {invalid[0]!a} is not valid UTF-8.")
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does.
         sys.stderr.close()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from crawlctl.access.roles import ADMINISTRATOR
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
 from jobs.duties.partitioned_following import follow_runs
@@ -14,6 +15,7 @@ from jobs.partitions.facts import tell, told
 from jobs.partitions.here import ControlledElsewhere
 from jobs.verbs import control, editing
 from nodes.errors import Invalid
+from tests.support.api import client_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
 from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
@@ -67,6 +69,17 @@ def test_a_partition_adopts_a_job_without_its_schedule(follower):
     assert (adopted.name, adopted.start_method) == ("news", StartMethod.MANUAL)
     assert list(adopted.seeds.values_list("urls", flat=True)) == [["http://a.example/"]]
     assert PartitionedJob.objects.get().number == 7
+
+
+def test_a_page_with_a_change_that_belongs_to_the_control_partition_says_so(follower):
+    page = f"/jobs/{follower.stores_job().pk}/pipeline/"
+
+    answer = client_of(ADMINISTRATOR).post(
+        page, {"count": "0"}, format="multipart", headers={"referer": f"http://testserver{page}"}, follow=True
+    )
+
+    assert answer.redirect_chain == [(f"http://testserver{page}", 302)]
+    assert "Change and start jobs in the control partition, a." in answer.content.decode()
 
 
 def test_a_partition_makes_the_authority_group_of_an_adopted_job(follower):
