@@ -27,6 +27,7 @@ from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections
 from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.connections import Kind
+from nodes.admin.asking import number_of
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
@@ -158,7 +159,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
     def do_when_asked(
         self,
         request: HttpRequest,
-        key: int,
+        object_id: str,
         *,
         title: Promise,
         question: Promise,
@@ -166,6 +167,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         said: Promise,
     ) -> HttpResponseBase:
         """Execute an action after a confirmation: a page asks first, and its POST executes it."""
+        key = number_of(object_id)
         connection = get_object_or_404(self.model, pk=key)
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":
@@ -208,7 +210,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
     actions_detail = ("versions", "clear_history")
 
     @action(description=_("Clear history"), url_path="clear-history", permissions=("change",))  # type: ignore[untyped-decorator]
-    def clear_history(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def clear_history(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Delete the history of this source."""
         return self.do_when_asked(
             request,
@@ -259,12 +261,12 @@ class OutputConnectionAdmin(ConnectionAdmin):
             messages.error(request, said)
 
     @action(description=_("Verify"), url_path="verify", permissions=("view",))  # type: ignore[untyped-decorator]
-    def verify(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def verify(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Show the page that compares the output with the record of it."""
-        return redirect("output-verification", object_id)
+        return redirect("output-verification", number_of(object_id))
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
-    def index_again(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def index_again(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Let the next fetch of each document write it here again."""
         return self.do_when_asked(
             request,
@@ -276,7 +278,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
         )
 
     @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
-    def clear(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def clear(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Remove all documents from the output."""
         return self.do_when_asked(
             request,
@@ -288,7 +290,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
         )
 
     @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
-    def restore(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Everything that clearing took out comes back."""
         return self.do_when_asked(
             request,

@@ -492,6 +492,7 @@ class DenyListView(_OfDenyList):
         responses=DenyListSerializer,
     )
     def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         return _deny_list()
 
     @extend_schema(

@@ -11,6 +11,7 @@ from jobs.partitions import here
 from jobs.partitions.moving import MovePhase
 from jobs.queries.partitions import look_at_move, look_at_partitions
 from nodes.api.base import ContractView
+from nodes.api.strict import Nothing, read_query
 from nodes.database.clock import read_clock
 
 
@@ -66,7 +67,8 @@ class PartitionMovesView(ContractView):
         description="List the last move of slots between partitions. Empty before the first one.",
         responses={200: MoveSerializer(many=True)},
     )
-    def get(self, _request: Request) -> Response:
+    def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         placement = here.placement()
         move = None if placement is None else look_at_move(placement)
         return Response(MoveSerializer([] if move is None else [move], many=True).data)
@@ -81,7 +83,8 @@ class PartitionsView(ContractView):
         description="List the partitions. Only the control partition receives the figures of all. Empty for one database.",
         responses={200: PartitionSerializer(many=True)},
     )
-    def get(self, _request: Request) -> Response:
+    def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         placement = here.placement()
         seen = [] if placement is None else look_at_partitions(placement, now=read_clock())
         return Response(PartitionSerializer(seen, many=True).data)

@@ -13,7 +13,7 @@ from jobs.queries.settings_page import NodeSettings, SettingLine, SettingsPage, 
 from jobs.settings.table import TABLE
 from nodes.api.base import ContractView
 from nodes.api.paging import ListingView
-from nodes.api.strict import StrictSerializer, read_query
+from nodes.api.strict import Nothing, StrictSerializer, read_query
 from nodes.models import SettingsVersion
 from nodes.settings import versions
 
@@ -128,6 +128,7 @@ class SettingsView(ContractView):
         responses=SettingsSerializer,
     )
     def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         return Response(SettingsSerializer(read_settings_page()).data)
 
     def tag_of_shown(self, shown: Mapping[str, Any]) -> str | None:

@@ -17,6 +17,7 @@ from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, fo
 from jobs.admin.dry_run import dry_run
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
+from nodes.admin.asking import number_of
 from nodes.admin.lists import BoundedList
 from nodes.errors import InUse, Invalid
 
@@ -160,23 +161,23 @@ class ConnectionAdmin(_SetUp):
         return request.user.has_perm(verbs.MAY_ASK)
 
     @action(description=_("Test"), url_path="test", permissions=("ask",))  # type: ignore[untyped-decorator]
-    def test(self, request: HttpRequest, object_id: int) -> HttpResponseBase:
+    def test(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Reach the system with the account of the connection, after a confirmation, and show the result above its page."""
-        connection = get_object_or_404(self.model, pk=object_id)
+        connection = get_object_or_404(self.model, pk=number_of(object_id))
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":
             context = {
                 **self.admin_site.each_context(request),
                 "title": _("Test"),
                 "question": _("This reaches the system of %(name)s with its account.") % {"name": connection},
-                "back": reverse(back, args=[object_id]),
+                "back": reverse(back, args=[connection.pk]),
             }
             return render(request, "admin/jobs/ask_first.html", context)
         if why := verbs.check(self.form.model_kind, connection.pk, made_by=request.user.get_username()):
             messages.error(request, why)
         else:
             messages.success(request, _("The connection works."))
-        return redirect(back, object_id)
+        return redirect(back, connection.pk)
 
     def _kind(self, request: HttpRequest, connection: verbs.Connection | None) -> Any:  # noqa: ANN401 (a kind)
         kinds = verbs.kinds_of(self.form.model_kind)

@@ -122,7 +122,7 @@ class Field:
             case _:
                 try:
                     return json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     return text
 
     def sealed(self, value: Any) -> Any:  # noqa: ANN401 (each kind has its type)

@@ -1,6 +1,5 @@
 """The pages of exports: their list, and the form of a new one."""
 
-import json
 from typing import Any, Final
 
 from django.contrib import messages
@@ -14,6 +13,7 @@ from jobs.exports.models import Export
 from jobs.exports.screens import exports_screen, in_words, topic_of
 from jobs.exports.sending import send
 from jobs.exports.sources import SOURCES, find, read_filter
+from nodes.api.parsing import json_in
 from nodes.errors import Invalid, NotAllowed, NotDone, Refused
 from nodes.permissions import May
 from nodes.web.pages import name_of_who_may, page_for
@@ -43,7 +43,7 @@ def new(request: HttpRequest) -> HttpResponse:
     problems: dict[str, str] = {}
     shown: list[tuple[str, object]] = []
     try:
-        filter_ = json.loads(text)
+        filter_ = json_in(text)
         source = find(what)
         stored, _query = read_filter(source, filter_)
         shown = [(field, in_words(value)) for field, value in stored.items()]

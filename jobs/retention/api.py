@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from jobs.retention import verbs
 from nodes.api.base import ContractView
-from nodes.api.strict import Nothing, read_body
+from nodes.api.strict import Nothing, read_body, read_query
 
 
 class SubjectSerializer(serializers.Serializer[Any]):
@@ -40,6 +40,7 @@ class RetentionView(ContractView):
         responses={200: SubjectSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         return Response(SubjectSerializer(verbs.read_all(), many=True).data)
 
 

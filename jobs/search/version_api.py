@@ -15,7 +15,7 @@ from jobs.queries.documents.differences import Difference, Kind, Line
 from jobs.queries.documents.versions import ComparedVersion, versions_of
 from jobs.search.versioned import read_version_for
 from nodes.api.base import ContractView
-from nodes.api.strict import StrictSerializer, read_query
+from nodes.api.strict import Nothing, StrictSerializer, read_query
 
 _MOST_NUMBER = 2**31 - 1
 _ID = OpenApiParameter("id", str, OpenApiParameter.PATH, description="Id of the document.")
@@ -101,6 +101,7 @@ class DocumentVersionsView(ContractView):
         responses=DocumentVersionsSerializer,
     )
     def get(self, request: Request, id: tuple[int, uuid.UUID]) -> Response:  # noqa: A002 (the address's word)
+        read_query(Nothing, request)
         job_id, document = id
         item = QueueItem.objects.select_related("job").filter(job_id=job_id, hash=document).first()
         if item is None:

@@ -29,6 +29,7 @@ _STEPS: Final = (
     (gettext_lazy("1 hour later"), dt.timedelta(hours=1)),
     (gettext_lazy("1 day later"), dt.timedelta(days=1)),
 )
+_FIRST_YEAR: Final = 2000
 _FORMS: Final = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 
 
@@ -50,9 +51,12 @@ class MinuteForm(forms.Form):
             return None
         for form in _FORMS:
             try:
-                return dt.datetime.strptime(value, form).replace(second=0, tzinfo=dt.UTC)
+                found = dt.datetime.strptime(value, form).replace(second=0, tzinfo=dt.UTC)
             except ValueError:
                 continue
+            # The steps to earlier minutes must exist, too.
+            if found.year >= _FIRST_YEAR:
+                return found
         raise forms.ValidationError(
             _("“%(value)s” is not a minute. Write it as 2030-01-31T12:00, in UTC.") % {"value": value}
         )

@@ -74,7 +74,7 @@ def _hour_row(at: dt.datetime, minutes: Sequence[Minute], *, now: dt.datetime) -
         "at": formats.moment(at, now=now),
         "requests": formats.number(sum(minute.requests for minute in minutes)),
         "most": formats.number(max(minute.most_in_a_second for minute in minutes)),
-        "gap": _("%(n)s s") % {"n": f"{least:,.3g}"} if least else _("no limit"),
+        "gap": _("%(n)s s") % {"n": formats.decimal(least, digits=3)} if least else _("no limit"),
         "unanswered": formats.number(sum(minute.unanswered for minute in minutes)),
         "refusals": formats.number(sum(minute.refusals for minute in minutes)),
     }

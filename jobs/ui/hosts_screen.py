@@ -105,9 +105,9 @@ def _answers(answers: Answers, *, now: dt.datetime) -> Record:
 def _seconds(seconds: float | None) -> str:
     if seconds is None:
         return formats.UNKNOWN
-    return (
-        _("%(n)s ms") % {"n": f"{seconds * 1000:.3g}"} if seconds < 0.9995 else _("%(n)s s") % {"n": f"{seconds:,.3g}"}
-    )
+    if seconds < 0.9995:
+        return _("%(n)s ms") % {"n": formats.decimal(seconds * 1000, digits=3)}
+    return _("%(n)s s") % {"n": formats.decimal(seconds, digits=3)}
 
 
 def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
@@ -163,7 +163,7 @@ def _read(rate: float | None) -> str:
 
 def _limits(line: HostStatus, *, now: dt.datetime) -> list[Record]:
     limits, set_by = line.limits, line.set_by
-    gap = _("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"}
+    gap = _("one every %(gap)s s") % {"gap": formats.decimal(limits.gap)}
     rows = [
         (
             _("Open requests"),

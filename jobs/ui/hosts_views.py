@@ -181,6 +181,7 @@ def denied(request: HttpRequest) -> HttpResponse:
             "silent": silent_partitions(stopped_hosts.silent, now=now),
             "denials": deny_list.denials(),
             "stopped": hosts_screen(stopped_hosts.lines, now=now)["hosts"],
+            "more_stopped": stopped_hosts.next_key is not None,
         },
     )
 

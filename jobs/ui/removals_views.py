@@ -72,8 +72,9 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
             restoring.restore_output(job_id, int(output), **asked).checked()
             said = _("Workers are restoring the output.")
         else:
-            run_no = int(run) if run.isdecimal() and len(run) < _LONGEST else None
-            wanted = restoring.restore(job_id, run_no=run_no, **asked).checked()
+            if not run.isdecimal() or len(run) >= _LONGEST:
+                raise Http404(_("This action does not exist. Reload the page."))
+            wanted = restoring.restore(job_id, run_no=int(run), **asked).checked()
             said = _("Workers are restoring the removals of run %(run)d.") % {"run": wanted[0].run_no}
     except (Refused, Invalid) as refused:
         messages.warning(request, str(refused))
@@ -86,9 +87,10 @@ def restore(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_safe
 def deleted_jobs(request: HttpRequest) -> HttpResponse:
     now = read_clock()
-    found = DeletedJob.objects.defer("rows").order_by("-deleted_at")[:_SHOWN]
-    rows = [{"id": one.pk, "name": one.name, "at": formats.moment(one.deleted_at, now=now)} for one in found]
-    return render(request, "ui/deleted_jobs.html", {"jobs": rows, "days": current()[KEEP_REMOVED]})
+    found = list(DeletedJob.objects.defer("rows").order_by("-deleted_at")[: _SHOWN + 1])
+    rows = [{"id": one.pk, "name": one.name, "at": formats.moment(one.deleted_at, now=now)} for one in found[:_SHOWN]]
+    more = _("Only the newest %(n)s are shown.") % {"n": formats.number(_SHOWN)} if len(found) > _SHOWN else ""
+    return render(request, "ui/deleted_jobs.html", {"jobs": rows, "more": more, "days": current()[KEEP_REMOVED]})
 
 
 @page

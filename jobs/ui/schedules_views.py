@@ -6,7 +6,7 @@ from typing import Final
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -98,6 +98,8 @@ def _change_schedules(
         elif named.isdecimal() and len(named) < 19:
             job = one(int(named), made_by=made_by, now=now)
             messages.success(request, _("%(said)s: the schedule of %(job)s.") % {"said": said, "job": job.name})
+        else:
+            raise Http404(_("This action does not exist. Reload the page."))
     except NotDone as refused:
         messages.warning(request, str(refused))
     return redirect("schedules")

@@ -14,11 +14,11 @@ def limits_in_words(limits: Limits | None) -> str:
         return str(_("denied"))
     parts = []
     if limits.requests != UNLIMITED_REQUESTS:
-        parts.append(_("%(requests)s at a time") % {"requests": f"{limits.requests:,}"})
+        parts.append(_("%(requests)s at a time") % {"requests": formats.number(limits.requests)})
     if limits.gap:
-        parts.append(_("one every %(gap)s s") % {"gap": f"{limits.gap:.4g}"})
+        parts.append(_("one every %(gap)s s") % {"gap": formats.decimal(limits.gap)})
     if limits.bytes_per_second is not None:
-        parts.append(_("%(bytes)s bytes per second") % {"bytes": f"{limits.bytes_per_second:,.0f}"})
+        parts.append(_("%(bytes)s bytes per second") % {"bytes": formats.number(round(limits.bytes_per_second))})
     return ", ".join(parts) or str(_("not limited"))
 
 
@@ -28,12 +28,12 @@ def limits_in_brief(limits: Limits) -> str:
         return str(_("denied"))
     parts = []
     if limits.requests != UNLIMITED_REQUESTS:
-        parts.append(_("%(n)s at once") % {"n": f"{limits.requests:,}"})
+        parts.append(_("%(n)s at once") % {"n": formats.number(limits.requests)})
     if limits.gap:
         parts.append(
-            _("1 per %(n)s s") % {"n": f"{limits.gap:.4g}"}
+            _("1 per %(n)s s") % {"n": formats.decimal(limits.gap)}
             if limits.gap > 1
-            else _("%(n)s per s") % {"n": f"{1 / limits.gap:.4g}"}
+            else _("%(n)s per s") % {"n": formats.decimal(1 / limits.gap)}
         )
     if limits.bytes_per_second is not None:
         parts.append(f"{formats.size(int(limits.bytes_per_second))}/s")

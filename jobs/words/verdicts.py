@@ -291,7 +291,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
                 _("The first request to %(host)s reads robots.txt. The pace begins after that.")
                 if not line.known.is_known
                 else _("Requests to %(host)s speed up: %(by)s allows one start every %(gap)s s.")
-            ) % {"host": host, "gap": f"{line.limits.gap:.4g}", "by": by}
+            ) % {"host": host, "gap": formats.decimal(line.limits.gap), "by": by}
         case Cause.PARENT:
             above = line.parent_of(verdict)
             assert above is not None
@@ -301,7 +301,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
                 "parent": parent(above),
             }
         case Cause.GAP | Cause.CRAWL_DELAY:
-            return _("At most one start every %(gap)s s: %(by)s.") % {"gap": f"{line.limits.gap:.4g}", "by": by}
+            return _("At most one start every %(gap)s s: %(by)s.") % {"gap": formats.decimal(line.limits.gap), "by": by}
         case Cause.BYTES:
             most = formats.size(int(line.limits.bytes_per_second or 0))
             return _("At most %(bytes)s a second: %(by)s.") % {"bytes": most, "by": by}
@@ -321,7 +321,7 @@ def _connections(verdict: Verdict, *, by: str) -> str:
     else:
         said = _("At most %(n)s open requests") % facts
     if verdict.seconds:
-        said += _("; an answer takes %(seconds)s s") % {"seconds": f"{verdict.seconds:.2g}"}
+        said += _("; an answer takes %(seconds)s s") % {"seconds": formats.decimal(verdict.seconds, digits=2)}
     return f"{said}: {by}." if by else f"{said}."
 
 

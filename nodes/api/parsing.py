@@ -3,12 +3,15 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, Final, NoReturn, cast
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError
+
+# The beginning of each refusal.
+_BODY: Final = "The body"
 
 
 class JSONParser(parsers.JSONParser):
@@ -84,6 +87,19 @@ def read_json(body: bytes) -> object:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise ParseError("The body has a text with half a surrogate pair, which is not character.")
     return read
+
+
+def json_in(text: str, *, name: str = "The text") -> object:
+    """
+    Return the value of JSON that a person typed, in a field or a file of this name.
+
+    Raises:
+        ValueError: `read_json` refuses it.
+    """
+    try:
+        return read_json(text.encode())
+    except ParseError as error:
+        raise ValueError(str(error).replace(_BODY, name, 1)) from None
 
 
 def _members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Serializers and queries that refuse what they do not know, instead of dropping it."""
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -28,6 +29,8 @@ _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ),
 )
 _OF_QUERY: Final = "is_query"
+# The first moment about which reports are asked.
+FIRST_MOMENT: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 # Characters of a value that an error shows.
 _LONGEST_SHOWN: Final = 100
 
@@ -114,6 +117,16 @@ def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) 
 def _in_brief(value: object) -> str:
     written = json.dumps(value, ensure_ascii=False)
     return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"
+
+
+class MomentField(serializers.DateTimeField):
+    """A moment of a question. Answers look some time before it, so it must not be the first one that a date can have."""
+
+    def to_internal_value(self, value: Any) -> dt.datetime:  # noqa: ANN401 (as in its base)
+        moment: dt.datetime = super().to_internal_value(value)
+        if moment < FIRST_MOMENT:
+            raise serializers.ValidationError(f"Choose a moment after {FIRST_MOMENT:%Y}.")
+        return moment
 
 
 class Nothing(StrictSerializer):

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.placed import PlacedSerializer
-from nodes.api.strict import NewestQuery, PageQuery, StrictSerializer, read_body, read_query
+from nodes.api.strict import MomentField, NewestQuery, Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.tasks import book, kinds
@@ -302,7 +302,7 @@ class ArchivedTaskQuery(NewestQuery):
 
 class StatisticsQuery(StrictSerializer):
     group = serializers.CharField(required=False, max_length=64)
-    at = serializers.DateTimeField(required=False)
+    at = MomentField(required=False)
 
 
 @extend_schema_view(
@@ -472,6 +472,7 @@ class TaskKindsView(ContractView):
         responses={200: KindSerializer(many=True)},
     )
     def get(self, request: Request) -> Response:
+        read_query(Nothing, request)
         return Response(
             [
                 {

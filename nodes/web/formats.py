@@ -5,6 +5,7 @@ Moments have one form in every language, that of ISO 8601: scripts read them, an
 """
 
 import datetime as dt
+import math
 
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
@@ -25,6 +26,15 @@ def _localized(text: str) -> str:
 
 def number(value: int) -> str:
     return _localized(f"{value:,}")
+
+
+def decimal(value: float, *, digits: int = 4) -> str:
+    """Return a number with this many significant digits, or more before the point: never as a power of ten."""
+    if not value:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return _localized(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
 def more(hidden: int) -> str:
@@ -53,7 +63,7 @@ def rate(value: float | None) -> str:
     if value >= 10 or not value:
         return _localized(f"{value:,.0f}")
     # A rate of one a minute must not appear as zero.
-    return _localized(f"{value:.1f}" if value >= 1 else f"{value:.2g}")
+    return _localized(f"{value:.1f}") if value >= 1 else decimal(value, digits=2)
 
 
 def size(amount: int) -> str:

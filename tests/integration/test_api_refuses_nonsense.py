@@ -223,6 +223,26 @@ def test_questions_that_make_no_sense(asking):
     assert asking.seen[400] > 100
 
 
+def test_moments_at_the_ends_of_time(asking):
+    for address, method, operation in asked_operations():
+        for one in operation.get("parameters", ()) if method == "GET" else ():
+            if one["schema"].get("format") == "date-time" or one["name"] == "at":
+                for value in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+                    asking.ask(method, filled(address, asking.ids), query=urlencode({one["name"]: value}))
+
+    assert asking.wrong == []
+    assert sum(asking.seen.values()) > 10
+
+
+def test_no_list_ignores_an_unknown_parameter(asking):
+    lists = [address for address, method, _ in asked_operations() if method == "GET" and "{" not in address]
+
+    ignoring = [address for address in lists if asking.client.get(address, {"nosuch": "7"}).status_code != 400]
+
+    assert len(lists) > 50
+    assert ignoring == []
+
+
 def test_ids_of_nothing(asking):
     rotation = Rotation(IDS, each=4)
     for address, method, _operation in asked_operations():

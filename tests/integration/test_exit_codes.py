@@ -5,6 +5,8 @@ import socket
 import pytest
 from django.core.management import CommandError, call_command
 
+from crawlctl.commandline import run
+
 # The commands close the database connection after they check the tables.
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,3 +54,11 @@ def test_a_request_without_a_main_manager_ends_with_1(words):
     said = (1, "The cluster has no main now: start a manager, or wait for the next election.")
 
     assert refusal(*words) == said
+
+
+def test_a_name_that_is_not_utf_8_ends_with_2(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(["crawlctl", "job", "\udcff"])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "The argument '\\udcff' is not valid UTF-8."

@@ -25,6 +25,7 @@ from nodes.permissions import may_everything
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -422,8 +423,9 @@ def test_a_list_of_some_exports_is_not_followed(job):
     assert (context["topic"], context["screen"]["exports"]) == ("", [])
 
 
-def test_a_page_names_the_wrong_part_of_a_filter():
-    given = {"what": "documents", "filter": "{", "format": "csv"}
+@each_row("text", ["{", "[" * 5_000, '{"host": "\\ud800"}', '{"host": "\\u0000"}', '{"job": [1e999]}'])
+def test_a_page_names_the_wrong_part_of_a_filter(text):
+    given = {"what": "documents", "filter": text, "format": "csv"}
 
     answer = client_of("operator").post("/exports/new/", given, format="multipart")
 

@@ -192,6 +192,8 @@ def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
         ("since=yesterday", "Enter a valid date/time"),
         ("job=999999", "Select a valid choice"),
         ("last=2", "Select a valid choice"),
+        ("until=0001-01-01T00:00", "greater than or equal to"),
+        ("activity=%00", "Select a valid choice"),
     ],
 )
 def test_an_invalid_query_is_explained(viewer, query, says):

@@ -279,6 +279,14 @@ def test_a_viewer_retries_nothing():
     assert QueueItem.objects.get().stage == Stage.DONE
 
 
+@pytest.mark.parametrize(
+    "place",
+    ["jobs/repositoryconnection/x/clear-history", "jobs/outputconnection/x/verify", "jobs/outputconnection/x/clear"],
+)
+def test_an_action_on_something_without_a_number_does_not_exist(administrator, place):
+    assert administrator.post(f"/admin/{place}/").status_code == 404
+
+
 def test_a_forged_selection_of_all_rows_is_refused(operator):
     first, *_others = make_documents(make_job(), 3, outcome=Outcome.FAILED, result_code="500")
     forged = {"action": "retry_selected", ACTION_CHECKBOX_NAME: key_of(first), "select_across": "1", "sure": "1"}

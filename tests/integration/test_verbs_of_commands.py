@@ -197,6 +197,12 @@ def test_an_output_shows_its_kind_and_its_users(user, capsys):
         (["distributed_job", "rebalance", "mails"], "rebalance takes no job."),
         (["distributed_job", "disable", "a b"], "a b"),
         (["job", "manual", "start", "--code", "500"], "--code needs the action send-back."),
+        (["restore", "manual", "--since", "2030-02-30T00:00Z"], "write a moment with its time zone"),
+        (["task", "run", "clean", "--argument", "subject=" + "[" * 5_000], "arguments.subject"),
+        (
+            ["notification", "put-mailing", "a", "--report", "history", "--channel", "b", "--filter", "["],
+            "The filter is not JSON",
+        ),
     ],
 )
 def test_invalid_input_is_named_and_changes_nothing(words, says, user):
@@ -208,3 +214,18 @@ def test_invalid_input_is_named_and_changes_nothing(words, says, user):
 
     assert refused.value.returncode == 2
     assert lines() == before
+
+
+@each_row(
+    ("words", "says"),
+    [
+        (["task", "run", "clean", "--at", "9999-12-31T23:59:59-12:00"], "is not a date with time zone"),
+        (["task", "list", "--limit", "-1"], "'-1' is no whole number from 1 to"),
+        (["task", "list", "--limit", "9" * 30], "is no whole number from 1 to"),
+        (["task", "run", "clean", "--retry-policy", "[" * 5_000], "is not JSON"),
+        (["notification", "messages", "--limit", "0"], "'0' is no whole number from 1 to"),
+    ],
+)
+def test_an_invalid_argument_is_named(words, says):
+    with pytest.raises(CommandError, match=says):
+        call_command(*words)

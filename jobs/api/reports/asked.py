@@ -11,7 +11,7 @@ from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import State, Status
 from jobs.queries.reports.history_filter import USUAL_STRETCH, HistoryFilter
 from jobs.queries.reports.simple_history import SORTS
-from nodes.api.strict import PageQuery, StrictSerializer
+from nodes.api.strict import MomentField, PageQuery, StrictSerializer
 from nodes.database.clock import read_clock
 
 _MOST_NAMED: Final = 1_000
@@ -37,10 +37,8 @@ class HistoryQuery(ReportQuery):
         required=False,
         help_text="Names of activities, as in the history; repeatable. `document ingest` stands for those of all outputs.",
     )
-    since = serializers.DateTimeField(
-        required=False, help_text="Start of the interval. Default: one hour before `until`."
-    )
-    until = serializers.DateTimeField(required=False, help_text="End of the interval (exclusive). Default: now.")
+    since = MomentField(required=False, help_text="Start of the interval. Default: one hour before `until`.")
+    until = MomentField(required=False, help_text="End of the interval (exclusive). Default: now.")
     entity = serializers.CharField(
         max_length=1_000, required=False, help_text="Regular expression (PostgreSQL) for identifiers."
     )
@@ -88,7 +86,7 @@ class DocumentsQuery(StrictSerializer):
     state = serializers.ListField(child=serializers.ChoiceField([*State]), max_length=len(State), required=False)
     status = serializers.ListField(child=serializers.ChoiceField([*Status]), max_length=len(Status), required=False)
     identifier = serializers.CharField(max_length=1_000, required=False, help_text="Regular expression (PostgreSQL).")
-    now = serializers.DateTimeField(required=False, help_text="Moment at which readiness is evaluated. Default: now.")
+    now = MomentField(required=False, help_text="Moment at which readiness is evaluated. Default: now.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs.setdefault("now", read_clock())

@@ -1,6 +1,7 @@
 """`manage.py restore NAME`: restore the removals of a run, or a deleted job."""
 
 import argparse
+import datetime as dt
 import getpass
 from typing import Any
 
@@ -67,12 +68,7 @@ class Command(BaseCommand):
             raise CommandError(f"No job has the name {name!r}. To restore a deleted job, add --deleted.", returncode=2)
         if given["output"]:
             return self._ask_for_the_output(job, given["output"])
-        since = parse_datetime(given["since"]) if given["since"] else None
-        if given["since"] and (since is None or since.tzinfo is None):
-            message = (
-                f"--since is {given['since']!r}: write a moment with its time zone, such as 2030-01-31T12:00+00:00."
-            )
-            raise CommandError(message, returncode=2)
+        since = _moment(given["since"]) if given["since"] else None
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
 
     def _ask_for_the_output(self, job: Job, name: str) -> Asked:
@@ -86,3 +82,15 @@ class Command(BaseCommand):
         if deleted is None:
             raise CommandError(f"No deleted job has the name {name!r}, or its retention has passed.", returncode=2)
         return restoring.restore_deleted(deleted.pk, made_by=getpass.getuser(), now=read_clock())
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        # A form of a date that no calendar has, such as 30 February.
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        said = f"--since is {text!r}: write a moment with its time zone, such as 2030-01-31T12:00+00:00."
+        raise CommandError(said, returncode=2)
+    return moment

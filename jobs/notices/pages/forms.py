@@ -13,6 +13,7 @@ from jobs.notices.channels.registry import ChannelKind
 from jobs.notices.models import NotificationChannel, NotificationRule
 from jobs.notices.topics import TOPICS
 from jobs.notices.verbs import shown_configuration
+from nodes.api.parsing import json_in
 from nodes.membership.changes import MASK
 
 _LONGEST: Final = 4_000
@@ -45,7 +46,7 @@ class ChannelForm(forms.Form):
         if not said:
             return None
         try:
-            return json.loads(said)
+            return json_in(said)
         except ValueError:
             raise forms.ValidationError(_("This is not JSON.")) from None
 

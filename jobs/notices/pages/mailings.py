@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from jobs.notices import mailings
 from jobs.notices.models import NotificationChannel, ReportMailing
 from jobs.notices.pages.forms import add_problems
+from nodes.api.parsing import json_in
 from nodes.errors import Invalid
 from nodes.tasks.models import TaskTemplate
 from nodes.web.pages import name_of_who_may, page_for
@@ -75,7 +76,7 @@ class MailingForm(forms.Form):
         if not said:
             return {}
         try:
-            return json.loads(said)
+            return json_in(said)
         except ValueError:
             raise forms.ValidationError(_("This is no JSON.")) from None
 

@@ -42,7 +42,8 @@ _FORM: Final = ["GET", "HEAD", "POST"]
 def notifications(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     log = NotificationMessage.objects.select_related("channel", "rule")
-    conditions = NotificationCondition.objects.filter(ended_at=None).select_related("rule").order_by("-id")
+    standing = NotificationCondition.objects.filter(ended_at=None).select_related("rule").order_by("-id")
+    conditions = list(standing[: _SHOWN + 1])
     stated = here.placement()
     context = {
         # Another partition that sends messages about the conditions of this one.
@@ -51,6 +52,9 @@ def notifications(request: HttpRequest) -> HttpResponse:
         "channels": [_channel_row(channel, now=now) for channel in NotificationChannel.objects.all()],
         "rules": [_rule_row(rule, now=now) for rule in NotificationRule.objects.prefetch_related("channels", "job")],
         "conditions": [_condition_row(condition, now=now) for condition in conditions[:_SHOWN]],
+        "more_conditions": _("Only the newest %(n)s are shown.") % {"n": formats.number(_SHOWN)}
+        if len(conditions) > _SHOWN
+        else "",
         "mailings": [_mailing_row(mailing) for mailing in ReportMailing.objects.select_related("channel")],
         "log": [_message_row(message, now=now) for message in log[:_SHOWN]],
     }

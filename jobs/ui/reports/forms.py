@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from django import forms
+from django.core.validators import MinValueValidator
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +19,7 @@ from jobs.queries.reports.document_states import State, Status
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS
 from jobs.words.reports import STATES, STATUSES
+from nodes.api.strict import FIRST_MOMENT
 
 _STRETCHES: Final = {
     "1": _("the last hour"),
@@ -47,7 +49,7 @@ class FewLines(forms.SelectMultiple):
         super().__init__(attrs={"size": 4})
 
 
-_moment = partial(forms.DateTimeField, required=False, widget=MomentInput)
+_moment = partial(forms.DateTimeField, required=False, widget=MomentInput, validators=[MinValueValidator(FIRST_MOMENT)])
 
 
 class ReportForm(forms.Form):
@@ -105,7 +107,8 @@ class HistoryForm(ReportForm):
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given)
         # Connectors have activities of their own, so every requested activity is offered.
-        named = dict.fromkeys([*list_activities(), *given.getlist("activity")])
+        asked = [name for name in given.getlist("activity") if "\0" not in name]
+        named = dict.fromkeys([*list_activities(), *asked])
         activity: Any = self.fields["activity"]
         activity.choices = [(name, name) for name in named]
 

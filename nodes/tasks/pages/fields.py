@@ -8,6 +8,7 @@ from typing import Any, Final
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from nodes.api.parsing import json_in
 from nodes.tasks.kinds import Kind
 
 PREFIX: Final = "argument-"
@@ -42,7 +43,7 @@ class JsonField(forms.CharField):
         if not text:
             return None
         try:
-            return json.loads(text)
+            return json_in(text)
         except ValueError:
             raise forms.ValidationError(_("This is not JSON.")) from None
 

@@ -15,6 +15,7 @@ from jobs.exports import files, verbs
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
 from jobs.partitions import here
+from nodes.api.parsing import json_in
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 from nodes.permissions import may_everything
@@ -116,7 +117,7 @@ def _field(said: str) -> tuple[str, object]:
     if not found:
         raise Invalid({"filter": [f"{said!r} is not a field. Write NAME=VALUE."]})
     try:
-        return name, json.loads(value)
+        return name, json_in(value)
     except ValueError:
         return name, value
 

@@ -2,9 +2,8 @@
 
 import argparse
 import getpass
-import json
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -13,10 +12,13 @@ from jobs.notices import mailings, verbs
 from jobs.notices.channels.registry import KINDS
 from jobs.notices.models import NotificationChannel, NotificationMessage, NotificationRule, ReportMailing
 from jobs.notices.topics import TOPICS
+from nodes.api.parsing import json_in
 from nodes.errors import Invalid, NotDone
 from nodes.management.database import check_database
+from nodes.management.numbers import whole_number
 
 _T = TypeVar("_T", NotificationChannel, NotificationRule)
+_MOST_LISTED: Final = 100_000
 
 
 class Command(BaseCommand):
@@ -30,7 +32,9 @@ class Command(BaseCommand):
         add("rules", help="list the rules")
         add("topics", help="list the topics of rules")
         log = add("messages", help="list the last messages")
-        log.add_argument("--limit", type=int, default=20, help="number of messages (default: %(default)s)")
+        log.add_argument(
+            "--limit", type=whole_number(1, _MOST_LISTED), default=20, help="number of messages (default: %(default)s)"
+        )
         for verb, said in (("test", "send a test message"), ("delete-channel", "delete a channel")):
             add(verb, help=said).add_argument("name", help="name of the channel")
         add("mailings", help="list the scheduled reports")
@@ -103,16 +107,16 @@ class Command(BaseCommand):
 
     @staticmethod
     def _messages(given: dict[str, Any]) -> Iterator[str]:
-        for message in NotificationMessage.objects.select_related("channel")[: max(0, given["limit"])]:
+        for message in NotificationMessage.objects.select_related("channel")[: given["limit"]]:
             said = f" ({message.answer})" if message.answer else ""
             yield f"{message.at:%Y-%m-%d %H:%M:%S}Z {message.channel.name} {message.state}: {message.subject}{said}"
 
     @staticmethod
     def _put_mailing(given: dict[str, Any]) -> Iterator[str]:
         try:
-            filter_ = json.loads(given["filter"])
+            filter_ = json_in(given["filter"], name="The filter")
         except ValueError as error:
-            raise CommandError(f"The filter is no JSON: {error}", returncode=2) from error
+            raise CommandError(str(error), returncode=2) from error
         schedule = {name: given[name] for name in ("cron", "time_zone", "every_minutes") if given[name] is not None}
         mailings.put_mailing(
             name=given["name"],
@@ -200,9 +204,11 @@ def _find(model: type[_T], name: str) -> _T:
 def _parts(given: dict[str, Any]) -> dict[str, Any]:
     with given["configuration"] as file:
         try:
-            configuration = json.load(file)
+            configuration = json_in(file.read(), name="The configuration")
+        except UnicodeError as error:
+            raise CommandError("The configuration is not a text.", returncode=2) from error
         except ValueError as error:
-            raise CommandError(f"The configuration is not JSON: {error}", returncode=2) from error
+            raise CommandError(str(error), returncode=2) from error
     parts = {"configuration": configuration}
     return parts if given["most_an_hour"] is None else {**parts, "most_an_hour": given["most_an_hour"]}
 

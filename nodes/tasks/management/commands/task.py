@@ -1,6 +1,7 @@
 """`manage.py task VERB`: run, show, cancel and reschedule background tasks."""
 
 import argparse
+import contextlib
 import datetime as dt
 import getpass
 import json
@@ -12,15 +13,18 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
+from nodes.api.parsing import json_in
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
+from nodes.management.numbers import whole_number
 from nodes.tasks import book, kinds, statistics
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.queries import STATES, TaskFilter, scheduled
 from nodes.tasks.schedules import next_moments, read_schedule
 
 _LOOK: Final = 0.2
+_MOST_LISTED: Final = 100_000
 
 
 class Command(BaseCommand):
@@ -50,7 +54,9 @@ class Command(BaseCommand):
         shown.add_argument("--group", help="only of this group")
         shown.add_argument("--kind", help="only of this kind")
         shown.add_argument("--tag", help="only with this tag")
-        shown.add_argument("--limit", type=int, default=50, help="number of tasks (default: %(default)s)")
+        shown.add_argument(
+            "--limit", type=whole_number(1, _MOST_LISTED), default=50, help="number of tasks (default: %(default)s)"
+        )
         for verb, said in (
             ("show", "show a task with its last attempt"),
             ("cancel", "archive a waiting task, or ask a running one to end"),
@@ -219,7 +225,7 @@ def _argument(said: str) -> tuple[str, Any]:
     if not is_given:
         raise Invalid({"arguments": [f"Write NAME=VALUE instead of {said!r}."]})
     try:
-        return name, json.loads(value)
+        return name, json_in(value)
     except ValueError:
         return name, value
 
@@ -230,17 +236,16 @@ def _filters(given: dict[str, Any]) -> Q:
 
 
 def _moment(said: str) -> dt.datetime:
-    try:
+    # The last hours of the year 9999 may be later in UTC.
+    with contextlib.suppress(ValueError, OverflowError):
         moment = parse_datetime(said)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"{said!r} is not a date with time zone, such as 2026-12-01T03:00Z")
-    return moment
+        if moment is not None and moment.tzinfo is not None:
+            return moment.astimezone(dt.UTC)
+    raise argparse.ArgumentTypeError(f"{said!r} is not a date with time zone, such as 2026-12-01T03:00Z")
 
 
 def _json(said: str) -> object:
     try:
-        return json.loads(said)
+        return json_in(said)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{said!r} is not JSON") from None
