@@ -93,7 +93,7 @@ def sentence(error: Exception | str) -> str:
 
 
 class NothingHere(APIView):
-    """Every address below the API's root that is none: 404 in the shape of all errors."""
+    """The answer for each unknown address below the API's root: 404 in the shape of all errors."""
 
     authentication_classes = ()
     permission_classes = ()

@@ -58,7 +58,7 @@ class Hearings:
         self._stored_silent = frozenset(stored)
 
     def store(self) -> None:
-        """Store which connections are silent now, and which answer again."""
+        """Store the connections that are silent now, and those connections that answer again."""
         with self._lock:
             silent, answered = self._silent, self._answered & self._stored_silent
             self._silent, self._answered = {}, set()

@@ -76,7 +76,7 @@ def run_worker(
     try:
         effective, identity = _become_node(NodeKind.WORKER, dsn, name=name, scope=scope, options=options, tags=tags)
     except psycopg.OperationalError as error:
-        raise WorkerFailed(f"the database stayed away: {error}") from error
+        raise WorkerFailed(f"the database stayed down: {error}") from error
     try:
         store = _reach_store(effective, dsn=dsn, identity=identity)
     except CoordinationError as error:
@@ -238,7 +238,7 @@ def make_manager(
             NodeKind.MANAGER, dsn, name=name, scope=scope, options=options, address=address, should_stop=should_stop
         )
     except psycopg.OperationalError as error:
-        raise ManagerFailed(f"the database stayed away: {error}") from error
+        raise ManagerFailed(f"the database stayed down: {error}") from error
     try:
         store = _reach_store(effective, dsn=dsn, identity=identity, should_stop=should_stop)
     except CoordinationError as error:

@@ -73,7 +73,7 @@ def run_task_worker(
     except WorkerRetired as retired:
         raise TaskWorkerFailed(str(retired)) from retired
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise TaskWorkerFailed(f"the database stayed away: {error}") from error
+        raise TaskWorkerFailed(f"the database stayed down: {error}") from error
     finally:
         asking.close()
     logger.info("task worker %s ended normally", me.name)

@@ -2,7 +2,7 @@
 Pools spread evenly: each job over the nodes that can execute it, with the fewest moves.
 
 Each job is balanced by itself. If nodes have the same share of a job, the one with fewer items of all other jobs
-gets an item first, so that jobs of a single item do not all go to the first node.
+gets an item first. Otherwise all jobs of a single item would go to the first node.
 """
 
 from collections import Counter

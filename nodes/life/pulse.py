@@ -103,7 +103,7 @@ class Pulse:
 
     @property
     def has_given_up(self) -> bool:
-        """True if the database was away for so long that the process should exit."""
+        """True if the database was down for so long that the process should exit."""
         last_heard_at = self._born_at if self._last_beat_at is None else self._last_beat_at
         return self._clock() - last_heard_at > self._give_up
 

@@ -140,7 +140,7 @@ class HeartbeatThread:
 
     @property
     def has_given_up(self) -> bool:
-        """True if the database was away for so long that the process should exit."""
+        """True if the database was down for so long that the process should exit."""
         return self._pulse.has_given_up
 
     def _run(self) -> None:

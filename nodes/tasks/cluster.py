@@ -39,7 +39,7 @@ _PARTING: Final = 1.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _LIVED_WELL: Final = 10.0
-# Time (seconds) for which a worker waits for a database that is away, to report a lost attempt or its own end.
+# Time (seconds) for which a worker waits for a database that is down, to report a lost attempt or its own end.
 _RETRY_FOR: Final = 300.0
 _RETRY_AT_END_FOR: Final = 3.0
 
@@ -92,7 +92,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
 
         Raises:
             WorkerRetired: the recruiter retired the worker.
-            psycopg.OperationalError: the database stayed away.
+            psycopg.OperationalError: the database stayed down.
         """
         pause = _FIRST_PAUSE
         try:

@@ -29,7 +29,7 @@ from nodes.tasks.session import Session
 
 logger = logging.getLogger(__name__)
 
-# Time (seconds) for which the end of a task waits for a database that is away. After it the process gives up, and the
+# Time (seconds) for which the end of a task waits for a database that is down. After it the process gives up, and the
 # task counts as lost.
 _RETRY_FOR: Final = 300.0
 # Exit code of a process that could not write the end of its task.

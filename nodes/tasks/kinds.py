@@ -1,9 +1,9 @@
 """
 Kinds of tasks: the functions that workers run, each with a schema of its arguments.
 
-Kinds are named by `task_kinds` of an application's `AppConfig`, are entry points of the group `crawlctl.tasks`, or are
-named in the setting CRAWLCTL_TASKS, each as `package.module:OBJECT` for a `Kind`, a `Listener` or a list of these. A request
-names a kind of this registry, and never a function.
+A kind comes from one of three places: `task_kinds` of an application's `AppConfig`, an entry point of the group
+`crawlctl.tasks`, or the setting CRAWLCTL_TASKS. Each names `package.module:OBJECT`, which is a `Kind`, a `Listener` or a
+list of these. A request names a kind of this registry, and never a function.
 """
 
 import functools

@@ -32,7 +32,7 @@ class Session:
         Return the result of `work`. After a lost connection, repeat it on a new one for at most `wait_at_most` seconds.
 
         Raises:
-            psycopg.OperationalError, psycopg.InterfaceError: the database stayed away.
+            psycopg.OperationalError, psycopg.InterfaceError: the database stayed down.
         """
         gives_up_at = time.monotonic() + wait_at_most
         pause = _FIRST_PAUSE

@@ -3,8 +3,8 @@ Measures the sample of documents that the end of a run keeps: `python -m tests.b
 
 A private PostgreSQL is filled with documents of one job, then of 32 jobs and of 300 jobs. The sample of a large job is
 read in another way than the sample of a small one. The report shows the milliseconds that the sample adds to the end of
-a run, the bytes of a sample, and the milliseconds of a comparison of two, whose later run has as many counted differences
-as it may have. It also shows the milliseconds of a fold of 20,000 counted differences. The exit code is non-zero if an
+a run, and the bytes of a sample. It shows the milliseconds of a comparison of two runs whose later one has the largest
+possible number of counted differences. It also shows the milliseconds of a fold of 20,000 counted differences. The exit code is non-zero if an
 end takes more than half a second longer.
 """
 

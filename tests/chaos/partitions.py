@@ -5,7 +5,7 @@ longer than it may be silent, restores its database from a backup, and moves slo
 python -m tests.chaos.partitions [--kills N] [--pages N] [--every SECONDS] [--seed N] [--kinds NAME ...]
 
 First it crawls a synthetic site without a disturbance. Then it crawls the same site again and again, each time by a new
-job in the same databases, and disturbs one partition after the other at random, until a run has ended:
+job in the same databases. It disturbs one partition after the other at random, until a run has ended:
 
 - `worker`, `manager`, `server`, `other`: one process, or the database server, is killed;
 - `absence`: all processes are killed, and come back after 16 to 40 seconds (a partition is silent after 15);

@@ -7,9 +7,9 @@ A demo with two partitions crawls a synthetic site. Then slots move from one par
 of them, the giver or the receiver, is restored from a backup of before the move: while the move waits for jobs, while it
 copies documents, and after it. The other partition stands still meanwhile, so that the phase lasts.
 
-After each move, a full run finds what the backup did not know. Then the documents of both databases by stage, outcome and
-code must be those of the first crawl, each in the partition that has its host, and the counts of each database must agree
-with its rows. The exit code is 0 if all agree.
+After each move, a full run finds the documents that the backup did not know. Then the documents of both databases must
+be those of the first crawl, by stage, outcome and code. Each must be in the partition that has its host, and the counts
+of each database must agree with its rows. The exit code is 0 if all agree.
 """
 
 import argparse

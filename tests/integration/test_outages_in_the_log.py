@@ -1,4 +1,4 @@
-"""While the database is away, the web server logs one line with the reason for each request."""
+"""While the database is down, the web server logs one line with the reason for each request."""
 
 import logging
 

@@ -77,7 +77,7 @@ def make_document(job, url, **facts):
 
 @pytest.fixture
 def without_database():
-    """Let the database be away, as during a restart of its server."""
+    """Let the database be down, as during a restart of its server."""
     connection.close()
     name = connection.settings_dict["NAME"]
     connection.settings_dict["NAME"] = "nowhere"

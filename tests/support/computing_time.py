@@ -23,7 +23,7 @@ _SHOWN = 40
 
 
 class _Spent(NamedTuple):
-    """Seconds of the processor: those of the tests and their processes, those of the server, and of the clock."""
+    """Seconds of the processor for the tests with their processes, and for the server; and seconds of the clock."""
 
     tests: float
     server: float

@@ -1,4 +1,4 @@
-"""Proves that pages say why the database is away, without a detail that a visitor must not know."""
+"""Proves that pages say why the database is down, without a detail that a visitor must not know."""
 
 import psycopg
 from django.db import OperationalError

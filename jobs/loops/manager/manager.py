@@ -138,7 +138,7 @@ class Manager:
             self._work.run(self._node.count_refused)
             raise ManagerFailed(str(refused)) from refused
         except psycopg.OperationalError as error:
-            raise ManagerFailed(f"the database stayed away: {error}") from error
+            raise ManagerFailed(f"the database stayed down: {error}") from error
         finally:
             self._node.stop()
             self._work.close()

@@ -1,10 +1,10 @@
 """
 The requests that a worker sends, by host and minute, for the evidence of politeness.
 
-A request counts when it is written to its connection, at the host of its address, in the second of the database's
-clock, with the limits that apply to it at this moment. Nothing is written for a request: complete minutes are reported
+A request counts when it is written to its connection. It counts at the host of its address, in the second of the
+database's clock, with the limits that apply then. Nothing is written for a request: complete minutes are reported
 together, with the moment until which the worker has reported all. A worker that is killed loses the last minutes, and
-this moment tells so.
+this moment shows the loss.
 """
 
 import datetime as dt

@@ -162,7 +162,7 @@ class Worker:
                 await self._flushing.write_everything()
                 raise WorkerFailed(self._heartbeats.why)
             if self._heartbeats.has_given_up:
-                raise WorkerFailed("the database stayed away")
+                raise WorkerFailed("the database stayed down")
             if self._heartbeats.drains.is_set():
                 self._stop.set()
             if self._heartbeats.trust.must_close:
