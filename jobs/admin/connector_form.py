@@ -52,6 +52,10 @@ class Lines(forms.CharField):
             return value
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
+    def run_validators(self, value: list[str]) -> None:
+        # The validators are those of a text: in a list, they find no NUL.
+        super().run_validators("\n".join(value))
+
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
         return list(initial or []) != self.to_python(data)
 

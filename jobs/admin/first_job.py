@@ -148,7 +148,7 @@ class FirstJobForm(TimesForm, JobForm):
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
         addresses = with_schemes(values.get("addresses") or (), self.form_connector)  # type: ignore[arg-type]
-        if not addresses and not self._has_seeds():
+        if not addresses and not self._has_seeds() and "addresses" not in self.errors:
             self.add_error("addresses", _("This field is required."))
         if not values.get("name") and "name" not in self.errors:
             values["name"] = self.instance.name = _free_name(_name_of(addresses))

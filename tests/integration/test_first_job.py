@@ -102,6 +102,8 @@ def test_times_in_words_become_a_window(times, window):
     ("fields", "name", "said"),
     [
         ({}, "addresses", "This field is required."),
+        ({"addresses": "a.example\0"}, "addresses", "Null characters are not allowed."),
+        ({"addresses": "a.example", "specification_include": "a\0"}, "specification_include", "Null characters"),
         ({"addresses": "a.example", "every": "day", "zone": "Berlin"}, "zone", "is not a time zone"),
         ({"addresses": "a.example", "every": "day", "at": "25:00"}, "at", "Enter a valid time"),
         ({"addresses": "a.example", "pace": "policy-99999"}, "pace", "Select a valid choice"),

@@ -60,6 +60,10 @@ class Lines(forms.CharField):
     def to_python(self, value: Any) -> Any:
         return [line.strip() for line in (super().to_python(value) or "").splitlines() if line.strip()] or None
 
+    def run_validators(self, value: list[str] | None) -> None:
+        # The validators are those of a text: in a list, they find no NUL.
+        super().run_validators("\n".join(value or ()))
+
 
 class JsonChoice(forms.TypedChoiceField):
     """A choice between JSON values, which the page shows as JSON."""
