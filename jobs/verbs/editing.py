@@ -120,8 +120,9 @@ def change_job(
 
     If it loses an output, documents that only this job kept there are removed after this call. After a change of the
     specification, the access rules or the outputs, with the first hop limit, the first kept versions or a new archive, the
-    next run reads and indexes everything again, and so after the removal of a seed's address. A seed that is changed while the job runs is read at once. After a change of the pipeline, the next run
-    reads everything again, and writes what changed to the outputs.
+    next run reads and indexes everything again, and so after the removal of a seed's address. A seed that is changed
+    while the job runs is read at once. After a change of the pipeline, the next run reads everything again, and writes
+    what changed to the outputs.
 
     Raises:
         Invalid: a field is invalid, or cannot be changed now.

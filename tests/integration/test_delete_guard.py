@@ -4,8 +4,9 @@ import pytest
 
 from crawlctl.access.roles import OPERATOR
 from jobs.attention.sources import read_attention
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, RunEnd
-from jobs.models import JobEvent, RemovalQuestion
+from jobs.models import Job, JobEvent, QueueItem, RemovalQuestion
 from jobs.state.transitions import TransitionRefused
 from jobs.verbs import editing
 from tests.support.api import client_of
@@ -66,6 +67,21 @@ def test_a_listing_that_is_cut_off_removes_nothing(site):
     assert question.hosts == [{"host": "here", "leaving": 5, "staying": 26}]
     assert [(parent["identifier"], parent["children"]) for parent in question.parents] == [("scripted://here/root", 5)]
     assert sorted(question.examples) == [f"scripted://here/page{number}" for number in range(25, 30)]
+
+
+def test_rules_that_refuse_pages_which_already_wait_remove_nothing(site):
+    """A seed that is removed while the job runs takes its host out of the rules."""
+    site.ask("start")
+    for _ in range(60):
+        if QueueItem.objects.filter(run_no=2, stage=Stage.PENDING).count() == len(site.pages):
+            break
+        site.cluster.work()
+    Job.objects.update(specification={"excludes": site.pages}, specification_version=2)
+
+    job = site.halt()
+
+    assert QueueItem.objects.filter(result_code="OUT_OF_SCOPE", run_no=1).count() == len(site.pages)
+    assert (job.guard, site.held) == (Guard.WAITING, site.everything)
 
 
 def test_fewer_pages_than_the_threshold_are_removed_without_a_question(site):

@@ -11,6 +11,7 @@ from jobs.lifecycle.document import Stage
 from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import Job, OutLinks, QueueItem
 from jobs.queue.flushing.flush import flush
+from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.flushing.stored_links import read_stored_links
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
@@ -19,6 +20,14 @@ from tests.support.cluster import NOON
 from tests.support.factories import facts_of, hash_of, make_documents, make_job, make_lane, make_result
 
 FAILED = {"ending": Ending.FAILED, "code": "500", "references": None}
+REFUSED = {
+    "ending": Ending.EXCLUDED,
+    "code": "OUT_OF_SCOPE",
+    "version": "",
+    "validators": "",
+    "removes": True,
+    "is_refused": True,
+}
 NOT_MODIFIED = {"ending": Ending.UNCHANGED, "code": "304", "references": None}
 
 
@@ -67,6 +76,31 @@ def test_refused_documents_stay_with_their_older_run_to_be_cleaned(crawl):
 
     refused = QueueItem.objects.get(hash=hash_of("private"))
     assert (refused.run_no, refused.stage, refused.indexed_before) == (crawl.job.run_no - 1, Stage.DONE, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "facts", "run", "stage", "is_held"),
+    [
+        ({}, {}, 1, Stage.DONE, True),
+        ({"rescan": True}, {}, 2, Stage.PENDING, True),
+        ({"indexed_before": False}, {}, 2, Stage.DONE, False),
+        ({}, {"intervals": Intervals()}, 2, Stage.DONE, False),
+    ],
+    ids=["held by outputs", "read again", "new", "continuous"],
+)
+def test_a_waiting_document_that_the_rules_refuse_is_left_to_the_clean_up(crawl, row, facts, run, stage, is_held):
+    claimed = crawl.claim()["page"]
+    QueueItem.objects.filter(hash=hash_of("page")).update(**row)
+
+    crawl.flush(claimed, facts=facts, **REFUSED)
+
+    page = QueueItem.objects.get(hash=hash_of("page"))
+    assert (page.run_no, page.stage, page.indexed_before, page.version) == (
+        run,
+        stage,
+        is_held,
+        claimed.document.version if is_held else "",
+    )
 
 
 def test_the_target_of_a_redirect_that_fails_passes_the_rules_too(crawl):

@@ -417,7 +417,7 @@ class SelectiveConnector(ScriptedConnector):
         if self.admits(document.identifier):
             await super().process(document, activity, pace)
         else:
-            activity.no_document(code="OUT_OF_SCOPE")
+            activity.refuse(code="OUT_OF_SCOPE")
 
     def _redirect(self, url: str, activity: Activity) -> None:
         url = self._rules.link_to(url)

@@ -275,6 +275,10 @@ class Activity:
         references = self._read_links() if read else None
         self._end(Ending.EXCLUDED, code, validators=validators, references=references, removes=True)
 
+    def refuse(self, *, code: str) -> None:
+        """End: the rules of the job refuse the document, which they admitted when it was referenced. No request was made."""
+        self._end(Ending.EXCLUDED, code, references=[], removes=True, is_refused=True)
+
     def out_of_reach(self, *, code: str) -> None:
         """End: the source permits no request now. The content of the outputs and the stored links stay."""
         document = self.document

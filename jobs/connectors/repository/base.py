@@ -256,6 +256,8 @@ class Outcome:
     - `references`: None if the document was not read. Then the stored links stay.
     - `requested`: False if the source got no request, so that its place in the budget is free again.
     - `removes`: the source no longer has a text here, so the outputs must not have one either.
+    - `is_refused`: the rules of the job refuse the document, and the source said nothing. If the run ends with a
+      clean-up, only the clean-up removes it.
     - `retry_after`: seconds from now.
     - `back_off`: the source is overloaded, so its whole bin waits for this number of seconds; 0 if the source named
       none.
@@ -279,6 +281,7 @@ class Outcome:
     content: Content | None = None
     references: list[Reference] | None = None
     removes: bool = False
+    is_refused: bool = False
     retry_after: float = 0.0
     back_off: float | None = None
     bytes_read: int = 0

@@ -24,7 +24,7 @@ from jobs.queue.flushing import carrying, freshness, gates, hop_limits
 from jobs.queue.flushing.foreign import ForeignReferences
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
-from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up
+from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up, left_to_clean_up
 from jobs.queue.flushing.redirects import LONGEST_CHAIN, read_chains
 from jobs.queue.flushing.retry_limits import keep_retry_limits
 from jobs.queue.flushing.stored_links import read_stored_links
@@ -269,6 +269,7 @@ def flush(
             # The references of a lost claim are discarded with it.
             references, foreign = _references(cursor, counted, unknown)
             passing = carrying.of_results(counted, left=reach.left)
+        counted = [left_to_clean_up(r, rows[r.claimed.document.hash, r.job.id]) for r in counted]
         changed = passing.write(cursor, children)
         looked = freshness.look(cursor, counted, rows, now=now)
         plan = FlushPlan(now=now, closed_gates=closed, planned=looked.waits)

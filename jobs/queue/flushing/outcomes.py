@@ -193,6 +193,23 @@ def give_up(results: Sequence[Result]) -> tuple[list[Result], dict[int, str]]:
     return given, reasons
 
 
+def left_to_clean_up(result: Result, row: Any) -> Result:
+    """
+    Return the result of a document that the rules of its job refuse and that outputs hold, as the flush writes it.
+
+    The document stays with an older run, so it counts as not reached: the clean-up removes it, after the delete guard.
+    The run of a continuous job does not end, so there the document leaves the outputs at once.
+    """
+    outcome = result.outcome
+    if not outcome.is_refused:
+        return result
+    if result.job.intervals is not None or not row.indexed_before:
+        return replace(result, outcome=replace(outcome, is_refused=False))
+    document = outcome.document
+    kept = replace(outcome, removes=False, version=document.version, validators=document.validators)
+    return replace(result, outcome=kept)
+
+
 def _is_enough(outcome: Outcome) -> bool:
     limit, document = outcome.retry_limit, outcome.document
     if limit is None:
@@ -239,12 +256,14 @@ class FlushPlan:
         key = (job, lane, run, measure, stage, outcome, code)
         self.counts[key] = self.counts.get(key, 0) + amount
 
-    def move(self, row: Any, *, job: JobFacts, stage: int, outcome: int = 0, code: str = "") -> None:
-        """Count a document out of its old stage and into its new one."""
+    def move(
+        self, row: Any, *, job: JobFacts, stage: int, outcome: int = 0, code: str = "", run_no: int | None = None
+    ) -> None:
+        """Count a document out of its old stage and into its new one, in the run of its job or in another one."""
         done = row.stage == Stage.DONE
         old = (row.outcome, row.result_code) if done else (0, "")
         self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)
-        self.count(job.id, row.lane_id, job.run_no, "stage", stage, outcome, code, 1)
+        self.count(job.id, row.lane_id, job.run_no if run_no is None else run_no, "stage", stage, outcome, code, 1)
 
     def end(self, result: Result, row: Any, *, loops: bool, is_outside: bool = False) -> None:
         """Add one of the flush's own documents; `is_outside` if it is farther away than its job allows."""
@@ -280,13 +299,15 @@ class FlushPlan:
             return
         ending, code = _remembered(row, job=job, ending=int(outcome.ending), code=code)
         stage = Stage.HOPCOUNT_REMOVED if is_outside else Stage.PENDING if row.rescan else Stage.DONE
+        is_left = outcome.is_refused and stage == Stage.DONE
+        run_no = job.run_no - 1 if is_left else job.run_no
         next_look = NO_NEXT_LOOK
         if job.intervals is not None and stage == Stage.DONE:
             next_look = self._next_look(outcome, row, intervals=job.intervals, planned=self.planned.get((key, job.id)))
             if next_look.check_time is not None:
                 self._is_due_later(row.lane_id, next_look.check_time)
         endings = row.endings
-        if stage != Stage.HOPCOUNT_REMOVED:
+        if stage != Stage.HOPCOUNT_REMOVED and not is_left:
             endings = self._compare_with_last_run(result, row, ending=ending, code=code)
         self._own(
             result,
@@ -298,9 +319,10 @@ class FlushPlan:
             given_back=given_back,
             next_look=next_look,
             endings=endings,
+            run_no=run_no,
         )
         if stage == Stage.DONE:
-            self.move(row, job=job, stage=stage, outcome=ending, code=code)
+            self.move(row, job=job, stage=stage, outcome=ending, code=code, run_no=run_no)
             if ending == Ending.FAILED:
                 self.samples[job.id, row.lane_id, job.run_no, "stage", stage, ending, code] = key
         else:
@@ -363,6 +385,7 @@ class FlushPlan:
         next_look: NextLook,
         endings: int,
         given_back: bool = False,
+        run_no: int | None = None,
     ) -> None:
         outcome = result.outcome
         self.own.append(
@@ -370,7 +393,7 @@ class FlushPlan:
                 hash=result.claimed.document.hash,
                 job_id=result.job.id,
                 stage=int(stage),
-                run_no=result.job.run_no,
+                run_no=result.job.run_no if run_no is None else run_no,
                 outcome=ending,
                 code=code,
                 version=outcome.version,

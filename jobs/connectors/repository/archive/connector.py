@@ -187,7 +187,7 @@ class ArchiveConnector:
 
     async def _process_page(self, document: Document, activity: Activity) -> None:
         if not self.admits(document.identifier):
-            activity.no_document(code="OUT_OF_SCOPE")
+            activity.refuse(code="OUT_OF_SCOPE")
             return
         locations = sorted(map(Location.read, activity.carried(_AT)), reverse=True)
         if not locations:

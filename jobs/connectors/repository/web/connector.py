@@ -123,7 +123,7 @@ class WebConnector:
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         await self._know_scope_of(document, activity)
         if not self._belongs(document):
-            activity.no_document(code="OUT_OF_SCOPE")
+            activity.refuse(code="OUT_OF_SCOPE")
             return
         try:
             fetcher = RecordedFetches(self._fetcher, activity, pace, seconds=self._limits.document_seconds)
