@@ -89,6 +89,9 @@ _OLD_WORD = re.compile(
     r"|in hand|in vain|in work|(?:is|are|was|were) (?:gone|no more)|lay about|lest|ow(?:e|ed|es|ing)|reigns?|tells? of|told of"
     r"|thereof|uproot\w*|what binds|what counts|whereupon)\b(?! to\b)"
 )
+_RETURNED = re.compile(r"\b[Rr]eturn (?:how|why|whether)\b")
+_RAISED = re.compile(r"\b[A-Z][A-Za-z]+: [Ii]t\b")
+_NAME = re.compile(r"^(?:test )?(?:it|they)\b")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|No|St)|\s[A-Z])$")
 _NEXT_SENTENCE = re.compile(r"(?<=[\w)`”\"*\]%])[.!?][\"”)*_]*(?=\s+[*_“\"(\[`]*[A-Z])")
 
@@ -121,6 +124,19 @@ def _openings(passage: Passage) -> Iterator[tuple[int, int]]:
         yield found.span()
 
 
+def _returned_questions(passage: Passage) -> Iterator[tuple[int, int]]:
+    if passage.kind is Kind.DOCSTRING:
+        yield from (found.span() for found in _RETURNED.finditer(passage.text))
+
+
+def _pronouns(passage: Passage) -> Iterator[tuple[int, int]]:
+    """Yield pronouns where a noun is expected: in the conditions of exceptions, and at the start of a test name."""
+    if passage.kind is Kind.DOCSTRING and passage.text.startswith("Raises:"):
+        yield from (found.span() for found in _RAISED.finditer(passage.text))
+    if passage.kind is Kind.NAME and (found := _NAME.search(passage.text)):
+        yield found.span()
+
+
 def _further_sentences(passage: Passage) -> Iterator[tuple[int, int]]:
     """Yield the ends of sentences that another one follows on the same line of Markdown."""
     if passage.kind is not Kind.MARKDOWN or passage.is_fragment:
@@ -150,6 +166,8 @@ RULES = (
     Rule("Of first", "Begin with the subject.", _matches(_OF_FIRST)),
     Rule("old word", "Use the word of the trade.", _matches(_OLD_WORD)),
     Rule("start of a docstring", "Begin with a verb: Return, Yield, True if, Raise.", _openings),
+    Rule("question after return", "Name the result: the number, the reason; or write True if.", _returned_questions),
+    Rule("it without a noun", "Name the thing instead of it.", _pronouns),
     Rule("two sentences in a line", "Put each sentence of Markdown on a line of its own.", _further_sentences),
     WIDE,
 )

@@ -170,7 +170,7 @@ def kinds_of(model: type) -> Mapping[str, Any]:
 
 def check(model: Kind, connection_id: int, *, made_by: str) -> str:
     """
-    Reach the system of a connection; return why it cannot be used, as a sentence, or "" if it can.
+    Reach the system of a connection; return the reason why it cannot be used, as a sentence, or "" if it can.
 
     Raises:
         Unknown: the connection does not exist.

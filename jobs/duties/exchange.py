@@ -45,7 +45,7 @@ SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM job
 
 
 def keep_exchange(at: Pass) -> int:
-    """Publish rows for the other partitions, and subscribe to theirs; return how much was set up."""
+    """Publish rows for the other partitions, and subscribe to theirs; return the number of changes."""
     placement = here.placement()
     if placement is None:
         return 0

@@ -97,7 +97,7 @@ _INCARNATION: Final[LiteralString] = "SELECT nodes_incarnation()"
 
 
 def move_slots(at: Pass) -> int:
-    """Make the next step of the last move of slots, and apply chunks that arrived; return how much was done."""
+    """Make the next step of the last move of slots, and apply chunks that arrived; return the number of changes."""
     placement = here.placement()
     if placement is None:
         return 0

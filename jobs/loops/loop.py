@@ -86,7 +86,7 @@ class Rhythm(Generic[_C]):
 
     def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
         """
-        Perform the duties that are `called` and due, as long as `may_begin`; return how much was moved altogether.
+        Perform the duties that are `called` and due, as long as `may_begin`; return the sum of their results.
 
         A failed duty is logged with its name and tried again at its next turn. After a duty that was aborted, the
         others wait for the next pass (`was_broken_off`): it may have waited for the lock of a node that must be

@@ -80,8 +80,8 @@ def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> 
 
     Raises:
         Invalid: the settings name no such partition.
-        NotRemovable: it answers, is the control partition, or another one does not answer or is in a run, or slots move
-            without it or wait for jobs.
+        NotRemovable: the partition answers or is the control partition; another one does not answer or is in a run; or
+            slots move without the partition or wait for jobs.
     """
     with ExitStack() as opened:
         databases = _open_left(opened, placement, addresses, name)

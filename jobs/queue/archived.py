@@ -79,7 +79,7 @@ def lose_file(connection: psycopg.Connection[Any], file_id: int, *, why: str, no
 
 
 def lose_records(connection: psycopg.Connection[Any], record_ids: Sequence[int]) -> int:
-    """Mark records as lost, and return how many were not marked before."""
+    """Mark records as lost, and return the number of newly marked ones."""
     return connection.execute(_LOSE_RECORDS, {"records": list(record_ids)}).rowcount
 
 

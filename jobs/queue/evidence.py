@@ -185,7 +185,7 @@ class _Appending:
         self._connection.execute(_DECIDE, {"chain": self._chains[OF_GAPS][0], "until": until})
 
     def write(self, *, now: dt.datetime) -> int:
-        """Write the blocks, and return how many."""
+        """Write the blocks, and return their number."""
         named = ("chains", "seqs", "minutes", "contents", "hashes")
         if self._blocks:
             self._connection.execute(_APPEND, {"now": now, **columns_of(self._blocks, named)})

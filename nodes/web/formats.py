@@ -101,7 +101,7 @@ def milliseconds(value: int) -> str:
 
 
 def age(moment: dt.datetime, *, now: dt.datetime) -> str:
-    """Return how long ago a moment was, in the largest unit that fits."""
+    """Return the time since a moment in words, in the largest unit that fits."""
     seconds = int((now - moment).total_seconds())
     if seconds < 1:
         return _("just now")

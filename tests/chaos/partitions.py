@@ -181,7 +181,7 @@ def _back_up(made: Crawl, directory: Path, partitions: Sequence[str]) -> None:
 def _disturb(
     made: Crawl, moves: Moves, directory: Path, addresses: dict[str, str], chance: random.Random, kinds: list[str]
 ) -> str:
-    """Disturb a partition, and return how."""
+    """Disturb a partition, and return the kind of the disturbance."""
     partition = chance.choice(NAMES)
     other = next(name for name in NAMES if name != partition)
     (kind,) = chance.choices(kinds, weights=[_KINDS[one] for one in kinds])

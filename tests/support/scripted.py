@@ -92,7 +92,7 @@ def name_of(url: str) -> str:
     Return the name of the document at this address.
 
     Raises:
-        BadIdentifier: it is not an address of a scripted document.
+        BadIdentifier: the text is not an address of a scripted document.
     """
     bin_, slash, word = url.removeprefix(_SCHEME).partition("/")
     if not url.startswith(_SCHEME) or not slash or not word or "/" in word:

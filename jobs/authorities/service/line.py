@@ -66,7 +66,7 @@ class Line:
             raise self._failed(f"The connector failed: {type(error).__name__}.") from error
 
     async def check(self) -> str:
-        """Reach the system; return why it cannot be used, as a sentence, or "" if it can."""
+        """Reach the system; return the reason why it cannot be used, as a sentence, or "" if it can."""
         try:
             async with asyncio.timeout(self._facts.limits.seconds):
                 opened: Opened = self._open()

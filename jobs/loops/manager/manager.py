@@ -182,7 +182,7 @@ class Manager:
             django_connection.close()
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
-        """Make one pass; return how much was moved."""
+        """Make one pass; return the sum of the results of its duties."""
         # Here, and not once a round: a pass that gave up waiting for a lock begins again.
         is_main, workers = self._office.term is not None, self._office.workers
         self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)

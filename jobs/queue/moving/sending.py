@@ -243,7 +243,7 @@ def send_documents(
     note: Note,
 ) -> Sent:
     """
-    Send some documents of hosts that another partition has; return how far it came.
+    Send some documents of hosts that another partition has; return the place of the last one.
 
     `foreign` names the other partition of a host.
 
@@ -283,7 +283,7 @@ def _send_tombstones(
     foreign: Callable[[str], str | None],
     note: Note,
 ) -> Sent:
-    """Send the next tombstones of hosts that another partition has; return how far it came."""
+    """Send the next tombstones of hosts that another partition has; return the place of the last one."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         found = stones.find_moved(cursor, sent.stone or stones.FIRST, foreign)
@@ -314,7 +314,7 @@ def _send_chunk(
     bins: Sequence[int],
     note: Note,
 ) -> tuple[Sent, bool]:
-    """Send the next documents of these hosts; return how far it came, and True if they have no more."""
+    """Send the next documents of these hosts; return the place of the last one, and True if they have no more."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         (outputs,) = cursor.execute(_OUTPUTS).fetchone() or ([],)
