@@ -270,7 +270,7 @@ def redirect(crawl):
         (use_up_the_budget, Gate.JOB, "budget", "document limit"),
         (leave_the_window, Gate.WINDOW, "window", "waits for its window, which opens in"),
         (wait_for_a_login, Gate.LOGIN, "gate", "It waits for the login, which worker-1 closed"),
-        (wait_for_the_gap, Gate.POLICY, "gap", "At most one start every 1800 s: policy “gentle”."),
+        (wait_for_the_gap, Gate.POLICY, "gap", "At most one start every 1,800 s: policy “gentle”."),
         (back_off, Gate.HOST, "back_off", "docs.example asked for fewer requests (level 2)."),
         (lose_the_owner, Gate.CLAIM, "no_owner", "No manager has the seeds"),
         (be_read_by_another_job, Gate.CLAIM, "other_job", "Job other has claimed the same document."),
