@@ -32,7 +32,6 @@ _OF_ONE_DUTY: Final = (
 _SELDOM: Final = dt.timedelta(seconds=5)
 # The condition of a duty that decides by itself.
 ALWAYS: Final[LiteralString] = "true"
-_AT_ONCE: Final = dt.timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +44,24 @@ class Duty(Generic[_C]):
 
     A duty with a time to `collect` moves documents that arrive in a stream. After each move it waits for this time, and
     then moves more of them at once. Its moves change the condition of no duty.
+
+    `in_flow` is the least pause of a duty while documents flow steadily, for work that can wait for more of the same.
     """
 
     run: Callable[[_C], int]
     every: dt.timedelta
     call: LiteralString
     collect: dt.timedelta | None = None
+    in_flow: dt.timedelta = dt.timedelta()
 
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    def pause(self, *, has_moved: bool, in_flow: bool) -> dt.timedelta:
+        """Return the time until the duty is due again."""
+        pause = (self.collect or dt.timedelta()) if has_moved else self.every
+        return max(pause, self.in_flow) if in_flow else pause
 
 
 @dataclass(slots=True)
@@ -84,9 +91,18 @@ class Rhythm(Generic[_C]):
         """Make one duty due after an event that concerns no other."""
         self._due_at.pop(duty.__name__, None)
 
-    def perform(self, context: _C, *, called: AbstractSet[str], may_begin: Callable[[], bool] = lambda: True) -> int:
+    def perform(
+        self,
+        context: _C,
+        *,
+        called: AbstractSet[str],
+        may_begin: Callable[[], bool] = lambda: True,
+        in_flow: bool = False,
+    ) -> int:
         """
         Perform the duties that are `called` and due, as long as `may_begin`; return the sum of their results.
+
+        `in_flow` is true while documents flow steadily.
 
         A failed duty is logged with its name and tried again at its next turn. After a duty that was aborted, the
         others wait for the next pass (`was_broken_off`): it may have waited for the lock of a node that must be
@@ -124,7 +140,7 @@ class Rhythm(Generic[_C]):
             crawl.DUTY_MOVED.add(done, duty.name)
             moved += done
             self.changed += done if duty.collect is None else 0
-            pause = (duty.collect or _AT_ONCE) if done else duty.every
+            pause = duty.pause(has_moved=done > 0, in_flow=in_flow)
             self._due_at[duty.name] = time.monotonic() + pause.total_seconds()
         return moved
 

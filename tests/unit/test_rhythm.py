@@ -94,6 +94,13 @@ def test_a_duty_that_collects_waits_after_a_move_and_changes_no_condition():
     assert (performed, rhythm.changed) == (["collecting"], 0)
 
 
+@pytest.mark.parametrize(("in_flow", "expected"), [(True, [5, 0]), (False, [5, 5])])
+def test_a_duty_that_can_wait_for_more_waits_only_in_a_steady_flow(in_flow, expected):
+    rhythm = Rhythm((Duty(lambda _context: 5, dt.timedelta(), ALWAYS, in_flow=dt.timedelta(minutes=1)),))
+
+    assert [rhythm.perform(None, called={"<lambda>"}, in_flow=in_flow) for _ in range(2)] == expected
+
+
 def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
     performed = []
 

@@ -72,6 +72,8 @@ from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
 from jobs.queue.pace.addresses import WANTED_PLACINGS
 from jobs.queue.release import HELD_BY_LOST_WORKERS, OFFERED_OF_STOPPED_JOBS, RESERVED_FOR_ABSENT
 
+# Pause of the exchange with other partitions while documents flow steadily: each one has other work meanwhile.
+_IN_FLOW: Final = dt.timedelta(seconds=1)
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 
 MAIN_DUTIES: Final = duties(
@@ -105,11 +107,17 @@ MAIN_DUTIES: Final = duties(
     (verify_after_restore, 2.0, RESTORES_TO_HANDLE),
     (keep_exchange, 5.0, MAY_EXCHANGE),
     (move_slots, 0.5, f"{MAY_EXCHANGE} AND {MOVES}"),
-    (lead_runs, 0.5, HAS_FACTS),
+    Duty(lead_runs, dt.timedelta(seconds=0.5), HAS_FACTS, in_flow=_IN_FLOW),
     (tell_jobs, 5.0, SHARED_JOBS),
-    (follow_runs, 0.5, HAS_FACTS),
+    Duty(follow_runs, dt.timedelta(seconds=0.5), HAS_FACTS, in_flow=_IN_FLOW),
     (divide_totals, 1.0, TOTALS_TO_DIVIDE),
-    Duty(receive_references, dt.timedelta(seconds=0.1), SHARED_JOBS, collect=dt.timedelta(seconds=0.4)),
+    Duty(
+        receive_references,
+        dt.timedelta(seconds=0.1),
+        SHARED_JOBS,
+        collect=dt.timedelta(seconds=0.4),
+        in_flow=_IN_FLOW,
+    ),
     (tell_figures, 2.0, SHARED_JOBS),
     (forget_references, 10.0, SHARED_JOBS),
     (forget_old_batches, 60.0, ALWAYS),

@@ -106,8 +106,7 @@ class Manager:
         self._clock = DatabaseClock()
         self._main = Rhythm(MAIN_DUTIES)
         self._owner = Rhythm(OWNER_DUTIES)
-        self._sources = AskAside()
-        self._rounds = Rounds()
+        self._sources, self._rounds = AskAside(), Rounds()
         self._cursors, self._workers = LaneCursors(), Workers()
         self._charging, self._definitions = Charging(), ReadDefinitions()
         self._asked_at, self._closed_djangos_at = float("-inf"), time.monotonic()
@@ -225,7 +224,9 @@ class Manager:
             return moved
         moved_as_main = 0
         try:
-            moved_as_main = self._main.perform(at, called=self._called, may_begin=self._office.may_act)
+            moved_as_main = self._main.perform(
+                at, called=self._called, may_begin=self._office.may_act, in_flow=self._flow.is_steady
+            )
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
@@ -234,8 +235,7 @@ class Manager:
             self._node.count_refused(connection)
             self._office.lost()
         if self._main.changed or self._office.term is None:
-            # Groups were given, perhaps to this manager, or a run waits for its seeds; or another main manager gives
-            # them.
+            # Groups were given, a run waits for its seeds, or another node is the main manager now.
             self._asked_at = float("-inf")
         return moved + moved_as_main
 
