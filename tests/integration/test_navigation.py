@@ -136,6 +136,13 @@ def test_the_palette_offers_the_account_page_to_users_with_a_role_only():
     assert ("Page", "Your account") not in found(without_role, "account")
 
 
+@each_row(("address", "is_dated"), [("/", False), ("/nodes/", False), ("/jobs/", True), ("/runs/", True)])
+def test_a_page_that_follows_no_changes_says_as_of_when_it_is(address, is_dated):
+    page = visit("viewer").get(address).content.decode()
+
+    assert ("Reload the page to see changes." in page) == is_dated
+
+
 @each_row("text", ["", " ", "'", "%", "a\0b", "://", "/", "x" * 5_000, "\N{SNOWMAN}.\N{SNOWMAN}/", "a & b | !c:*"])
 def test_the_palette_answers_any_text(text):
     assert visit("viewer").get("/find/", {"q": text}).status_code == 200
