@@ -8,7 +8,7 @@ changed.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
@@ -18,6 +18,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
@@ -31,6 +32,8 @@ from nodes.errors import Invalid, NameTaken, NotDone
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+# The beginning of the detail of a change with invalid fields.
+_UNCHANGED: Final = "Nothing was changed. "
 # The status of each code of a request that was not executed. All other codes are conflicts with the present state.
 _STATUS: Final = {
     "not_found": status.HTTP_404_NOT_FOUND,
@@ -83,6 +86,10 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
         problem = Problem(
             status.HTTP_500_INTERNAL_SERVER_ERROR, "internal_error", "Internal error. See the server's log for details."
         )
+    request = context.get("request")
+    if request is not None and request.method in SAFE_METHODS:
+        # A question changes nothing in any case.
+        problem = replace(problem, detail=problem.detail.removeprefix(_UNCHANGED))
     return problem.as_response()
 
 
@@ -163,9 +170,7 @@ def _not_done(error: NotDone) -> Problem:
 
 def _invalid(fields: Mapping[str, Sequence[str]]) -> Problem:
     about = ", ".join(fields)
-    return Problem(
-        status.HTTP_400_BAD_REQUEST, "invalid", f"Nothing was changed. Invalid fields: {about}.", fields=fields
-    )
+    return Problem(status.HTTP_400_BAD_REQUEST, "invalid", f"{_UNCHANGED}Invalid fields: {about}.", fields=fields)
 
 
 def _of_the_framework(error: exceptions.APIException) -> Problem:

@@ -180,7 +180,10 @@ def test_a_wrong_method_gets_the_allowed_ones(administrator):
     ],
 )
 def test_a_list_refuses_invalid_parameters(query, field):
-    assert_problem(client_of(VIEWER).get(f"/api/v1/jobs/?{query}"), 400, "invalid", fields=[field])
+    refused = client_of(VIEWER).get(f"/api/v1/jobs/?{query}")
+
+    assert_problem(refused, 400, "invalid", fields=[field])
+    assert refused.json()["detail"] == f"Invalid fields: {field}."
 
 
 def test_a_cursor_of_another_list_is_refused(administrator):
