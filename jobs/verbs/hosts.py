@@ -246,7 +246,7 @@ def check_reason(reason: str) -> None:
     Raises:
         Invalid: the reason is blank or too long.
     """
-    if not reason.strip() or len(reason) > _LONGEST_REASON:
+    if not reason.strip() or len(reason) > _LONGEST_REASON or "\0" in reason:
         raise Invalid({"reason": [f"Write a reason of 1 to {_LONGEST_REASON} characters. Other operators see it."]})
 
 

@@ -17,6 +17,7 @@ from jobs.verdicts.causes import Cause
 from nodes.errors import Invalid, Refused
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_documents, make_lane, make_policy, make_running_job
+from tests.support.tables import each_row
 
 HOST = "news.example"
 PORTS = [HOST, f"{HOST}:8080", f"{HOST}:9090"]
@@ -125,10 +126,11 @@ def test_a_host_that_no_crawl_has_reached_needs_confirmation(hosts, name):
     assert [denial.pattern for denial in deny_list.denials()] == [name]
 
 
-def test_a_stop_and_a_denial_need_a_reason(hosts):
+@each_row("reason", [" ", "they called\0"])
+def test_a_stop_and_a_denial_need_a_reason(hosts, reason):
     for action in (bins.stop_named, deny_list.deny):
         with pytest.raises(Invalid, match="Write a reason"):
-            action(HOST, reason=" ", made_by="ada", now=NOON)
+            action(HOST, reason=reason, made_by="ada", now=NOON)
 
     assert (stopped(), deny_list.denials()) == ([], [])
 

@@ -301,6 +301,8 @@ def test_a_task_is_run_by_the_form_of_its_kind(operator):
         ({"argument-file": "x", "tags": "a*"}, "tags"),
         ({"argument-file": "x", "at": "tomorrow"}, "at"),
         ({"argument-file": "x", "retry_policy": '{"policy": "often"}'}, "retry_policy"),
+        ({"argument-file": "x", "retry_policy": "5"}, "retry_policy"),
+        ({"argument-file": "x", "retry_policy": "[" * 5_000}, "retry_policy"),
         ({"argument-file": "x", "retry_policy": '{"policy": "times", "times": -1}'}, "retry_policy"),
         ({"argument-file": "x", "urn": "x" * 300}, "urn"),
         ({"argument-file": "\0"}, "argument-file"),

@@ -186,6 +186,8 @@ def _check_permission(may: May) -> None:
 def _check(sample: float | None, lost_machine: str) -> None:
     if sample is not None and not 0 < sample <= _ALL:
         raise Invalid({"sample": ["This must be a share of the files in percent, above 0 and at most 100."]})
+    if not lost_machine.isprintable():
+        raise Invalid({"lost_machine": ["The name of a machine has printable characters only."]})
     if lost_machine:
         living = (
             Node.objects.filter(host=lost_machine, status=NodeStatus.RUNNING).values_list("name", flat=True).first()

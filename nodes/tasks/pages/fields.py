@@ -42,10 +42,14 @@ class JsonField(forms.CharField):
         text = super().to_python(value)
         if not text:
             return None
+        super().run_validators(text)
         try:
             return json_in(text)
         except ValueError:
             raise forms.ValidationError(_("This is not JSON.")) from None
+
+    def run_validators(self, value: Any) -> None:
+        """Do nothing: the validators are those of the text, which `to_python` has checked."""
 
 
 class Lines(forms.CharField):
