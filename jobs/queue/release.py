@@ -14,12 +14,10 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.lifecycle.document import Action, Stage
-from jobs.lifecycle.job import Kind
 from jobs.queue.rounds import make_round
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
-from jobs.queue.sql.order import FRESH, KEPT
 from jobs.queue.sql.retrying import retried
+from jobs.queue.sql.returning import GIVE_BACK, LOSE
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
 from jobs.queue.sql.states import lock_newest_states, write_states
@@ -28,8 +26,6 @@ from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
-# Lost workers after which a document ends as WORKER_LOST: two that held it together with others, then three alone.
-_LOSSES_AT_MOST: Final = 5
 # Time that a batch is kept for a worker without room for it: longer than the planned work of a turn.
 _KEPT_FOR: Final = "15 seconds"
 # Batches of one transaction: a main manager that dies in between leaves whole batches to the next one.
@@ -51,71 +47,6 @@ SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
  ORDER BY item.hash, item.job_id
    FOR NO KEY UPDATE
 """
-# Counts the returned documents (`back`) out of the stage of their claim and into their present one.
-_COUNT_BACK: Final[LiteralString] = f"""
-INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
-SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount),
-       (array_agg(back.lost) FILTER (WHERE moved.amount > 0 AND back.lost IS NOT NULL))[1]
-  FROM back, LATERAL (VALUES
-       (back.stage::int, CASE WHEN back.stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
-        CASE WHEN back.stage = {Stage.DONE:d} THEN result_code ELSE '' END, 1),
-       (%(claimed)s, 0, '', -1)) AS moved(stage, outcome, code, amount)
- GROUP BY job_id, lane_id, run_no, moved.stage, moved.outcome, moved.code"""
-# Stage of a document whose removal was given up: requested again, outside its job's hop limits, or as before.
-_NOT_REMOVED: Final = f"""
-CASE WHEN rescan THEN {Stage.PENDING:d}
-     WHEN action = {Action.LEAVE:d} THEN {Stage.HOPCOUNT_REMOVED:d}
-     ELSE {Stage.DONE:d} END"""
-_ACTION_AFTER: Final = f"CASE WHEN action = {Action.LEAVE:d} THEN {Action.PROCESS:d} ELSE action END"
-# An expired document is due again at `until`, if that is given.
-_GIVE_BACK: Final[LiteralString] = f"""
-WITH back AS (
-    UPDATE jobs_queueitem AS item
-       SET stage = CASE WHEN stage = {Stage.ACTIVE:d} THEN {Stage.PENDING:d} ELSE {_NOT_REMOVED} END,
-           batch_id = NULL, rescan = false, action = {_ACTION_AFTER},
-           indexed_before = indexed_before OR %(uncertain)s, version = CASE WHEN %(uncertain)s THEN '' ELSE version END,
-           validators = CASE WHEN %(uncertain)s THEN '' ELSE validators END,
-           check_time = CASE WHEN action = {Action.EXPIRE:d} THEN coalesce(%(until)s, check_time) ELSE check_time END,
-           seq = CASE WHEN stage = {Stage.ACTIVE:d} THEN {KEPT} WHEN rescan THEN {FRESH} END
-      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
-     WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code,
-              NULL::uuid AS lost
-)
-{_COUNT_BACK}"""
-# True for a document that ends because it was lost too often.
-_IS_GIVEN_UP: Final = f"stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST}"
-# The next look at a document of a continuous job that is given up: like after any other failure, it is read again or
-# expires.
-_LOOK_AGAIN: Final[LiteralString] = f"""
-SELECT %(now)s + least(job.recrawl_after, job.expire_after) AS at,
-       CASE WHEN job.expire_after < job.recrawl_after OR job.recrawl_after IS NULL THEN {Action.EXPIRE:d}
-            ELSE {Action.PROCESS:d} END AS next_action
-  FROM jobs_job AS job
- WHERE job.id = item.job_id AND job.kind = '{Kind.CONTINUOUS}' AND num_nonnulls(job.recrawl_after, job.expire_after) > 0
-"""
-_LOSE: Final[LiteralString] = f"""
-WITH back AS (
-    UPDATE jobs_queueitem AS item
-       SET stage = CASE WHEN stage <> {Stage.ACTIVE:d} THEN {_NOT_REMOVED}
-                        WHEN losses + 1 >= {_LOSSES_AT_MOST} THEN {Stage.DONE:d}
-                        ELSE {Stage.PENDING:d} END,
-           outcome = CASE WHEN {_IS_GIVEN_UP} THEN 3 ELSE outcome END,
-           result_code = CASE WHEN {_IS_GIVEN_UP} THEN 'WORKER_LOST' ELSE result_code END,
-           (check_time, action) = (
-               SELECT CASE WHEN {_IS_GIVEN_UP} AND check_time IS NULL THEN again.at ELSE check_time END,
-                      CASE WHEN {_IS_GIVEN_UP} AND check_time IS NULL AND again.at IS NOT NULL THEN again.next_action
-                           ELSE {_ACTION_AFTER} END
-                 FROM (SELECT) AS always LEFT JOIN ({_LOOK_AGAIN}) AS again ON true),
-           batch_id = NULL, rescan = false, indexed_before = true, validators = '', losses = losses + 1,
-           seq = CASE WHEN stage = {Stage.ACTIVE:d} AND losses + 1 < {_LOSSES_AT_MOST} THEN {KEPT}
-                      WHEN stage <> {Stage.ACTIVE:d} AND rescan THEN {FRESH} END
-      FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
-     WHERE item.hash = given.hash AND item.job_id = given.job_id
-    RETURNING item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code,
-              CASE WHEN stage = {Stage.DONE:d} AND result_code = 'WORKER_LOST' THEN item.hash END AS lost
-)
-{_COUNT_BACK}"""
 # Locks: Bin by id: the bins of the batches' open turns and their parents.
 _LOCK_BINS: Final[LiteralString] = lock_newest_states(
     of="bin",
@@ -245,7 +176,7 @@ def _return_claims(
         hold_node(connection, worker)
         hashes = [claim.document.hash for claim in claims]
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": False, "hashes": hashes}).fetchall()
-        _return(cursor, rows, _GIVE_BACK, is_uncertain=is_uncertain, until=until)
+        _return(cursor, rows, GIVE_BACK, is_uncertain=is_uncertain, until=until)
     return rows
 
 
@@ -304,7 +235,7 @@ def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str)
     ]
     cursor.execute(_CLOSE_TURNS, {"batches": ours, "used": False})
     rows = cursor.execute(_LOCK_CLAIMED, {"batches": ours, "all": True, "hashes": []}).fetchall()
-    _return(cursor, rows, _GIVE_BACK)
+    _return(cursor, rows, GIVE_BACK)
     return rows
 
 
@@ -365,7 +296,7 @@ def _lose(
         successors = [row.batch_id for row in cursor.execute(_SUCCESSORS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))
         rows = cursor.execute(_LOCK_CLAIMED, {"batches": batches, "all": True, "hashes": []}).fetchall()
-        _return(cursor, rows, _LOSE, now=now)
+        _return(cursor, rows, LOSE, now=now)
         groups = {row.group_id for row in cursor.execute(_GROUPS, {"batches": batches})}
     wake_lanes(connection, (row.lane_id for row in rows), now=now)
     if successors:

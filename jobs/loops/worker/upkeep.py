@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import psycopg
 
-from jobs.duties.index import index_waiting_texts
 from jobs.loops.worker import asks, disks
-from jobs.loops.worker.backlog import MORE_TEXTS_AT_ONCE
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.notifying import notify_outputs
@@ -20,8 +18,6 @@ from jobs.loops.worker.state import WorkerState
 from jobs.queue import release
 from jobs.queue.sql.runnable import RUNNABLE
 
-# Seconds between two checks for texts to index, after a check that found few.
-_INDEX_POLL: Final = 0.5
 # Seconds between two checks of archive files.
 _ARCHIVE_POLL: Final = 5.0
 # Seconds between two checks of disks for which jobs wait.
@@ -39,7 +35,6 @@ class Upkeep:
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
         self._state, self._serving, self._limits = state, serving, limits
-        self._loop = asyncio.get_running_loop()
         self.moved_jobs: set[int] = set()
         self.control_changed = asyncio.Event()
         self.may_have_news = asyncio.Event()
@@ -197,39 +192,6 @@ class Upkeep:
             may_begin=state.node.may_begin,
             keeps_history=lambda: state.settings.keeps_history,
         )
-
-    async def index(self) -> None:
-        """
-        Index texts, a few at a time, so that no flush waits long.
-
-        A busy worker writes texts, so it looks for them regularly, and once more when it becomes idle.
-        """
-        state = self._state
-        while True:
-            state.may_find_texts.clear()
-            is_busy = bool(state.batches.all)
-            if state.indexes and await self._index_some():
-                await asyncio.sleep(0)
-            elif is_busy:
-                await asyncio.sleep(_INDEX_POLL)
-            else:
-                await state.may_find_texts.wait()
-
-    async def _index_some(self) -> bool:
-        """Index some texts. Return True if there may be more."""
-        backlog = self._state.backlog
-        held_back = backlog.holds
-        has_more = backlog.note(await self._state.database.run(partial(index_waiting_texts, most=backlog.at_once)))
-        if held_back and not backlog.holds:
-            self._state.may_find_work.set()
-        return has_more
-
-    async def index_what_is_left(self, deadline: float) -> None:
-        """Index all waiting texts: no other worker does that after a one-shot crawl."""
-        state = self._state
-        while state.indexes and self._loop.time() < deadline:
-            indexed = await state.database.run(partial(index_waiting_texts, most=MORE_TEXTS_AT_ONCE))
-            state.indexes = indexed.texts > 0
 
 
 def _end_archive_files_of(state: WorkerState) -> Callable[[psycopg.Connection[Any]], None]:

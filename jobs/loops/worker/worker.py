@@ -11,6 +11,7 @@ from jobs.loops.disk import FreeDisk
 from jobs.loops.node import Node
 from jobs.loops.worker import asks
 from jobs.loops.worker.flushing import Flushing
+from jobs.loops.worker.indexing import Indexing
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.processing import Processing
 from jobs.loops.worker.reporting import report_sent_requests
@@ -87,7 +88,7 @@ class Worker:
         limits = Limits(state, self._serving)
         self._flushing = Flushing(state, self._serving)
         self._taking = Taking(state, serving=self._serving, limits=limits, flushing=self._flushing)
-        self._upkeep = Upkeep(state, serving=self._serving, limits=limits)
+        self._upkeep, self._indexing = Upkeep(state, serving=self._serving, limits=limits), Indexing(state)
         self._storing = Storing(state)
 
     async def run(self, *, force_stop: asyncio.Event) -> None:
@@ -130,7 +131,7 @@ class Worker:
             "compare": self._upkeep.compare(),
             "settings": self._upkeep.follow_settings(),
             "control": self._upkeep.follow_control(),
-            "index": self._upkeep.index(),
+            "index": self._indexing.run(),
             "clear": self._upkeep.clear(),
             "archive": self._upkeep.end_archive_files(),
             "store": self._storing.run(),
@@ -227,7 +228,7 @@ class Worker:
         await self._upkeep.end_all_archive_files()
         await report_sent_requests(self._state, is_last=True)
         if self._me.scope != CLUSTER_SCOPE:
-            await self._upkeep.index_what_is_left(deadline)
+            await self._indexing.index_what_is_left(deadline)
             await self._storing.store_what_is_left(deadline)
         await self._database.run(self._node.leave)
 
