@@ -13,7 +13,9 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import psycopg
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.db.models import Value
 from django.db.models.functions import Now
 
@@ -24,6 +26,9 @@ from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperF
 from jobs.connectors.authority.kind import Limits
 from jobs.settings.authorities import CACHE_LIFETIME, CHECKS
 from nodes.settings.running import current
+
+# Errors of a database that does not answer.
+OUTAGES: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 _T = TypeVar("_T")
 _MODELS: Final[Mapping[type, type[AuthorityConnection] | type[MappingConnection]]] = {
@@ -58,16 +63,42 @@ class Hearings:
         self._stored_silent = frozenset(stored)
 
     def store(self) -> None:
-        """Store the connections that are silent now, and those connections that answer again."""
+        """
+        Store the connections that are silent now, and those connections that answer again.
+
+        Raises:
+            OperationalError, InterfaceError: the database does not answer. The news stays for the next call.
+        """
         with self._lock:
-            silent, answered = self._silent, self._answered & self._stored_silent
+            news = [*self._silent.items(), *((key, "") for key in self._answered & self._stored_silent)]
             self._silent, self._answered = {}, set()
-        for (kind, key), why in silent.items():
-            rows = _MODELS[kind].objects.filter(pk=key)
-            rows.filter(silent_since=None).update(silent_since=Now())
-            rows.update(last_error=why[:LONGEST_ERROR])
-        for kind, key in answered:
-            _MODELS[kind].objects.filter(pk=key).update(silent_since=None, last_error="")
+        for number, (key, why) in enumerate(news):
+            try:
+                _store(key, why)
+            except OUTAGES:
+                self._keep(news[number:])
+                raise
+
+    def _keep(self, news: Iterable[tuple[_Key, str]]) -> None:
+        """Keep news that was not stored, except for connections with newer ones."""
+        with self._lock:
+            for key, why in news:
+                if key in self._silent or key in self._answered:
+                    continue
+                if why:
+                    self._silent[key] = why
+                else:
+                    self._answered.add(key)
+
+
+def _store(key: _Key, why: str) -> None:
+    kind, pk = key
+    rows = _MODELS[kind].objects.filter(pk=pk)
+    if why:
+        rows.filter(silent_since=None).update(silent_since=Now())
+        rows.update(last_error=why[:LONGEST_ERROR])
+    else:
+        rows.update(silent_since=None, last_error="")
 
 
 def new_service(hearings: Hearings) -> Service:

@@ -14,12 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-import psycopg
 from aiohttp import web
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
 from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
-from jobs.authorities.desk import Hearings, new_service, read_generation, read_silent, read_snapshot
+from jobs.authorities.desk import OUTAGES, Hearings, new_service, read_generation, read_silent, read_snapshot
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
 from nodes.api.bearer import digest_of, token_in
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 # Time between two looks at the database (seconds), and time for open requests to end at a stop.
 _LOOKS_EVERY: Final = 1.0
 _GRACE: Final = 5.0
-_OUTAGES: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 _PLAIN: Final = "text/plain; charset=utf-8"
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
@@ -78,7 +76,7 @@ class Keeper:
             self._hearings.store()
             self._hearings.saw(read_silent())
             return known if read_generation() == known.generation else read_snapshot()
-        except _OUTAGES:
+        except OUTAGES:
             connection.close()
             raise
 
@@ -121,14 +119,14 @@ class Server:
     async def _ready(self, _request: web.Request) -> web.Response:
         try:
             await self._keeper.refresh()
-        except _OUTAGES as error:
+        except OUTAGES as error:
             return _unavailable(error)
         return web.json_response({"status": "ok"}, headers=_NO_STORE)
 
     async def _answers(self, request: web.Request) -> tuple[Question, list[Answer]] | web.Response:
         try:
             snapshot = await self._keeper.refresh()
-        except _OUTAGES as error:
+        except OUTAGES as error:
             return _unavailable(error)
         if not _may_ask(request, snapshot):
             said = "Send the token of a service as Authorization: Bearer …\n"

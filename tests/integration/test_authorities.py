@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pytest
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
@@ -10,7 +11,7 @@ from rest_framework.test import APIClient
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.attention.sources import read_attention
 from jobs.authorities import verbs
-from jobs.authorities.desk import desk, tokens_of
+from jobs.authorities.desk import Hearings, desk, read_silent, read_snapshot, tokens_of
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from jobs.models import RepositoryConnection
 from nodes.database.clock import read_clock
@@ -219,6 +220,28 @@ def test_an_authority_that_does_not_answer_is_on_the_attention_list_until_it_doe
     tokens_of("alice")
 
     assert not [one for one in read_attention(now=read_clock()) if one.kind == "authority_silent"]
+
+
+@each_row("first, then, is_silent", [("gone", None, True), ("gone", "", False), ("", None, False), ("", "gone", True)])
+def test_news_outlasts_an_outage_of_the_database_until_newer_news(authority, first, then, is_silent):
+    def away(*_statement):
+        raise OperationalError("the line was cut")
+
+    (facts,) = read_snapshot().authorities
+    if not first:
+        AuthorityConnection.objects.update(silent_since=read_clock(), last_error="gone")
+    hearings = Hearings()
+    hearings.saw(read_silent())
+    hearings.hear(facts, first)
+
+    with pytest.raises(OperationalError), transaction.atomic(), connection.execute_wrapper(away):
+        hearings.store()
+    if then is not None:
+        hearings.hear(facts, then)
+    hearings.store()
+
+    authority.refresh_from_db()
+    assert (authority.silent_since is not None, authority.last_error) == (is_silent, "gone" if is_silent else "")
 
 
 def test_a_check_says_why_a_connection_does_not_work(authority, users):
