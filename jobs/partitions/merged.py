@@ -41,6 +41,17 @@ _LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source =
 T = TypeVar("T")
 L = TypeVar("L")
 
+# Errors of a statement or its values: they are no silence, unless the partition lacks what the statement names.
+_OF_THE_STATEMENT: Final = (
+    *(django.db.DataError, django.db.IntegrityError, django.db.NotSupportedError, django.db.ProgrammingError),
+    *(psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, psycopg.ProgrammingError),
+)
+# Tables of another version, or another role than that of this partition.
+_OF_THE_PARTITION: Final = (
+    *(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction),
+    *(psycopg.errors.InvalidCatalogName, psycopg.errors.InsufficientPrivilege),
+)
+
 # The moment (of the monotonic clock) until which an address is not asked.
 _silent_until: dict[str, float] = {}
 
@@ -88,7 +99,7 @@ def read_everywhere(
 
     `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks
     others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
-    ANSWERS_WITHIN is silent in any case. An error of a reading that is none of the database is raised here.
+    ANSWERS_WITHIN is silent in any case. An error of a reading, or of its statement, is raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -109,7 +120,8 @@ def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
     """
     Return what `change` did in each other partition, in transactions of its own. Only the control partition asks others.
 
-    A silent partition may have made the change: its answer can be lost. An error that is none of the database is raised here.
+    A silent partition may have made the change: its answer can be lost. An error of the change, or of its statement, is
+    raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -289,16 +301,25 @@ class _Question(Generic[T]):
         True if the answer came in time.
 
         Raises:
-            Exception: the reading failed, for another reason than its database.
+            Exception: the reading or its statement failed. A note of the error names the partition.
         """
         if self.answer:
             return True
-        if self._error is not None and not isinstance(self._error, (django.db.Error, psycopg.Error)):
+        if self._error is not None and not _is_silence(self._error):
+            self._error.add_note(f"This is an error of a question to partition {self._name}.")
             raise self._error
-        logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
+        logger.warning("partition %s gives no answer: %s", self._name, str(self._error or "it took too long").strip())
         if not self._is_change:
             leave_alone(self._address)
         return False
+
+
+def _is_silence(error: Exception) -> bool:
+    """True if the database of the partition does not answer, or cannot answer as it is now."""
+    if not isinstance(error, (django.db.Error, psycopg.Error)):
+        return False
+    of_the_driver = error if isinstance(error, psycopg.Error) else error.__cause__
+    return not isinstance(error, _OF_THE_STATEMENT) or isinstance(of_the_driver, _OF_THE_PARTITION)
 
 
 def _connection_to(address: str, *, within: float, is_change: bool) -> DatabaseWrapper:

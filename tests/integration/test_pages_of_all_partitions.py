@@ -8,6 +8,8 @@ from itertools import pairwise
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import DataError
+from django.db import connection as django_connection
 from django.db.models.functions import Now
 
 from crawlctl.languages import speaking
@@ -34,7 +36,7 @@ from jobs.notices.models import NotificationCondition, NotificationMessage, Noti
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
 from jobs.partitions.held import HeldAnswers
-from jobs.partitions.merged import ANSWERS_WITHIN, read_everywhere
+from jobs.partitions.merged import ANSWERS_WITHIN, change_in, read_everywhere, read_in
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
@@ -249,6 +251,25 @@ def test_an_error_of_a_reading_in_another_partition_is_raised(control):
 
     with pytest.raises(LookupError):
         read_everywhere(lambda: None, fail)
+
+
+def run_there(statement):
+    with django_connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+@each_row("ask", [read_in, change_in])
+def test_an_error_of_a_statement_in_another_partition_is_raised_with_its_name(control, ask):
+    with pytest.raises(DataError) as raised:
+        ask("b", lambda: run_there("SELECT 1 / 0"))
+
+    assert raised.value.__notes__ == ["This is an error of a question to partition b."]
+
+
+def test_a_partition_with_tables_of_another_version_is_named_as_silent(control):
+    found = read_everywhere(lambda: None, lambda _name: run_there("SELECT FROM jobs_of_tomorrow"))
+
+    assert [one.name for one in found.silent] == ["b"]
 
 
 # --- Failures ------------------------------------------------------------------------------------
