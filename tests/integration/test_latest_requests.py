@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from jobs.models import Activity, Job
+from jobs.models import Activity, Job, RepositoryConnection
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from tests.support.cluster import NOON
 from tests.support.factories import make_running_job
@@ -91,6 +91,23 @@ def test_requests_of_an_earlier_run_do_not_count_for_the_present_one(running):
     assert read_latest_requests(now=NOON).of("dead.example").ended == 10
     Job.objects.update(phase="inactive")
     assert read_latest_requests(now=NOON).of("dead.example").ended == 0
+
+
+def test_of_many_sources_the_last_started_with_requests_are_read(running, monkeypatch):
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._SOURCES", 2)
+    jobs = {name: make_running_job(running.manager, name=name) for name in ("early", "late", "idle", "latest")}
+    for hours, name in enumerate(("latest", "idle", "late", "early"), start=1):
+        source = RepositoryConnection.objects.create(name=name, connector="web")
+        Job.objects.filter(name=name).update(started_at=NOON - dt.timedelta(hours=hours), repository=source)
+        jobs[name].job.refresh_from_db()
+    Job.objects.filter(name="news").update(started_at=NOON - dt.timedelta(hours=5))
+    for asked in (running, *(one for name, one in jobs.items() if name != "idle")):
+        request(asked, f"{asked.job.name}.example", "200", ago=30).save()
+
+    latest = read_latest_requests(now=NOON)
+
+    assert [name for name, one in jobs.items() if latest.of(one.job.pk).ended] == ["late", "latest"]
+    assert latest.of(running.job.pk).ended == 0
 
 
 HISTORIES = st.lists(

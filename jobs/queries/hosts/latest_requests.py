@@ -27,7 +27,8 @@ _LATELY: Final = dt.timedelta(minutes=10)
 # Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
 _ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
-# Running jobs whose sources are examined, and sources whose history is read.
+# Running jobs whose sources are examined, and sources whose history is read. Only those with
+# a request lately are read, the last started first: an order by requests would read others each time.
 _JOBS: Final = 200
 _SOURCES: Final = 20
 # Reuse of one reading (seconds): the first number, or 100 times the time that it took, but at most the last number.
@@ -39,9 +40,11 @@ _STALEST: Final = 20.0
 # materialized: otherwise its sub-select may run again for each row that is read.
 _LATEST: Final = """
 WITH source AS MATERIALIZED (
-    SELECT DISTINCT repository_id AS id
-      FROM (SELECT repository_id FROM jobs_job WHERE phase <> 'inactive' ORDER BY id DESC LIMIT %(jobs)s) AS job
-     LIMIT %(sources)s
+    SELECT repository_id AS id
+      FROM (SELECT repository_id, started_at FROM jobs_job WHERE phase <> 'inactive' ORDER BY id DESC LIMIT %(jobs)s) AS job
+     GROUP BY repository_id
+    HAVING EXISTS (SELECT FROM jobs_activity WHERE repository_id = job.repository_id AND started_at > %(lately)s)
+     ORDER BY max(started_at) DESC NULLS LAST, repository_id DESC LIMIT %(sources)s
 ), span AS MATERIALIZED (
     SELECT id, least(%(minute)s, coalesce((SELECT started_at FROM jobs_activity
                                             WHERE repository_id = source.id AND started_at > %(lately)s
