@@ -8,32 +8,38 @@ from django.db import connection
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.attention.lines import AttentionLine, with_rest
+from jobs.attention.lines import FOUND, AttentionLine, with_rest
 from jobs.lifecycle.job import Phase
 from jobs.models import Job
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
-from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
+from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 
 # Time for which a failed node that was not replaced is listed.
 _LISTED: Final = dt.timedelta(days=1)
-# Failed nodes that are examined, the last ones first.
-_EXAMINED: Final = 100
 
-_ENDED: Final = """
-SELECT id, kind, name, host, status, reason, started_at, stopped_at FROM nodes_node
- WHERE status IN ('failed', 'stopped') AND stopped_at > %(after)s AND scope = %(scope)s
- ORDER BY stopped_at DESC, id LIMIT %(examined)s
+# Failed nodes that no node of the same place has replaced, the last ones first. Nodes that have ended accumulate, so
+# those of the time that is listed are read by their index.
+_LOST: Final = """
+SELECT id, kind, name, host, reason, stopped_at FROM nodes_node AS lost
+ WHERE status = 'failed' AND stopped_at > %(after)s AND scope = %(scope)s
+   AND NOT EXISTS (SELECT FROM nodes_node AS ended
+                    WHERE ended.status IN ('failed', 'stopped') AND ended.stopped_at > %(after)s
+                      AND (ended.scope, ended.kind, ended.name, ended.host) = (lost.scope, lost.kind, lost.name, lost.host)
+                      AND ended.started_at > lost.started_at)
+   AND NOT EXISTS (SELECT FROM nodes_node AS live
+                    WHERE live.status = ANY(%(live)s)
+                      AND (live.scope, live.kind, live.name, live.host) = (lost.scope, lost.kind, lost.name, lost.host)
+                      AND live.started_at > lost.started_at)
+ ORDER BY stopped_at DESC, id LIMIT %(found)s
 """
 
 
-class _Ended(NamedTuple):
+class _Lost(NamedTuple):
     id: uuid.UUID
     kind: str
     name: str
     host: str
-    status: str
     reason: str
-    started_at: dt.datetime
     stopped_at: dt.datetime
 
 
@@ -44,13 +50,10 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
     A node of the same kind and name that started later on the same machine has replaced it.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_ENDED, {"after": now - _LISTED, "scope": CLUSTER_SCOPE, "examined": _EXAMINED})
-        ended = [_Ended(*row) for row in cursor.fetchall()]
-    newest: dict[tuple[str, str, str], dt.datetime] = {}
-    known: list[_Ended | NodeLine] = [*ended, *_of_the_cluster()]
-    for node in known:
-        place = (node.kind, node.name, node.host)
-        newest[place] = max(node.started_at, newest.get(place, node.started_at))
+        cursor.execute(
+            _LOST, {"after": now - _LISTED, "scope": CLUSTER_SCOPE, "live": list(LIVE_STATUSES), "found": FOUND}
+        )
+        lost_ones = [_Lost(*row) for row in cursor.fetchall()]
     found = [
         AttentionLine(
             kind="node_lost",
@@ -69,8 +72,7 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
             since=lost.stopped_at,
             link=reverse("nodes"),
         )
-        for lost in ended
-        if lost.status == NodeStatus.FAILED and lost.started_at == newest[lost.kind, lost.name, lost.host]
+        for lost in lost_ones
     ]
     return with_rest(found, subject=_("Nodes"), link=reverse("nodes"))
 

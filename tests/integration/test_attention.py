@@ -5,6 +5,7 @@ import json
 import os
 import time
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -117,6 +118,22 @@ def test_a_lost_node_that_was_replaced_needs_no_attention(connection, cluster):
     register_node(connection, "worker", name="worker-2")
 
     assert kinds() == []
+
+
+def test_a_lost_node_is_listed_however_many_others_stopped_after_it(connection, cluster):
+    fail(register_node(connection, "worker", name="worker-2"))
+    stopped = {"kind": "worker", "status": "stopped", "started_at": timezone.now(), "stopped_at": timezone.now()}
+    like = Node.objects.get(pk=cluster[1].id)
+    common = {
+        "scope": like.scope,
+        "host": like.host,
+        "pid": like.pid,
+        "heartbeat_at": like.heartbeat_at,
+        "timeout_seconds": 30,
+    }
+    Node.objects.bulk_create(Node(id=uuid4(), name=f"other-{n}", **stopped, **common) for n in range(101))
+
+    assert [line.subject for line in lines_of("node_lost")] == ["worker-2"]
 
 
 def test_a_node_that_was_lost_days_ago_is_no_longer_listed(connection, cluster):
