@@ -8,7 +8,7 @@ from jobs.archive import files
 from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, Job, QueueItem
 from jobs.verification.archives import checking, verbs
-from nodes.errors import Refused
+from nodes.errors import Invalid, Refused
 from nodes.stores.port import StoreUnavailable
 from tests.integration.test_archive_rows import crawl, flush_results, make_all_due, read_rows, result_of
 from tests.integration.test_archive_stores import archive, stages, store, stores
@@ -282,6 +282,11 @@ def test_the_copies_of_a_lost_machine_are_given_up(crawl, copies):
     assert verify() == ({}, 0)
     with pytest.raises(Refused, match="is not lost: the node"):
         verify(lost_machine=crawl.worker.host)
+
+
+def test_a_name_of_a_lost_machine_is_printable(copies):
+    with pytest.raises(Invalid, match="printable characters only"):
+        verify(lost_machine="burnt\0")
 
 
 def test_a_file_that_may_lack_its_local_copy_is_compared_in_its_stores(copies):

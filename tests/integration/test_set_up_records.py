@@ -281,7 +281,15 @@ def test_a_viewer_retries_nothing():
 
 @pytest.mark.parametrize(
     "place",
-    ["jobs/repositoryconnection/x/clear-history", "jobs/outputconnection/x/verify", "jobs/outputconnection/x/clear"],
+    [
+        "jobs/repositoryconnection/x/clear-history",
+        "jobs/outputconnection/x/verify",
+        "jobs/outputconnection/x/clear",
+        "jobs/outputconnection/x/index-again",
+        "jobs/outputconnection/x/restore",
+        "authorities/authorityconnection/x/test",
+        "authorities/mappingconnection/x/test",
+    ],
 )
 def test_an_action_on_something_without_a_number_does_not_exist(administrator, place):
     assert administrator.post(f"/admin/{place}/").status_code == 404
