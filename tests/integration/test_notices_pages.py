@@ -1,5 +1,7 @@
 """The pages of notifications store, test, mute and delete, each for its role."""
 
+import re
+
 import pytest
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
@@ -109,6 +111,16 @@ def test_an_administrator_deletes_a_channel_and_a_rule(channel):
 
     assert not NotificationRule.objects.exists()
     assert not NotificationChannel.objects.exists()
+
+
+def test_deletions_ask_first(channel):
+    verbs.create_rule(name="fails", channels=[channel.pk], made_by="vera")
+
+    page = client_of(ADMINISTRATOR).get("/notifications/").content.decode()
+
+    assert "This deletes the channel and its messages." in page
+    assert page.count('name="delete"') == 2
+    assert 'name="delete"' not in re.sub(r"<details.*?</details>", "", page, flags=re.DOTALL)
 
 
 def test_the_set_up_pages_show_channels_and_test_them(channel):
