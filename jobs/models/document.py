@@ -61,6 +61,8 @@ class QueueItem(models.Model):
     # Limits of the retries, if its connector gave any. They count while the document fails.
     most_failures = models.IntegerField(null=True)
     failing_until = models.DateTimeField(null=True)
+    # Its failures in a row by the causes of their limits. They count while the document fails.
+    failures_by_cause = models.JSONField(null=True)
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
     fetched_at = models.DateTimeField(null=True)

@@ -111,7 +111,8 @@ WITH node AS MATERIALIZED (
       FROM jobs_job WHERE id = ANY(ARRAY(SELECT DISTINCT job_id FROM item))
 ), document AS (
     SELECT item.kind, item.hash, item.job_id, item.lane_id, item.batch_id, item.identifier, item.depth, item.redirects,
-           item.failures, coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
+           item.failures, CASE WHEN item.failures > 0 THEN item.failures_by_cause END AS failures_by_cause,
+           coalesce(extract(epoch FROM clock_timestamp() - item.failing_since), 0)::float AS failing_for,
            item.seq, job.run_no, lane.seed_id, job.specification_version, job.revision, job.carries,
            item.indexed_before OR item.version <> '' OR item.validators <> '' AS is_known,
            CASE WHEN job.carries
@@ -375,6 +376,7 @@ def _claimed(row: Any) -> Claimed:
             failures=row.failures,
             failing_for=row.failing_for,
             carried=merged(row.carried) if row.carried else None,
+            failures_by_cause=row.failures_by_cause,
         ),
         job_id=row.job_id,
         run_no=row.run_no,

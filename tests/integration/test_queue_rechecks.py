@@ -297,6 +297,28 @@ def test_a_limit_in_time_counts_from_the_first_failure(crawl):
     assert document("page").outcome == Outcome.FAILED
 
 
+def test_each_cause_of_retries_has_attempts_of_its_own(crawl):
+    """Else an outage of robots.txt, or a host that was busy, used up the retries of a network error."""
+    make_documents(crawl.lane, ["page"])
+    outage, network = RetryLimit(cause="outage"), RetryLimit(attempts=2, cause="network")
+    given = [outage, outage, network, outage, network]
+
+    stages = []
+    for number, limit in enumerate(given):
+        retry(crawl, claim_all(crawl, now=NOON + seconds(5 * number))["page"], limit, now=NOON + seconds(5 * number))
+        stages.append(document("page").stage)
+
+    assert stages == [Stage.PENDING] * 4 + [Stage.DONE]
+
+
+def test_the_shown_limit_is_one_of_all_failures_in_a_row(crawl):
+    make_documents(crawl.lane, ["page"], failures=6, failing_since=NOON, failures_by_cause={"outage": 5, "network": 1})
+
+    retry(crawl, crawl.claim()["page"], RetryLimit(attempts=3, cause="network"))
+
+    assert (document("page").failures, document("page").most_failures) == (7, 8)
+
+
 def test_retries_without_a_limit_never_end(crawl):
     make_documents(crawl.lane, ["page"], failures=1000)
 

@@ -450,6 +450,25 @@ async def test_a_host_without_robots_txt_is_waited_for_and_then_left(fetcher, st
     assert site.paths() == ["/robots.txt"]
 
 
+@pytest.mark.parametrize(
+    ("route", "by_cause", "ending"),
+    [
+        pytest.param(
+            answer(status="500 Error"), {"robots": 6, "back-off": 3}, Ending.RETRY, id="network after outages"
+        ),
+        pytest.param(answer(status="500 Error"), {"robots": 6, "network": 2}, Ending.FAILED, id="last of the network"),
+        pytest.param(answer(status="503 Busy"), {"robots": 6, "network": 2}, Ending.RETRY, id="busy after an outage"),
+        pytest.param(answer(status="503 Busy"), {"back-off": 4, "network": 1}, Ending.FAILED, id="last of being busy"),
+    ],
+)
+async def test_an_outage_uses_up_no_retries_of_another_kind(fetcher, route, by_cause, ending):
+    known = {"failures": sum(by_cause.values()), "failures_by_cause": by_cause}
+
+    outcome = await outcome_of(fetcher, route, known=known)
+
+    assert (outcome.ending, outcome.retry_after) == (ending, 1.0 if ending is Ending.RETRY else 0.0)
+
+
 async def test_robots_wait_of_nothing_gives_up_at_once(fetcher):
     async with HostileSite.serve({"/robots.txt": answer(status="500 Error")}) as site:
         outcome = await Crawl(fetcher, seeds=[site.url()], robots_wait=0).process(site.url("/a"))

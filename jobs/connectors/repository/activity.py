@@ -305,7 +305,7 @@ class Activity:
         """
         End: try again `after` seconds.
 
-        Without a `limit` there is no last attempt: the connector counts by itself (`Document.failures`).
+        Without a `limit` there is no last attempt: the connector counts by itself (`Document.failures_of`).
         """
         document = self.document
         self._end(

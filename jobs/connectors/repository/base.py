@@ -73,7 +73,7 @@ class Document:
     `hash` is 32 hex digits. `version` is the one in the outputs, '' if they have none or it is unknown. `validators`
     are from the connector's last look at it (for the web: ETag and Last-Modified), '' if the fetch must be
     unconditional. `failures` counts attempts in a row that ended in a retry, `failing_for` the seconds since the first
-    of them. `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry
+    of them; `failures_by_cause` are these by the cause of their limit, None if they are not known. `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry
     to it: sorted by name, each value once; None without any.
     """
 
@@ -86,6 +86,11 @@ class Document:
     failures: int
     failing_for: float
     carried: Carried | None = None
+    failures_by_cause: Mapping[str, int] | None = field(default=None, compare=False)
+
+    def failures_of(self, cause: str) -> int:
+        """Return the number of attempts in a row with this cause; of all of them if their causes are not known."""
+        return self.failures if self.failures_by_cause is None else self.failures_by_cause.get(cause, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +232,14 @@ class RetryLimit:
     """
     The limit of retries: a number of `attempts` or of `seconds` since the first failure, whichever comes first; None is
     no limit. Then the document fails; if `aborts_job`, so does its job's run.
+
+    Only attempts of the same `cause` count as attempts: an outage of a source uses up no retries of another kind.
     """
 
     attempts: int | None = None
     seconds: float | None = None
     aborts_job: bool = False
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

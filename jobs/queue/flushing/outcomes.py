@@ -214,7 +214,7 @@ def _is_enough(outcome: Outcome) -> bool:
     limit, document = outcome.retry_limit, outcome.document
     if limit is None:
         return False
-    too_often = limit.attempts is not None and document.failures + 1 >= limit.attempts
+    too_often = limit.attempts is not None and document.failures_of(limit.cause) + 1 >= limit.attempts
     too_long = limit.seconds is not None and document.failing_for + outcome.retry_after > limit.seconds
     return too_often or too_long
 

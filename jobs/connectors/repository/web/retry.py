@@ -3,18 +3,25 @@
 import datetime as dt
 import email.utils
 from collections.abc import Mapping
+from typing import Final
 
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, RetryLimit
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
 
+# Causes of retries, each with attempts of its own.
+_NETWORK: Final = "network"
+_BACK_OFF: Final = "back-off"
+
 
 def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: Limits) -> None:
     """Let the document be read again after the next of the delays, or fail it after the last one."""
     delays = limits.retry_delays
-    if document.failures < len(delays):
-        activity.retry_later(code=code, after=delays[document.failures], limit=RetryLimit(attempts=len(delays) + 1))
+    failures = document.failures_of(_NETWORK)
+    if failures < len(delays):
+        limit = RetryLimit(attempts=len(delays) + 1, cause=_NETWORK)
+        activity.retry_later(code=code, after=delays[failures], limit=limit)
     else:
         activity.failed(code=code)
 
@@ -24,11 +31,12 @@ def back_off(response: Response, document: Document, activity: Activity, *, limi
     code = str(response.status)
     demanded = retry_after_of(response.headers, most=limits.longest_retry_after)
     activity.back_off(demanded)
-    if document.failures + 1 >= limits.back_off_attempts:
+    failures = document.failures_of(_BACK_OFF)
+    if failures + 1 >= limits.back_off_attempts:
         activity.failed(code=code)
         return
-    after = float(2**document.failures) if demanded is None else demanded
-    activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=limits.back_off_attempts))
+    after = float(2**failures) if demanded is None else demanded
+    activity.retry_later(code=code, after=after, limit=RetryLimit(attempts=limits.back_off_attempts, cause=_BACK_OFF))
 
 
 def retry_after_of(headers: Mapping[str, str], *, most: float) -> float | None:

@@ -1,9 +1,10 @@
 """The question to robots.txt before each document: is a request allowed?"""
 
 import logging
+from typing import Final
 
 from jobs.connectors.repository.activity import Activity
-from jobs.connectors.repository.base import Document
+from jobs.connectors.repository.base import Document, RetryLimit
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
@@ -11,6 +12,9 @@ from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import origin_of
 
 logger = logging.getLogger(__name__)
+
+# Without a number of attempts: the specification limits the time.
+_NO_ATTEMPTS: Final = RetryLimit(cause="robots")
 
 
 class RobotsCheck:
@@ -52,7 +56,7 @@ class RobotsCheck:
         if left <= 0:
             activity.out_of_reach(code="ROBOTS_UNREACHABLE")
             return
-        after = max(answer.retry_after or 0.0, float(2 ** min(document.failures, 4)))
+        after = max(answer.retry_after or 0.0, float(2 ** min(document.failures_of(_NO_ATTEMPTS.cause), 4)))
         after = max(min(after, left), 1.0)
         activity.back_off(after)
-        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after)
+        activity.retry_later(code="ROBOTS_UNREACHABLE", after=after, limit=_NO_ATTEMPTS)
