@@ -14,11 +14,12 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.connectors.output.base import OutputError
 from jobs.lifecycle.document import Action, Stage
 from jobs.models.document import Outcome
 from jobs.queue import address_index
 from jobs.queue.flushing.outcomes import JobFacts
-from jobs.queue.removing.drop import OutputRemover, drop_unclaimed
+from jobs.queue.removing.drop import OutputRemover, doubt, drop_unclaimed
 from jobs.queue.sql.chosen_states import states_in
 from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
@@ -198,37 +199,43 @@ def change_some(
 
     Raises:
         JobMoves: the job is in a transition.
-        OutputError: an output refused: nothing was changed.
+        OutputError: an output refused: nothing was changed. A log among the outputs may have its lines, so the documents
+            will be written again.
     """
     reads = operation in {Operation.RETRY, Operation.EXPIRE, Operation.READ_AGAIN}
     at_once = min(most, _READ_AT_ONCE if reads else _REMOVED_AT_ONCE)
     lanes: frozenset[int] = frozenset()
-    with connection.transaction(), named_rows(connection) as cursor:
-        held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
-        if held is None or held.run_no != job.run_no:
-            raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
-        chosen, facts = _chosen(connection, operation, choice)
-        facts |= {"run": held.run_no, "after": after, "most": at_once}
-        hashes = [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
-        changed = 0
-        if hashes and reads:
-            forgets = operation is Operation.READ_AGAIN
-            facts |= {"hashes": hashes, "forgets": forgets, "expires": forgets or operation is Operation.EXPIRE}
-            row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
-            changed = row.count
-        elif hashes:
-            dropped = drop_unclaimed(
-                cursor,
-                hashes=hashes,
-                job=job,
-                carries=carries,
-                outputs=outputs if operation is Operation.DROP else None,
-                keeps_history=keeps_history,
-                now=now,
-            )
-            changed, lanes = dropped.dropped, dropped.lanes
-        chunk = Chunk(changed, len(hashes) - changed, hashes[-1] if len(hashes) == at_once else None)
-        note(cursor, chunk)
+    hashes: list[uuid.UUID] = []
+    try:
+        with connection.transaction(), named_rows(connection) as cursor:
+            held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
+            if held is None or held.run_no != job.run_no:
+                raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
+            chosen, facts = _chosen(connection, operation, choice)
+            facts |= {"run": held.run_no, "after": after, "most": at_once}
+            hashes += [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
+            changed = 0
+            if hashes and reads:
+                forgets = operation is Operation.READ_AGAIN
+                facts |= {"hashes": hashes, "forgets": forgets, "expires": forgets or operation is Operation.EXPIRE}
+                row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
+                changed = row.count
+            elif hashes:
+                dropped = drop_unclaimed(
+                    cursor,
+                    hashes=hashes,
+                    job=job,
+                    carries=carries,
+                    outputs=outputs if operation is Operation.DROP else None,
+                    keeps_history=keeps_history,
+                    now=now,
+                )
+                changed, lanes = dropped.dropped, dropped.lanes
+            chunk = Chunk(changed, len(hashes) - changed, hashes[-1] if len(hashes) == at_once else None)
+            note(cursor, chunk)
+    except OutputError:
+        doubt(connection, hashes=hashes, job_id=choice.job_id)
+        raise
     if chunk.changed and reads:
         wake_job(connection, job_id=choice.job_id, now=now)
     elif lanes:

@@ -1,6 +1,7 @@
 """Operations on many documents change what was shown, in chunks, exactly once, and never a claimed document."""
 
 import itertools
+import json
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -9,6 +10,7 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR
 from crawlctl.live.topics import is_topic, read_screen
 from jobs.bulk import kinds, verbs
 from jobs.bulk.models import BulkOperation
+from jobs.connectors.output.base import OutputError
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.restoring import work_off
@@ -303,6 +305,22 @@ def test_dropped_documents_leave_outputs_and_come_back(site, file):
     assert SearchDocument.objects.count() == texts
     assert_is_sound(connection)
     assert causes_of(site) == []
+
+
+def test_documents_whose_removal_one_log_has_and_another_refused_are_written_again(crawl, file, tmp_path):
+    crawl.job.outputs.add(*(outputs := [make_output(file), make_output(tmp_path / "missing" / "out.jsonl")]))
+    QueueItem.objects.filter(identifier__endswith="fine").update(indexed_before=True)
+    hash_ = QueueItem.objects.get(identifier__endswith="fine").hash
+    for output in outputs:
+        IndexedDocument.objects.create(output=output, hash=hash_, version="1:a", indexed_at=NOON)
+
+    with pytest.raises(OutputError):
+        work(begin("drop", crawl.job.pk, pattern="fine|broken"))
+
+    assert [json.loads(line)["action"] for line in file.read_text().splitlines()] == ["delete"]
+    fine, broken = (QueueItem.objects.get(identifier__endswith=name) for name in ("fine", "broken"))
+    assert (fine.stage, fine.version, fine.validators) == (Stage.DONE, "", "")
+    assert not broken.indexed_before
 
 
 def test_tombstones_name_the_order_of_an_operator(site):

@@ -271,6 +271,28 @@ def drop_unclaimed(
     )
 
 
+# Locks: QueueItem by hash.
+_DOUBT: Final[LiteralString] = """
+WITH locked AS (
+    SELECT hash, job_id FROM jobs_queueitem
+     WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[]) AND indexed_before AND batch_id IS NULL
+     ORDER BY hash
+       FOR NO KEY UPDATE
+)
+UPDATE jobs_queueitem AS item SET version = '', validators = ''
+  FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
+"""
+
+
+def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], job_id: int) -> None:
+    """
+    Record that an output refused the removal of these documents (`drop_unclaimed`), in a transaction of its own.
+
+    A log among the outputs may have the removal already. So the documents are read unconditionally, and written again.
+    """
+    connection.execute(_DOUBT, {"hashes": list(hashes), "job": job_id})
+
+
 def _claim_of(hash_: uuid.UUID, job: JobFacts, *, carries: bool, row: Any = None) -> Claimed:
     """Return a document as the outputs and the carried data take it. It has no batch."""
     document = Document(
