@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Reference, RetryLimit
-from jobs.connectors.repository.kind import Asked, RepositoryKind, Ruled, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import Asked, ReadsSeedsOtherwise, RepositoryKind, Ruled, Seeding, SeedingFailed
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
@@ -151,8 +151,8 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
 
 def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str, bool]:
     """
-    Return the documents that the source names, by hash, the version of this seeding, and whether the rules of the job
-    limit the distance of documents from its seeds.
+    Return the documents that the source names, by hash, the version of this seeding, and whether the distance of a
+    document from the seeds matters: if the rules of the job limit it, or if the source reads its seeds otherwise.
     """
     named = Seeding()
     asked = Asked(
@@ -162,7 +162,8 @@ def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str,
         is_confined=seed.is_confined,
     )
     version = kind.seed(asked, named, last_version=seed.last_version)
-    return named.references, version, isinstance(kind, Ruled) and kind.rules(asked).max_depth is not None
+    is_limited = isinstance(kind, Ruled) and kind.rules(asked).max_depth is not None
+    return named.references, version, is_limited or isinstance(kind, ReadsSeedsOtherwise)
 
 
 def _postpone(

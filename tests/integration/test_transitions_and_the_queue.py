@@ -13,7 +13,7 @@ from jobs.duties.reseed import begin_reseeding
 from jobs.duties.start import prepare_runs, seed_seeds
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Job, Outcome, QueueItem
+from jobs.models import Job, Outcome, QueueItem, RepositoryConnection
 from jobs.verbs import control
 from tests.support.cluster import seconds
 from tests.support.factories import make_documents, make_job, make_lane, make_running_job
@@ -142,9 +142,12 @@ def test_a_job_that_waits_to_read_its_seeds_again_is_resumed_at_once(main):
         ({"stage": Stage.ACTIVE}, {"stage": Stage.ACTIVE, "depth": 0, "rescan": True}),
     ],
 )
-@pytest.mark.parametrize("specification", [{"max_depth": 1}, {}])
-def test_a_new_seed_that_the_run_found_far_away_is_read_for_its_links(main, before, after, specification):
+@pytest.mark.parametrize(("connector", "specification"), [("web", {"max_depth": 1}), ("web", {}), ("feed", {})])
+def test_a_new_seed_that_the_run_found_far_away_is_read_for_its_links(main, before, after, connector, specification):
+    """Feeds have no such limit, but only their seeds are read as feeds."""
     running = make_running_job(main.node, specification=specification)
+    RepositoryConnection.objects.update(connector=connector)
+    is_read = connector == "feed" or bool(specification)
     Job.objects.update(seeding=True)
     main.step(seed_seeds)
     far = {"depth": 1, "validators": "etag", "batch": None, "seq": 1, **before}
@@ -157,9 +160,9 @@ def test_a_new_seed_that_the_run_found_far_away_is_read_for_its_links(main, befo
     main.step(seed_seeds)
 
     item = QueueItem.objects.get()
-    if "run_no" in before and not specification:
+    if "run_no" in before and not is_read:
         after = {"stage": Stage.PENDING, "depth": 0, "validators": "etag"}
-    expected = after if specification or "run_no" in before else {"stage": before["stage"], "depth": 1}
+    expected = after if is_read or "run_no" in before else {"stage": before["stage"], "depth": 1}
     assert {name: getattr(item, name) for name in expected} == expected
 
 

@@ -122,6 +122,15 @@ class Ruled(Protocol):
 
 
 @runtime_checkable
+class ReadsSeedsOtherwise(Protocol):
+    """A kind whose seeds are read in another way than documents that others name: feeds, and pages as their entries."""
+
+    @property
+    def reads_seeds_otherwise(self) -> bool:
+        """True: a document that was read before it became a seed must be read again."""
+
+
+@runtime_checkable
 class Judging(Protocol):
     """A kind that can tell without a request how the rules of a job judge an identifier."""
 

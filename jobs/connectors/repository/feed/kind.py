@@ -44,6 +44,7 @@ class FeedKind(AddressKind):
     label: Final = _("Feeds")
     configuration: Final = SCHEMA
     specification: Final = SCHEMA
+    reads_seeds_otherwise: Final = True
 
     def wanted(self, asked: Asked) -> WebSpecification:
         return entries_wanted(asked)
