@@ -56,8 +56,10 @@ class AskAside:
     def __init__(self) -> None:
         self._open: dict[Hashable, _Open] = {}
         self._threads: list[threading.Thread] = []
+        self._forgot_at = time.monotonic()
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
+        self._forget_old()
         asked = self._open.get(about)
         if asked is None or asked.is_old:
             self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -70,6 +72,12 @@ class AskAside:
         del self._open[about]
         answer: _T = asked.answer.result()
         return answer
+
+    def _forget_old(self) -> None:
+        """Drop answers that are out of date. No duty asks again about a seed that changed or was removed."""
+        if time.monotonic() - self._forgot_at > _GOOD_FOR:
+            self._forgot_at = time.monotonic()
+            self._open = {about: asked for about, asked in self._open.items() if not asked.is_old}
 
     def _begin(self, question: Callable[[], object]) -> _Open:
         asked = _Open()

@@ -71,3 +71,14 @@ def test_an_old_answer_is_requested_again(go, monkeypatch):
     monkeypatch.setattr(sources, "_AT_ONCE", 10.0)
 
     assert asking.ask("a", lambda: "new") == "new"
+
+
+def test_answers_that_no_duty_reads_are_forgotten(go, monkeypatch):
+    asking = AskAside()
+    assert asking.ask("a seed that is removed", lambda: go.wait() and "old") is None
+    go.set()
+    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="it is answered")
+    monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
+
+    assert answered(asking, "another", lambda: "new") == "new"
+    assert not asking._open
