@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from jobs.bulk import verbs
@@ -35,7 +35,9 @@ def begin(operation: BulkOperation) -> list[str]:
         if name not in operation.elsewhere or _has_begun(operation.key):
             return
         job_id = local_job(operation.job_id)
-        if job_id is not None:
+        if job_id is None:
+            return
+        try:
             verbs.make(
                 operation=operation.operation,
                 job_id=job_id,
@@ -44,6 +46,10 @@ def begin(operation: BulkOperation) -> list[str]:
                 key=operation.key,
                 made_by=operation.created_by,
             )
+        except IntegrityError:
+            # An earlier question, whose answer did not come in time, may have begun the part just now.
+            if not _has_begun(operation.key):
+                raise
 
     if not operation.elsewhere:
         return []

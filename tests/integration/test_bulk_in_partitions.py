@@ -167,6 +167,16 @@ def test_an_operation_waits_for_a_partition_that_went_away(job, line, database, 
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
 
 
+def test_a_part_that_an_earlier_question_begins_meanwhile_begins_once(job, control, database, monkeypatch):
+    made = begin(job)
+    elsewhere.begin(made)
+    has_begun, answers = elsewhere._has_begun, iter([False])
+    monkeypatch.setattr(elsewhere, "_has_begun", lambda key: next(answers, None) is None and has_begun(key))
+
+    assert elsewhere.begin(made) == []
+    assert database.value("SELECT count(*) FROM bulk_bulkoperation") == 1
+
+
 def test_a_preview_of_a_partition_that_went_away_is_refused(job, line):
     shown = verbs.preview("retry", job.pk, {}, may=may)
     line.cut()
