@@ -73,7 +73,9 @@ def seconds_to_wait(request: HttpRequest) -> int:
 
 
 def seconds_closed(secret: str, request: HttpRequest, *, now: dt.datetime) -> int:
-    """Return the seconds that requests with this secret must wait, because of wrong ones before; 0 if it may be checked."""
+    """
+    Return the seconds that requests with this secret must wait, because of wrong ones before; 0 if it may be checked.
+    """
     return _seconds_to_wait(_digest(secret), _address_of(request), now=now)
 
 

@@ -97,8 +97,8 @@ class Archived:
     """
     An exchange as the archive stores it.
 
-    `date` is the time of the request. For a revisit, `digest` is the digest of the original body. `facts` are lines that
-    people read, and programs skip.
+    `date` is the time of the request. For a revisit, `digest` is the digest of the original body. `facts` are lines
+    that people read, and programs skip.
     """
 
     url: str
@@ -162,7 +162,9 @@ def date_text(moment: dt.datetime) -> str:
 
 
 def moment_of(text: str) -> dt.datetime:
-    """Return the moment that a record gives, or the start of 1970 if its text is not a date. Without a zone it is UTC."""
+    """
+    Return the moment that a record gives, or the start of 1970 if its text is not a date. Without a zone it is UTC.
+    """
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

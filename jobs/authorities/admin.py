@@ -162,7 +162,9 @@ class ConnectionAdmin(_SetUp):
 
     @action(description=_("Test"), url_path="test", permissions=("ask",))  # type: ignore[untyped-decorator]
     def test(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Reach the system with the account of the connection, after a confirmation, and show the result above its page."""
+        """
+        Reach the system with the account of the connection, after a confirmation, and show the result above its page.
+        """
         connection = get_object_or_404(self.model, pk=number_of(object_id))
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         if request.method != "POST":

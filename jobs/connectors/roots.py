@@ -34,7 +34,9 @@ def why_not_written(path: str) -> str:
 
 
 def why_not_read(directories: Sequence[bytes]) -> str:
-    """Return the reason why a file connection may not read one of these directories, as a sentence; "" if it may read all."""
+    """
+    Return the reason why a file connection may not read one of these directories, as a sentence; "" if it may read all.
+    """
     roots = [Path(os.path.realpath(root)) for root in _setting(FILE_ROOTS)]
     for directory in directories:
         real = Path(os.path.realpath(os.fsdecode(directory)))

@@ -42,7 +42,10 @@ ARCHIVES_ARE_FULL: Final[LiteralString] = f"EXISTS (SELECT FROM {_LIVE_WORKERS})
 
 
 def hold_jobs_with_archive(at: Pass) -> int:
-    """Hold the running jobs with an archive while a worker reports it, and release them after; return the number of changes."""
+    """
+    Hold the running jobs with an archive while a worker reports it, and release them after; return the number of
+    changes.
+    """
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         changed = at.connection.execute(_HOLD, {"scope": at.scope}).fetchall()

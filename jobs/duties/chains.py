@@ -73,7 +73,9 @@ def start_successors(at: Pass) -> int:
 
 
 def _why_not_well(at: Pass, job: Job) -> str:
-    """Return the reason why a job that has just ended did not end well; '' if it did. The attention list judges alike."""
+    """
+    Return the reason why a job that has just ended did not end well; '' if it did. The attention list judges alike.
+    """
     if job.run_end != RunEnd.FINISHED:
         return job.run_end.replace("_", " ")
     line = read_job_line(job.pk, now=at.now)

@@ -61,8 +61,8 @@ def keep_exchange(at: Pass) -> int:
 
 def tell_figures(at: Pass) -> int:
     """
-    Note the documents and the rate of this partition, and send them to the control partition with the counts of its jobs;
-    return 0: nothing waits for it.
+    Note the documents and the rate of this partition, and send them to the control partition with the counts of its
+    jobs; return 0: nothing waits for it.
     """
     placement = here.placement()
     if placement is None:

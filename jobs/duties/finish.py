@@ -141,7 +141,9 @@ def _shut_down(at: Pass, job: Any) -> bool:
 
 
 def _move_and_wake(at: Pass, job: Any, name: str) -> bool:
-    """Move a job and wake its lanes, in this order: before it, stuffing may put a lane to sleep that is empty as yet."""
+    """
+    Move a job and wake its lanes, in this order: before it, stuffing may put a lane to sleep that is empty as yet.
+    """
     moved = move(at, job.id, name)
     if moved:
         wake_job(at.connection, job_id=job.id, now=at.now)

@@ -212,7 +212,9 @@ def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, b
 
 
 def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.datetime) -> float | None:
-    """Return the requests per second that a host allows its goals; None: any. It needed `needs` of them at its last price."""
+    """
+    Return the requests per second that a host allows its goals; None: any. It needed `needs` of them at its last price.
+    """
     rows = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchall()
     policies = AppliedPolicies.read(cursor, rows, now=now)
     own: float | None = None

@@ -64,7 +64,10 @@ def raise_low_water_marks(at: Pass) -> int:
 
 
 def forget_old_batches(at: Pass) -> int:
-    """Delete batches that ended some minutes ago, and count the requests of their turns by hour; return the number of deleted batches."""
+    """
+    Delete batches that ended some minutes ago, and count the requests of their turns by hour; return the number of
+    deleted batches.
+    """
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount

@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 def follow_runs(at: Pass) -> int:
-    """Bring each job nearer to the state that the control partition wants, and report its state; return the number of changes."""
+    """
+    Bring each job nearer to the state that the control partition wants, and report its state; return the number of
+    changes.
+    """
     placement = here.placement()
     if placement is None or placement.is_control:
         return 0

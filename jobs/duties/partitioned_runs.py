@@ -2,8 +2,8 @@
 Runs over several partitions: the control partition leads, the others follow (`jobs.duties.partitioned_following`).
 
 The control partition sends the wanted state of a job to each other partition as a fact. The other compares it with its
-own state, acts on the difference, and sends its state and its figures. Nothing depends on the order or the number of facts, so
-each side may be away or be restored in between.
+own state, acts on the difference, and sends its state and its figures. Nothing depends on the order or the number of
+facts, so each side may be away or be restored in between.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -150,7 +150,9 @@ def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]
 
 
 def _decision(job: Any) -> str:
-    """Return the order to all partitions about the removals of the run: hold or allow them; empty before the decision."""
+    """
+    Return the order to all partitions about the removals of the run: hold or allow them; empty before the decision.
+    """
     if job.held_run == job.run_no > 0:
         return "held"
     may_remove = job.may_finish_run >= job.run_no > 0 and job.phase != Phase.ACTIVE

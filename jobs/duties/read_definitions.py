@@ -1,4 +1,6 @@
-"""The last reading of the definitions that the control partition sends. They are read again if they may have changed."""
+"""
+The last reading of the definitions that the control partition sends. They are read again if they may have changed.
+"""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -99,7 +99,9 @@ def _prepare(at: Pass, job: Any, *, after: int) -> bool:
 
 
 def seed_seeds(at: Pass) -> int:
-    """Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return the number of seeds."""
+    """
+    Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return the number of seeds.
+    """
     held = {group.id: group for group in at.groups}
     with named_rows(at.connection) as cursor:
         seeds = cursor.execute(_TO_SEED, {"groups": list(held), "now": at.now}).fetchall()

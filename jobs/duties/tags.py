@@ -32,7 +32,9 @@ EXISTS (SELECT FROM jobs_seed AS seed JOIN jobs_job AS job ON job.id = seed.job_
 
 
 def report_missing_tags(at: Pass) -> int:
-    """Set or clear this reason of each running job, by the tags of the workers; return the number of changed reasons."""
+    """
+    Set or clear this reason of each running job, by the tags of the workers; return the number of changed reasons.
+    """
     if at.scope != CLUSTER_SCOPE:
         # The workers of a one-shot command take batches with any tag.
         return 0

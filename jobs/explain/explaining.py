@@ -156,7 +156,9 @@ def _forecasts(jobs: Sequence[Job], address: Address, *, now: dt.datetime) -> li
 
 
 def _place_of(deciding: Judgement | None) -> int:
-    """Return the sort key of a job in an explanation: the job in which the address passes the most gates comes first."""
+    """
+    Return the sort key of a job in an explanation: the job in which the address passes the most gates comes first.
+    """
     gates = list(type(deciding.gate)) if deciding is not None else []
     return -gates.index(deciding.gate) if deciding is not None else -1_000
 

@@ -52,7 +52,9 @@ def after_look(evidence: Evidence, seconds: float, *, changed: bool) -> Evidence
 
 @cache
 def _told(moment: int, changed: bool) -> Evidence:  # noqa: FBT001 (a key of the cache)
-    """Return the evidence of one look. `moment` is the logarithm of its seconds in 32nds, so that few values are computed."""
+    """
+    Return the evidence of one look. `moment` is the logarithm of its seconds in 32nds, so that few values are computed.
+    """
     seconds = math.exp(moment / 32)
     if not changed:
         return tuple(-rate * seconds for rate in RATES)

@@ -244,7 +244,10 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
 
 
 def offer_links(connection: psycopg.Connection[Any], here: str, target: str) -> int:
-    """Send the links of the present runs to documents of `target` that were not sent as references; return the number of sent links."""
+    """
+    Send the links of the present runs to documents of `target` that were not sent as references; return the number of
+    sent links.
+    """
     return connection.execute(_OFFER, {"here": here, "target": target}).rowcount
 
 

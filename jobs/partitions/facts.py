@@ -141,7 +141,9 @@ def heard(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[
 
 
 def hear_and_tell(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], Telling]:
-    """Return the newest facts of these kinds from all other partitions, and a sender of such facts, by one statement."""
+    """
+    Return the newest facts of these kinds from all other partitions, and a sender of such facts, by one statement.
+    """
     rows = connection.execute(_EXCHANGED, {"here": here, "kinds": list(kinds)}).fetchall()
     told_last = {(target, key): body for source, target, key, body, _ in rows if source == here}
     heard_ones = [Fact(source, key, body, number) for source, _, key, body, number in rows if source != here]

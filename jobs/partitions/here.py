@@ -76,7 +76,9 @@ def path_in(name: str) -> str:
 
 
 def address_in(name: str, address: str) -> str:
-    """Return the address in the control partition of a page of a partition, from the address there. "": this partition."""
+    """
+    Return the address in the control partition of a page of a partition, from the address there. "": this partition.
+    """
     return path_in(name) + address.removeprefix("/")
 
 

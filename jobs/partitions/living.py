@@ -82,7 +82,10 @@ def find_living(heard: Iterable[Fact]) -> Living | None:
 
 
 def forget_deleted(connection: psycopg.Connection[Any]) -> int:
-    """Delete the facts and references of jobs that exist neither here nor in the control partition; return the number of deleted rows."""
+    """
+    Delete the facts and references of jobs that exist neither here nor in the control partition; return the number of
+    deleted rows.
+    """
     living = read_living(connection)
     if living is None:
         return 0

@@ -187,7 +187,10 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
 
 
 def read_silent(*, now: dt.datetime) -> list[Silent]:
-    """Return the partitions that have sent the control partition no figures for a while: its counts lack their latest changes."""
+    """
+    Return the partitions that have sent the control partition no figures for a while: its counts lack their latest
+    changes.
+    """
     placement = here.placement()
     if placement is None or not placement.is_control:
         return []

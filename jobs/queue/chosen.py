@@ -199,7 +199,8 @@ def change_some(
 
     Raises:
         JobMoves: the job is in a transition.
-        OutputError: an output refused: nothing was changed. A log among the outputs may have its lines, so the documents
+        OutputError: an output refused: nothing was changed. A log among the outputs may have its lines, so the
+            documents
             will be written again.
     """
     reads = operation in {Operation.RETRY, Operation.EXPIRE, Operation.READ_AGAIN}

@@ -241,7 +241,8 @@ def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str)
 
 def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
     """
-    Withdraw the unsent batches of a scope whose documents belong to jobs that must stop; return the number of documents.
+    Withdraw the unsent batches of a scope whose documents belong to jobs that must stop; return the number of
+    documents.
     """
     batches = [row[0] for row in connection.execute(OFFERED_OF_STOPPED_JOBS, {"scope": scope})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
@@ -262,7 +263,8 @@ def release_of_lost_workers(
     enough: int | None = None,
 ) -> int:
     """
-    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return the number of documents.
+    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return the number of
+    documents.
 
     No further chunk begins once `enough` documents are back. Each chunk is a transaction: if the main manager dies in
     between, the next one releases the rest.

@@ -161,7 +161,9 @@ def read_known(
 
 
 def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
-    """Return those of these documents that another connection has recorded for the same place, such as the same file."""
+    """
+    Return those of these documents that another connection has recorded for the same place, such as the same file.
+    """
     return {row[0].hex for row in cursor.execute(_OF_TWINS, {"output": output, "hashes": list(hashes)})}
 
 

@@ -12,7 +12,9 @@ from nodes.tasks.kinds import Kind
 
 
 def clean(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Delete the old rows of a subject in chunks. Return the numbers of deleted rows, and of dropped partitions of a day."""
+    """
+    Delete the old rows of a subject in chunks. Return the numbers of deleted rows, and of dropped partitions of a day.
+    """
 
     def goes_on(deleted: int) -> bool:
         context.report({"deleted": deleted})

@@ -382,7 +382,9 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
 
 
 def documents_below(limits: Limits) -> int:
-    """Return the most documents of the open turns below a limited parent: those of one longest turn and its successor."""
+    """
+    Return the most documents of the open turns below a limited parent: those of one longest turn and its successor.
+    """
     half = int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))
     return 2 * max(1, min(DOCUMENTS_A_TURN, half))
 

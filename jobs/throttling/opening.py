@@ -50,7 +50,10 @@ def next_start_at(use: LastUse, *, gap: float, bytes_per_second: float | None) -
 def opens_at(
     next_start: dt.datetime | None, *, back_off_until: dt.datetime | None, closed_until: dt.datetime | None = None
 ) -> dt.datetime | None:
-    """Return the moment from which a request may start: after its next start, the end of a back-off, and a closed bin's opening."""
+    """
+    Return the moment from which a request may start: after its next start, the end of a back-off, and a closed bin's
+    opening.
+    """
     return _latest(next_start, back_off_until, closed_until)
 
 

@@ -125,7 +125,9 @@ class PolicyValues:
         return next((place for place in places if self.rules[place].window.is_open(at)), None)
 
     def _end_of_denial(self, places: tuple[int, ...], at: dt.datetime) -> dt.datetime | None:
-        """Return the moment at which none of the rules with these indices denies any longer; None if that never comes."""
+        """
+        Return the moment at which none of the rules with these indices denies any longer; None if that never comes.
+        """
         known = self._ends.get(places)
         if known is not None and known[0] <= at and (known[1] is None or at < known[1]):
             return known[1]
@@ -163,7 +165,8 @@ class PolicyValues:
 
     def next_change(self, at: dt.datetime) -> dt.datetime | None:
         """
-        Return the next moment at which a window of its rules opens or closes. Until then all limits stay. None: they never change.
+        Return the next moment at which a window of its rules opens or closes. Until then all limits stay. None: they
+        never change.
         """
         windows = {rule.window for rule in self.rules}
         moments = [moment for window in windows if (moment := window.next_change(at)) is not None]

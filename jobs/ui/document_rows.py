@@ -145,7 +145,9 @@ def _hops(story: DocumentStory, link_type: str) -> str:
 
 
 def _refused(held: HeldBy) -> str:
-    """Return the reason why a stage of the pipeline does not pass the document on to the output; '' if none refuses it."""
+    """
+    Return the reason why a stage of the pipeline does not pass the document on to the output; '' if none refuses it.
+    """
     if not held.code:
         return ""
     if not held.stage:

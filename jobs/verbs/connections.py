@@ -131,7 +131,10 @@ def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by:
 
 
 def why_outside(repository: RepositoryConnection, outputs: Iterable[OutputConnection]) -> str:
-    """Return the reason why the roots of this process forbid one of these connections, as a sentence; "" if they forbid none."""
+    """
+    Return the reason why the roots of this process forbid one of these connections, as a sentence; "" if they forbid
+    none.
+    """
     found = [why_repository_outside(repository.connector, repository.configuration)] if repository.is_confined else []
     found += [why_output_outside(output.connector, output.configuration) for output in outputs if output.is_confined]
     return next(filter(None, found), "")

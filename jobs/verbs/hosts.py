@@ -150,10 +150,11 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    End the back-off of a host, or its recovery, because an operator knows that the host works. Its full pace holds at once.
+    End the back-off of a host, or its recovery, because an operator knows that the host works. Its full pace holds at
+    once.
 
-    Its refusals are forgotten, also if the host requested a longer delay. Documents that failed there are retried now, and
-    keep their number of failures.
+    Its refusals are forgotten, also if the host requested a longer delay. Documents that failed there are retried now,
+    and keep their number of failures.
 
     Raises:
         Unknown: no host has this id.

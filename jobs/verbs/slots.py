@@ -136,7 +136,8 @@ def remove_lost(name: str) -> Loss:
 
     Raises:
         Invalid: there is no such partition.
-        NotRemovable: the partition answers; another one does not answer or is in a run; or slots move without the partition
+        NotRemovable: the partition answers; another one does not answer or is in a run; or slots move without the
+            partition
         or wait for jobs.
         NoControlPartition: this is not the control partition.
     """

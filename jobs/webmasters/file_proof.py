@@ -20,7 +20,10 @@ _MOST_BYTES: Final = 1_024
 
 
 def problem_of_file(host: str, path: str, token: str, *, fetcher: Callable[[], Fetcher] = Fetcher) -> str:
-    """Return the reason why the file of a host does not prove control, as a sentence; '' if it does. It blocks for some seconds."""
+    """
+    Return the reason why the file of a host does not prove control, as a sentence; '' if it does. It blocks for some
+    seconds.
+    """
     return asyncio.run(_problem(host, path, token, fetcher))
 
 

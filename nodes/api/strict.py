@@ -120,7 +120,9 @@ def _in_brief(value: object) -> str:
 
 
 class MomentField(serializers.DateTimeField):
-    """A moment of a question. Answers look some time before it, so it must not be the first one that a date can have."""
+    """
+    A moment of a question. Answers look some time before it, so it must not be the first one that a date can have.
+    """
 
     def to_internal_value(self, value: Any) -> dt.datetime:  # noqa: ANN401 (as in its base)
         moment: dt.datetime = super().to_internal_value(value)

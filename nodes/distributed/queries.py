@@ -305,8 +305,8 @@ def _read_book(cluster: str, *, job: str = "") -> _Book:
 
 def _clusters(cluster: str) -> list[str]:
     """
-    Return the names of clusters that may have distributed jobs: those of the coordination store that the database knows,
-    and those of the nodes' reports.
+    Return the names of clusters that may have distributed jobs: those of the coordination store that the database
+    knows, and those of the nodes' reports.
     """
     known = CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_JOBS_SHOWN]
     noted = DistributedJobOnNode.objects.values_list("cluster", flat=True).distinct()[:_JOBS_SHOWN]

@@ -137,7 +137,8 @@ def read_document(table: Table, document: object) -> Said:
     Return the values of a settings JSON, which has sections of settings by name.
 
     Raises:
-        InvalidSettings: the document has unknown keys, invalid values, or values that contradict each other. None of it is used.
+        InvalidSettings: the document has unknown keys, invalid values, or values that contradict each other. None of it
+            is used.
     """
     said, problems = _read(table, document)
     problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))

@@ -115,7 +115,10 @@ def cancel(task: int, *, made_by: str) -> bool:
 
 
 def cancel_all(tasks: QuerySet[Task], *, made_by: str) -> int:
-    """Cancel these scheduled tasks, the oldest first, up to a limit. Return the number of tasks that were archived or asked to end."""
+    """
+    Cancel these scheduled tasks, the oldest first, up to a limit. Return the number of tasks that were archived or
+    asked to end.
+    """
     number = 0
     chosen = list(tasks.order_by("id").values_list("pk", flat=True)[:MOST_CANCELLED])
     for start in range(0, len(chosen), _CHUNK):

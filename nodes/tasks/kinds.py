@@ -2,8 +2,8 @@
 Kinds of tasks: the functions that workers run, each with a schema of its arguments.
 
 A kind comes from one of three places: `task_kinds` of an application's `AppConfig`, an entry point of the group
-`crawlctl.tasks`, or the setting CRAWLCTL_TASKS. Each names `package.module:OBJECT`, which is a `Kind`, a `Listener` or a
-list of these. A request names a kind of this registry, and never a function.
+`crawlctl.tasks`, or the setting CRAWLCTL_TASKS. Each names `package.module:OBJECT`, which is a `Kind`, a `Listener` or
+a list of these. A request names a kind of this registry, and never a function.
 """
 
 import functools

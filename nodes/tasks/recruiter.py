@@ -95,7 +95,8 @@ _REMEMBER: Final[LiteralString] = "UPDATE tasks_tasktemplate SET last_task = %(t
 
 def retire_lost_workers(connection: psycopg.Connection[Any], *, term: TermHeld, dead_after: dt.timedelta) -> int:
     """
-    Retire workers whose processes have ended or that were silent for `dead_after`. Return the number of retired workers.
+    Retire workers whose processes have ended or that were silent for `dead_after`. Return the number of retired
+    workers.
 
     Raises:
         FenceRefused: the caller's term has ended.

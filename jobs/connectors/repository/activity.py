@@ -121,7 +121,8 @@ class Activity:
 
     def set_origination(self, moment: dt.datetime) -> None:
         """
-        Report the document's origination date, as its source gives it. A continuous job counts the expiry from this date.
+        Report the document's origination date, as its source gives it. A continuous job counts the expiry from this
+        date.
 
         Report it each time that the document is processed. Otherwise the expiry counts from the time of processing.
         """
@@ -276,7 +277,9 @@ class Activity:
         self._end(Ending.EXCLUDED, code, validators=validators, references=references, removes=True)
 
     def refuse(self, *, code: str) -> None:
-        """End: the rules of the job refuse the document, which they admitted when it was referenced. No request was made."""
+        """
+        End: the rules of the job refuse the document, which they admitted when it was referenced. No request was made.
+        """
         self._end(Ending.EXCLUDED, code, references=[], removes=True, is_refused=True)
 
     def out_of_reach(self, *, code: str) -> None:

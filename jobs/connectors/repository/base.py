@@ -73,8 +73,9 @@ class Document:
     `hash` is 32 hex digits. `version` is the one in the outputs, '' if they have none or it is unknown. `validators`
     are from the connector's last look at it (for the web: ETag and Last-Modified), '' if the fetch must be
     unconditional. `failures` counts attempts in a row that ended in a retry, `failing_for` the seconds since the first
-    of them; `failures_by_cause` are these by the cause of their limit, None if they are not known. `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry
-    to it: sorted by name, each value once; None without any.
+    of them; `failures_by_cause` are these by the cause of their limit, None if they are not known. `redirects` counts
+    the redirects that led here. `carried` holds the values that all parents together carry to it: sorted by name, each
+    value once; None without any.
     """
 
     hash: str

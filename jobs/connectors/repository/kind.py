@@ -170,7 +170,9 @@ class Pace(Protocol):
     """The worker's control over a connector: every request to the source waits for it."""
 
     async def before_request(self) -> None:
-        """Return the moment from which the next request of the document's bin may start. An exception ends `process`."""
+        """
+        Return the moment from which the next request of the document's bin may start. An exception ends `process`.
+        """
 
     def request_leaves(self, address: str) -> None:
         """

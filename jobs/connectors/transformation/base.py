@@ -102,7 +102,9 @@ class Transformation(Protocol):
         """
 
     def why_not(self, candidate: Candidate) -> Refused | None:
-        """Return the reason why the stage refuses this document, as far as that is known without the body; else None."""
+        """
+        Return the reason why the stage refuses this document, as far as that is known without the body; else None.
+        """
 
     def transform(self, item: Item) -> Sequence[Item] | Refused:
         """

@@ -110,7 +110,8 @@ def _result_of(answer: Mapping[str, Any], asked: Item) -> Sequence[Item] | Refus
     Return the result in the answer of a child.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: the answer has none. A child that was taken over may answer anything.
+        KeyError, TypeError, ValueError, AttributeError: the answer has none. A child that was taken over may answer
+            anything.
     """
     if "refused" in answer:
         return Refused(_text(answer["refused"]["code"]), _text(answer["refused"]["reason"]))

@@ -15,7 +15,9 @@ _FLOW_GOES_ON: Final = 1
 
 @dataclass(slots=True)
 class Flow:
-    """The offered documents of a manager: the mean of the last second, and their number since it last read its duties."""
+    """
+    The offered documents of a manager: the mean of the last second, and their number since it last read its duties.
+    """
 
     documents_a_second: float = 0.0
     _since_reading: int = 0

@@ -219,7 +219,9 @@ def _quarantine(row: JobRow, guard: TrapGuard) -> Quarantine | None:
 
 
 def _partitioned(row: JobRow) -> Partitioned | None:
-    """Return the facts with which the flush sends references to other partitions; None for a job of this database alone."""
+    """
+    Return the facts with which the flush sends references to other partitions; None for a job of this database alone.
+    """
     placement = here.placement() if row.number is not None else None
     if row.number is None or placement is None:
         return None

@@ -27,8 +27,8 @@ _LATELY: Final = dt.timedelta(minutes=10)
 # Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
 _ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
-# Running jobs whose sources are examined, and sources whose history is read. Only those with
-# a request lately are read, the last started first: an order by requests would read others each time.
+# Running jobs whose sources are examined, and sources whose history is read. Only those with a request lately are
+# read, the last started first: an order by requests would read others each time.
 _JOBS: Final = 200
 _SOURCES: Final = 20
 # Reuse of one reading (seconds): the first number, or 100 times the time that it took, but at most the last number.

@@ -98,7 +98,8 @@ def apply_arrivals(
     foreign: Callable[[str], str | None] = lambda _host: None,
 ) -> int:
     """
-    Apply references that arrived for a run of an active job, at most as many as a pass has time for; return the number of applied ones.
+    Apply references that arrived for a run of an active job, at most as many as a pass has time for; return the number
+    of applied ones.
 
     `foreign` names the other partition of a host that has moved.
 

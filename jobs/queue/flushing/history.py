@@ -143,7 +143,9 @@ class History:
 
 
 def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int], int]:
-    """Return the number of documents that left an output, by job and lane; one that left several outputs counts once."""
+    """
+    Return the number of documents that left an output, by job and lane; one that left several outputs counts once.
+    """
     counts: dict[tuple[int, int], int] = {}
     for job_id, lane_id, _ in {(one.job_id, one.lane_id, one.hash) for one in departures}:
         counts[job_id, lane_id] = counts.get((job_id, lane_id), 0) + 1

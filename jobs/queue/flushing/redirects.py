@@ -79,7 +79,9 @@ def store(cursor: psycopg.Cursor[Any], edges: Sequence[tuple[str, int, str, int]
 
 
 def store_carried(cursor: psycopg.Cursor[Any], facts: dict[str, Any]) -> None:
-    """Store the redirects in arrived references of a `job` and `run`. `sources` and `numbers` identify the references."""
+    """
+    Store the redirects in arrived references of a `job` and `run`. `sources` and `numbers` identify the references.
+    """
     cursor.execute(_STORE_CARRIED, facts)
 
 

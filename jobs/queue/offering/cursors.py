@@ -53,7 +53,9 @@ class LaneCursors:
     def note(
         self, group: int, seeds: Sequence[int], *, ahead: Mapping[str, str], others: Mapping[str, str], now: dt.datetime
     ) -> None:
-        """Store the result of a scan at `now`: the first ready moment of each seed's lanes; none if no lane was ready."""
+        """
+        Store the result of a scan at `now`: the first ready moment of each seed's lanes; none if no lane was ready.
+        """
         self._of[group] = {
             seed: (_cursor(ahead.get(str(seed)), now), _cursor(others.get(str(seed)), now)) for seed in seeds
         }

@@ -673,7 +673,9 @@ def _what_is_left(
 def _next_ready(
     cursor: psycopg.Cursor[Any], held: Held, lanes: Sequence[LaneSeen], *, now: dt.datetime
 ) -> dict[int, dt.datetime | None]:
-    """Return the moment from which each of these lanes may give a document; None for a dormant lane. They gave none now."""
+    """
+    Return the moment from which each of these lanes may give a document; None for a dormant lane. They gave none now.
+    """
     jobs = held.jobs
     rows = cursor.execute(
         _NEXT_READY,

@@ -22,7 +22,10 @@ from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered
 
 
 class Use(NamedTuple):
-    """Counts of started requests, read bytes and documents that ended by themselves, and the sum of the seconds that these took."""
+    """
+    Counts of started requests, read bytes and documents that ended by themselves, and the sum of the seconds that these
+    took.
+    """
 
     starts: int = 0
     bytes_read: int = 0
