@@ -20,6 +20,7 @@ from django.db import connection
 
 from jobs.verdicts.requests import Counted, Requests, add_up
 from jobs.verdicts.results import is_failure
+from nodes.database.moment import kept
 
 # Span of a verdict, and the longer one that replaces it if too few requests ended in it.
 _MINUTE: Final = dt.timedelta(minutes=1)
@@ -140,8 +141,11 @@ _READING: Final = _Reading()
 
 
 def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
-    """Return the latest requests of running jobs, as of a few seconds ago at most."""
-    return _READING.read(now=now)
+    """Return the latest requests of running jobs, as of a few seconds ago at most, and the same ones for a moment."""
+    of_moment: dict[None, LatestRequests] = kept("latest requests")
+    if None not in of_moment:
+        of_moment[None] = _READING.read(now=now)
+    return of_moment[None]
 
 
 def _read(*, now: dt.datetime) -> LatestRequests:
