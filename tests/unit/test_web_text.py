@@ -1,5 +1,7 @@
 """Proves that kinds of content and encodings are recognized as browsers do."""
 
+import time
+
 from jobs.reading.text import Kind, decoded, kind_of
 from tests.support.tables import each_row
 
@@ -33,6 +35,7 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
         ("", b"<!DOCTYPE html><p>", Kind.HTML),
         ("", b"\n  <HTML>", Kind.HTML),
         ("", b"<!-- x --><p>", Kind.HTML),
+        ("", b"<?xml version='1.0'?>\n<!-- x --> <!-- y --><p>", Kind.HTML),
         ("", b"plain words", Kind.PLAIN),
         ("", PNG, Kind.OTHER),
         ("nonsense", b"<html>", Kind.HTML),
@@ -41,6 +44,15 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 )  # fmt: skip
 def test_the_kind_of_a_body(content_type, first, kind):
     assert kind_of(content_type, first) is kind
+
+
+@each_row("first", [b"<!---->" * 200, b"<!-- -->\n" * 200, b"<?xml " * 200, b" " * 2000, b"<!--" * 300])
+def test_the_kind_of_a_hostile_beginning_is_found_in_an_instant(first):
+    began = time.process_time()
+
+    assert kind_of("", first) is Kind.PLAIN
+
+    assert time.process_time() - began < 1
 
 
 @each_row(
