@@ -19,6 +19,7 @@ from backports import zstd
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed
 from jobs.connectors.repository.web.limits import Limits
 from tests.support.hostile import HostileSite, answer, drip, endless, redirect, reset_after
+from tests.support.tables import each_row
 
 # Limits of a second instead of a minute: the tests prove that a limit ends a request, whatever its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)
@@ -500,6 +501,39 @@ async def test_a_kept_connection_that_the_server_has_closed_is_replaced():
         for _ in range(3):
             response = await fetcher.fetch(site.url(), headers=HEADERS, is_wanted=lambda *_: True)
             assert response.body == b"hello"
+
+
+@each_row(
+    ("is_kept", "answered", "requests"),
+    [
+        (False, b"", 1),
+        (False, b"HTTP/1.1 200 OK\r\nContent-", 1),
+        (True, b"", 2),
+        (True, b"HTTP/1.1 200 OK\r\nContent-", 1),
+    ],
+)
+async def test_a_request_is_repeated_only_if_a_kept_connection_breaks_before_an_answer(is_kept, answered, requests):
+    seen = []
+
+    async def converse(reader, writer):
+        if is_kept and not seen:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answered)
+        writer.close()
+
+    server = await asyncio.start_server(converse, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, Fetcher(allow_private_networks=True) as fetcher:
+        if is_kept:
+            await fetcher.fetch(url, headers=HEADERS, is_wanted=lambda *_: True)
+
+        with pytest.raises(FetchFailed) as failed:
+            await fetcher.fetch(url, headers=HEADERS, is_wanted=lambda *_: True)
+
+    # Another request without a gap would exceed the rate of the host.
+    assert (failed.value.code, len(seen)) == ("RESET", requests)
 
 
 @pytest.fixture

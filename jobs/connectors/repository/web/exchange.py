@@ -108,7 +108,9 @@ class Exchange:
         request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an answer
         arrive.
 
-        A server may close a kept connection at the moment of its reuse, so a request without a form is sent once more.
+        A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of an
+        answer there is sent once more, over a new connection. Other failures are never repeated here: a repetition keeps
+        no gap.
 
         Raises:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
@@ -116,24 +118,29 @@ class Exchange:
         path = url.index("/", 8)
         origin = url[:path]
         written = _written(origin.partition("//")[2], url[path:], headers, form)
-        try:
-            return await self._ask(origin, written, before_sent, on_sent, on_begun)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-            if form is not None:
-                raise
-            return await self._ask(origin, written, before_sent, on_sent, on_begun)
+        kept = self.kept.take(origin)
+        if kept is not None:
+            protocol = kept.protocol
+            assert isinstance(protocol, TolerantHandler)
+            begun = on_begun or _nothing
+            try:
+                return await self._ask(origin, kept, written, before_sent, on_sent, begun)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                # The handler drops the function with the first bytes of an answer.
+                if form is not None or protocol.on_begun is not begun:
+                    raise
+        connection = await self._connect(origin)
+        return await self._ask(origin, connection, written, before_sent, on_sent, on_begun)
 
     async def _ask(
         self,
         origin: str,
+        connection: Connection,
         written: bytes,
         before_sent: Callable[[], None] | None,
         on_sent: Callable[[], None] | None,
         on_begun: Callable[[], None] | None,
     ) -> Answer:
-        connection = self.kept.take(origin) or await self._connect(origin)
         try:
             protocol = connection.protocol
             assert isinstance(protocol, TolerantHandler)
@@ -165,6 +172,10 @@ class Exchange:
     async def _connect(self, origin: str) -> Connection:
         where = aiohttp.ClientRequest("GET", URL(f"{origin}/", encoded=True), loop=self._loop)
         return await self.connector.connect(where, [], _NO_TIMEOUT)
+
+
+def _nothing() -> None:
+    """Do nothing: the caller does not ask when an answer begins."""
 
 
 def _written(authority: str, target: str, headers: Mapping[str, str], form: bytes | None) -> bytes:
