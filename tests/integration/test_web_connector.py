@@ -414,6 +414,7 @@ async def test_robots_txt_speaks_to_our_name(fetcher):
         pytest.param(answer(b"user-agent:*\r\ndisallow:/a\r\n"), "ROBOTS", id="carriage returns"),
         pytest.param(answer(b"\x00\xff\x01" * 999), "200", id="binary"),
         pytest.param(answer(b"User-agent: *\nDisallow: /a\n#" + b"x" * 5_000_000), "ROBOTS", id="5 MB, rule first"),
+        pytest.param(answer(b"User-agent: *\nDisallow: /".ljust(500 * 1024, b"a") + b"b\n"), "200", id="a rule cut at the limit"),
         pytest.param(answer(b"#" + b"x" * 5_000_000 + b"\nUser-agent: *\nDisallow: /a"), "200", id="5 MB, rule last"),
         pytest.param(redirect("/1"), "ROBOTS", id="five redirects"),
         pytest.param(redirect("/0"), "200", id="six redirects"),

@@ -5,7 +5,7 @@ An answer is fetched once per origin and day and shared. `RobotsTable` holds wha
 have fetched, and returns what was fetched here, to be stored. `robots_rules` parses the rules. The status of robots.txt
 has these meanings:
 
-- 2xx: the rules in the first 500 KiB, whatever is around them; a web page in their place has none;
+- 2xx: the rules in the whole lines of the first 500 KiB, whatever is around them; a web page in their place has none;
 - 3xx: followed up to five hops, to any host; after more, or without a target: no rules;
 - other 4xx: no rules, everything is allowed;
 - 429 and 5xx: unreachable; no document of the origin is fetched until it answers.
@@ -217,4 +217,7 @@ def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
     if not 200 <= status < 300:
         return ALLOW_ALL
     text = response.body.decode("utf-8-sig", "replace").replace("\x00", "")
+    if not response.whole:
+        # "Disallow: /a" may be cut to "Disallow: /".
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
     return RobotsAnswer(RobotsKind.RULES, text=text) if has_rules(text) else ALLOW_ALL
