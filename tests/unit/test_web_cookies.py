@@ -92,6 +92,13 @@ def test_a_revoked_or_replaced_cookie_no_longer_exists(end):
     assert held.with_those_of(SET_BY, [f"a=; Path=/; {end}"]).header_for(SET_BY) == "b=3"
 
 
+@each_row("age", ["--1", "\u00b2", "-", "1.5", "never"])
+def test_an_age_that_is_no_number_does_not_count(age):
+    held = Cookies().with_those_of(SET_BY, [f"a=1; Path=/; Max-Age={age}"])
+
+    assert held.header_for(SET_BY) == "a=1"
+
+
 def test_cookies_are_stored_and_read_again_and_longer_paths_come_first():
     held = Cookies().with_those_of(SET_BY, ["a=1; Path=/", "b=2; Path=/shop"])
 

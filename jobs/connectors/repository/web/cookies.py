@@ -7,6 +7,7 @@ is removed.
 
 import email.utils
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Final, Self
@@ -16,6 +17,7 @@ from jobs.connectors.repository.web.suffixes import is_public_suffix
 
 _MOST_COOKIES: Final = 100
 _MOST_CHARACTERS: Final = 4096
+_SECONDS: Final = re.compile(r"-?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def _directory_of(path: str) -> str:
 
 
 def _is_over(said: dict[str, str]) -> bool:
-    if (age := said.get("max-age", "")).lstrip("-").isdigit():
+    if _SECONDS.fullmatch(age := said.get("max-age", "")):
         return int(age[:12]) <= 0
     try:
         # A server's clock may differ from ours: only a moment long past deletes a cookie.

@@ -1,5 +1,6 @@
 """A successful response as content for the outputs, with its links and its directives for robots."""
 
+import contextlib
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
@@ -154,9 +155,14 @@ def moment_of(said: str) -> str:
     # The usual form, `Tue, 01 Sep 2026 10:00:00 GMT`, without the cost of a parser for all forms.
     month = _MONTHS.get(said[8:11])
     if month and _USUAL_DATE.fullmatch(said):
-        return f"{said[12:16]}-{month}-{said[5:7]}T{said[17:25]}+00:00"
+        date = f"{said[12:16]}-{month}-{said[5:7]}T{said[17:25]}+00:00"
+        # The 31st of February has the form of a date.
+        with contextlib.suppress(ValueError):
+            dt.datetime.fromisoformat(date)
+            return date
+        return ""
     try:
         moment = parsedate_to_datetime(said)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return ""
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
