@@ -99,7 +99,7 @@ class Page:
 
 
 def read_page(html: str, *, robots_name: str) -> Page:
-    """Parse a page, with the robots directives for the crawler of this name."""
+    """Parse a page, with the robots directives for the crawler of this name, "" for a crawler without one."""
     document = parse(html, positions=False)
     found = _elements_of(document)
     # The content of a template appears only through a script. In an SVG image the element has no such meaning.
@@ -168,7 +168,7 @@ class _Metas:
         name = (node.attr("name") or "").strip().lower()
         if name == "description":
             self.description = self.description or _one_line(content)
-        elif name in {"robots", robots_name}:
+        elif name == "robots" or (name and name == robots_name):
             self.robots = self.robots.with_directives(content.split(","))
         elif (node.attr("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content)

@@ -229,6 +229,12 @@ def test_a_page_has_the_metadata_of_known_names(html, metadata):
     assert of_page(read(html).named) == metadata
 
 
+def test_a_crawler_without_a_name_reads_all_metadata_and_no_directives_of_others():
+    page = read_page("<meta property=og:title content=noindex>", robots_name="")
+
+    assert (page.named, page.robots) == ([("og:title", "noindex")], RobotsDirectives())
+
+
 def test_the_metadata_of_a_page_is_bounded():
     metadata = of_page(read("".join(f"<meta property=og:{n} content={'x' * 5000}>" for n in range(500))).named)
     assert len(metadata) <= 100
@@ -242,6 +248,8 @@ def test_the_metadata_of_a_page_is_bounded():
         ("Tuesday, 01-Sep-26 10:00:00 GMT", "2026-09-01T10:00:00+00:00"),
         ("Tue, 1 Sep 2026 12:00:00 +0200", "2026-09-01T12:00:00+02:00"),
         ("Tue, 01 Sep 2026 25:00:00 GMT", ""),
+        ("Tue, 31 Feb 2026 10:00:00 GMT", ""),
+        ("Tue, 1 Sep 2026 12:00:00 +9999999999999", ""),
         ("yesterday", ""),
     ],
 )
