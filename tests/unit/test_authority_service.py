@@ -185,6 +185,20 @@ async def test_a_connector_that_fails_is_unreachable_and_shows_no_secret(systems
     assert good.access.status is Status.AUTHORIZED
 
 
+async def test_the_reason_of_a_silent_connection_can_be_stored(systems):
+    heard = []
+    service = service_of(
+        systems,
+        [Scripted(answer=Unreachable("no\0 \udcff"))],
+        heard=lambda _facts, why: heard.append(why),
+    )
+
+    for number in range(3):
+        (answer,) = await service.ask({"": f"user {number}"})
+
+    assert (answer.access.why, heard) == ("no? ?", ["no? ?"])
+
+
 async def test_an_answer_is_kept_for_its_lifetime_and_a_failure_is_not(systems):
     good, bad = Scripted(), Scripted(answer=Unreachable("no"))
     service = service_of(systems, [good, bad])

@@ -74,7 +74,7 @@ class Line:
         except TimeoutError:
             return f"No answer within {self._facts.limits.seconds:g} s."
         except Unreachable as error:
-            return str(error)
+            return _storable(str(error))
         except Exception as error:  # noqa: BLE001 (a plugin may raise anything)
             return f"The connector failed: {type(error).__name__}."
         self._answered(None)
@@ -108,11 +108,17 @@ class Line:
         return answer
 
     def _failed(self, why: str) -> Unreachable:
+        why = _storable(why)
         self._unanswered += 1
         figures.UNREACHABLE.add(1, self._facts.name)
         if self._unanswered == UNANSWERED:
             self._heard(self._facts, why)
         return Unreachable(why)
+
+
+def _storable(why: str) -> str:
+    """Return a reason without characters that a database refuses: a server may put any bytes into its message."""
+    return why.replace("\0", "?").encode(errors="replace").decode()
 
 
 def open_connection(facts: Facts) -> Opened:
