@@ -22,7 +22,7 @@ class CrawlctlConfig(AppConfig):
         # Django sends the signal for each app with models. At the last one, all permissions exist.
         *_, last = (app for app in apps.get_app_configs() if app.models_module is not None)
         post_migrate.connect(write_roles, sender=last, dispatch_uid="crawlctl.access.roles")
-        # It uses the models, which can be imported only now.
+        # The receiver uses the models, which can be imported only now.
         from crawlctl.access.language import remember_language  # noqa: PLC0415
 
         user_logged_in.connect(remember_language, dispatch_uid="crawlctl.access.language")

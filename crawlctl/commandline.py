@@ -36,7 +36,7 @@ class _Utility(ManagementUtility):
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
         if self.settings_exception is not None:
-            # Django would go on with its own commands, and report ours as unknown.
+            # Django would ignore the error, know only its own commands, and report ours as unknown.
             raise self.settings_exception
         if subcommand not in get_commands():
             near = difflib.get_close_matches(subcommand, get_commands(), n=1)
@@ -116,7 +116,7 @@ def run(arguments: Sequence[str]) -> None:
             raise
         _refuse(f"The argument {invalid[0]!a} is not valid UTF-8.")
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does.
+        # The reader has closed our output, as `head` does.
         sys.stderr.close()
 
 

@@ -18,7 +18,7 @@ from nodes.settings.running import current
 _NAME = "admin"
 _LENGTH = 20
 _SHORTEST = 8
-# Author of the first administrator in the journal.
+# The name that the journal shows as creator of the first administrator.
 FIRST_START: Final = "the first start"
 
 

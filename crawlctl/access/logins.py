@@ -103,7 +103,8 @@ def _count_attempt(name: str, address: str) -> int:
 
 
 def _delete_old(now: dt.datetime) -> None:
-    # Another address may delete the same rows at this moment: skip them, so that no two wait for each other.
+    # A request from another address may delete the same rows now. Skip locked rows, so that two requests never wait for
+    # each other.
     old = LoginAttempt.objects.select_for_update(skip_locked=True).filter(at__lte=now - WINDOW)
     LoginAttempt.objects.filter(pk__in=old.values("pk")).delete()
 

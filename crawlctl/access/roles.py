@@ -106,7 +106,7 @@ def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     except LookupError:
-        # The migration was undone as far back as before the groups.
+        # The migrations were undone so far that the groups no longer exist.
         return
     with transaction.atomic(using=using):
         found = permission_model.objects.using(using).select_related("content_type")

@@ -19,7 +19,7 @@ def key_of_this_machine(var_dir: Path) -> str:
     key = secrets.token_urlsafe(50)
     with contextlib.suppress(OSError):
         var_dir.mkdir(parents=True, exist_ok=True)
-        # Written aside and linked into place: of two processes that start at once, one key stays.
+        # The key is written to a temporary file and then linked. If two processes start at once, one of the keys stays.
         aside = path.with_name(f"secret-key.{os.getpid()}")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

@@ -21,7 +21,7 @@ from jobs.settings.of_backups import BACKUP_PASSPHRASE
 def main(address: str) -> None:
     # The guardian blocks signals, and its children inherit that.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    # Like the guardian: a Ctrl-C in the terminal is for the users of the server.
+    # A session of its own, as for the guardian: a Ctrl-C in the terminal is for the users of the server.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     shipper = Shipper(

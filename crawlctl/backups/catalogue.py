@@ -52,7 +52,7 @@ class Backup:
     data: File
     # None: the secret key is not in the backup.
     sealed: File | None
-    # The first position of the write-ahead log that the backup needs, and that of its end; '' in old backups.
+    # The first and the last position of the write-ahead log that the backup needs; '' in old backups.
     start_lsn: str = ""
     end_lsn: str = ""
     segment_bytes: int = 16 * 1024 * 1024

@@ -23,7 +23,7 @@ _FOLDER: Final = "crawlctl-recovery"
 _RECOVERY: Final = {
     "restore_command": f'test -f "{_FOLDER}/%f" && cp --sparse=always "{_FOLDER}/%f" "%p"',
     "recovery_target_action": "promote",
-    # Otherwise the server counts as ready while it still recovers.
+    # Without this, the server would count as ready while it still recovers.
     "hot_standby": "off",
 }
 
@@ -73,7 +73,7 @@ def prepare_recovery(
     """
     folder = data / _FOLDER
     folder.mkdir()
-    # A segment that closed later than the moment is not needed, except for the first of them.
+    # The first segment that closed after the moment is still needed, and later ones are not.
     for segment in way.segments:
         wal.fetch_segment(store, segment, folder / segment.name, sealer=sealer, segment_bytes=way.backup.segment_bytes)
         if until is not None and segment.reached is not None and segment.reached > until:

@@ -86,7 +86,7 @@ class Shipper:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(self.folder / "lock")
         try:
-            # The companion of a killed guardian stores its last segment, and ends.
+            # The guardian was killed: its companion stores the last segment, and ends.
             while not lock.take_exclusively():
                 if stopping.wait(_STEP):
                     return

@@ -25,7 +25,7 @@ from nodes.settings.running import current
 _SEED: Final = 1
 _SITE: Final = "synthetic-site"
 _SITE_STARTS_WITHIN: Final = 30.0
-# Time beyond the one that a worker itself takes for draining (seconds).
+# Time that a worker gets for draining, beyond its own limit (seconds).
 _STOPS_WITHIN: Final = 2.0
 
 # The site is on this machine: the proxies of the environment are not used.

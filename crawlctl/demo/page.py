@@ -69,7 +69,7 @@ class PageWriter:
         if not same_host:
             href = self._plan.url(target)
         elif place is _IN_TEXT:
-            # Right from /p/7.html and from / too, where ".." stays at the root.
+            # A relative link that works from /p/7.html and also from /, where ".." stays at the root.
             href = ".." + path
         else:
             href = path

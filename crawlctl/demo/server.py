@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, *, site: Site, host: int) -> None:
         self._site, self._host = site, host
         self._received = b""
-        # In their order of arrival.
+        # Requests without an answer yet, in their order of arrival.
         self._unanswered: list[Asked] = []
         self._transport: asyncio.Transport
 

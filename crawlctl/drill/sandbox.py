@@ -98,7 +98,7 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
     finally:
         _delete_jobs(scope)
         cluster.stop()
-        # The cluster's nodes complete the work that its nodes left unfinished.
+        # The nodes of the cluster complete the work that the nodes of the sandbox left.
         Job.objects.filter(node_scope=scope).update(node_scope=CLUSTER_SCOPE)
         forget_scope(connection, scope=scope)
     # After an exception the logs of its processes are kept.

@@ -215,7 +215,7 @@ class Bridge:
                 _AT_MOST_EVERY if self._topics else _UNWATCHED, min(-self._allowed / _OF_A_PROCESSOR, _LONGEST_REST)
             )
             if has_news and early:
-                # The news came right after their last screens.
+                # The change came right after the last screens of these pages.
                 self._has_news = True
                 most = min(early)
             await self._rest(max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)), most)

@@ -39,7 +39,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 _holds: dict[Path, FileLock] = {}
 _one_at_a_time = threading.Lock()
-# By directory: when the last attempt failed (monotonic), and why.
+# Time (monotonic) and reason of the last failed attempt, by directory.
 _failed: dict[Path, tuple[float, str]] = {}
 
 

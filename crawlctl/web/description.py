@@ -62,7 +62,7 @@ class DescriptionView(ContractView):
         text, tag = _rendered(form, query["lang"])
         answer = HttpResponse(text, content_type=media_type)
         answer.headers["Content-Disposition"] = f'inline; filename="crawlctl.{form}"'
-        # It is the same for every reader: a browser may store it and check whether it changed.
+        # The description is the same for every reader: a browser may store it and check whether it changed.
         answer.headers["Cache-Control"] = "private, no-cache"
         answer.headers["ETag"] = tag
         return get_conditional_response(request, etag=tag, response=answer) or answer

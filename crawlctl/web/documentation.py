@@ -27,7 +27,7 @@ def _find_compiled(path: str) -> Path | None:
         found = (directory / path).resolve()
         return found if found.is_relative_to(directory) and found.is_file() else None
     except (OSError, ValueError):
-        # The path is too long for a file, or contains a character that no name has.
+        # The path is too long for a file, or has a character that no file name may have.
         return None
 
 

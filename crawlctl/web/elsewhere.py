@@ -36,7 +36,7 @@ _IN_MEMORY: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 # Forms in the frame of each page, which belong to the control partition.
 _OF_FRAME: Final = frozenset({"language", "logout"})
-# Beginnings of the names of operations in the API about rows that each partition has for itself.
+# Prefixes of names of API operations. Each partition has its own rows for these operations.
 _OPERATIONS: Final = (
     *("api:archive-file", "api:archive-record", "api:archive-verification", "api:archived-task", "api:cluster-history"),
     *("api:cluster-request", "api:document-version", "api:group-", "api:host-", "api:node", "api:task"),
@@ -78,7 +78,7 @@ class ApiInView(APIView):
         if not match.view_name.startswith(_OPERATIONS):
             raise Unknown("operation", path, f"Partition {partition} has no operation {path} here. Use /api/v1/{path}.")
         if idempotency.HEADER in request.headers:
-            # Kept answers belong to the users of the control partition.
+            # Answers that are kept for an Idempotency-Key belong to users of the control partition.
             sentence = "An operation of another partition takes no Idempotency-Key."
             raise serializers.ValidationError({idempotency.HEADER: [sentence]})
         sent: Any = request._request  # noqa: SLF001 (DRF offers no other access)

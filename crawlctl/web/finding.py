@@ -26,7 +26,7 @@ def find_anything(request: HttpRequest) -> JsonResponse:
 
 def _pages(request: HttpRequest, text: str) -> Iterator[dict[str, str]]:
     words = words_in(text)
-    # An address is no name of a page.
+    # A text that is an address names no page.
     if text.strip() and not words:
         return
     for place in Shell(request).find(words):

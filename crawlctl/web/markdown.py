@@ -36,7 +36,7 @@ def find_file(path: str) -> Path | None:
         is_ours = found.is_relative_to(root / "docs") or (found.parent == root and found.name in _AT_THE_ROOT)
         return found if is_ours and found.is_file() else None
     except (OSError, ValueError):
-        # The path is too long for a file, or contains a character that no name has.
+        # The path is too long for a file, or has a character that no file name may have.
         return None
 
 

@@ -146,17 +146,17 @@ AREAS: Final[tuple[Area, ...]] = (
 )
 
 
-# Beginnings of the names of pages that show only the partition of their web server. Other pages show all partitions, or
-# the configuration, which the control partition has for all.
+# Prefixes of names of pages that show only the partition of their web server. Other pages show all partitions, or the
+# configuration, which the control partition has for all.
 _OF_ONE_PARTITION: Final = (
     *("coordination", "distributed", "document-archive", "document-versions", "drill", "retention"),
     *("hosts-webmasters", "task-run", "task-template-new", "tasks-cancel", "tasks-reschedule"),
     *("admin:nodes_", "admin:tasks_", "authorities"),
     *(f"admin:jobs_{table}_" for table in ("queueitem", "throttlegroup", "jobevent")),
 )
-# The same as whole names: longer ones are other pages.
+# Whole names of such pages: a longer name with the same beginning is another page.
 _ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
-# Lists of all partitions with links to pages of one, and these pages.
+# Lists of all partitions whose links lead to pages of one partition, and these pages.
 _OF_ALL_BY_LINK: Final = ("archive", "cluster", "host", "job-archive", "node", "output-verification", "task", "trap")
 # Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
 _ONLY_AT_HOME: Final = (

@@ -42,7 +42,7 @@ html_title = "crawlctl"
 html_copy_source = False
 html_use_index = False
 html_domain_indices = False
-# A slash in a page's name is a folder; nothing of it depends on the machine or on the day.
+# A slash in a page's name stands for a folder. The result is the same on each machine and day.
 html_last_updated_fmt = None
 
 # Headings of the navigation, and the pages below each.

@@ -40,7 +40,8 @@ _OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
 _ORDERED = ("depth", "fetched_at", "check_time", "response_ms")
 _COLUMNS = {"job": "job_id", "result_code": "result_code"}
 
-# A filter that few documents pass reads many: better told to narrow it than to wait for minutes.
+# A filter that few documents pass reads many. An error that asks for a narrower filter is better than a wait of
+# minutes.
 _STATEMENT_TIMEOUT = "5s"
 
 
@@ -234,7 +235,7 @@ class DocumentView(EverywhereView):
         return row
 
     def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        # An order is by more columns than the one of its name.
+        # `narrowed` sorts, because each order has more columns than its name says.
         return self.narrowed(queryset, query)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:

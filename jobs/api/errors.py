@@ -88,7 +88,7 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
         )
     request = context.get("request")
     if request is not None and request.method in SAFE_METHODS:
-        # A question changes nothing in any case.
+        # A read request changes nothing in any case.
         problem = replace(problem, detail=problem.detail.removeprefix(_UNCHANGED))
     return problem.as_response()
 

@@ -116,7 +116,7 @@ class EverywhereView(ListingView):
 
     def _read_part(self, partition: str) -> Part:
         """Read a part in the database of this thread."""
-        # A filter may choose another keyset, each thread for itself.
+        # A filter may choose another keyset, so each thread has its own copy.
         view = copy.copy(self)
         view.partition, query = partition, self.query
         if partition and "job" in query:

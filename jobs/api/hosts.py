@@ -290,7 +290,7 @@ class HostView(EverywhereView):
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
         if name := query.get("name"):
-            # As the index has it.
+            # The collation of the index.
             queryset = queryset.annotate(begins=Collate("name", "C")).filter(begins__gte=name, begins__lt=name + _LAST)
         return queryset.filter(_STATES[query["state"]]) if "state" in query else queryset
 

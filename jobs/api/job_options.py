@@ -162,7 +162,7 @@ class OptionsFields(serializers.Serializer[Any]):
         return [_window(said) for said in windows]
 
     def validate_freshness_goals(self, goals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        # A change of a part of the job also gives whole goals.
+        # A PATCH of the job also gives whole goals.
         wrong = {
             str(place): {name: ["This field is required."] for name in missing}
             for place, said in enumerate(goals)
@@ -173,7 +173,7 @@ class OptionsFields(serializers.Serializer[Any]):
         return [dict(said) for said in goals]
 
     def validate_access_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        # A change of a part of the job also gives whole rules.
+        # A PATCH of the job also gives whole rules.
         problems = {
             str(place): {"pattern": ["This field is required."]}
             for place, said in enumerate(rules)
@@ -189,7 +189,7 @@ def _rule(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window(said: dict[str, Any]) -> Window:
-    # A change of a part of the job also gives whole windows: a missing field has the default of a new window.
+    # A PATCH of the job also gives whole windows: a missing field has the default of a new window.
     numbers: dict[str, Any] = {name: tuple(sorted(set(said.get(name, ())))) for name in FIELDS}
     others = {name: value for name, value in said.items() if name not in FIELDS}
     return Window(**numbers, **others)

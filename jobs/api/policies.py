@@ -142,7 +142,7 @@ class PolicySerializer(LimitFields, StrictModelSerializer):
         read_only_fields = ("id", "version", "private_to")
 
     def validate_rules(self, rules: list[dict[str, Any]]) -> list[RuleWanted]:
-        # A change of a part of the policy also gives whole rules: a missing field has the default of a new rule.
+        # A PATCH of the policy also gives whole rules: a missing field has the default of a new rule.
         return [RuleWanted(**{**rule, "days": tuple(rule.get("days", EVERY_DAY))}) for rule in rules]
 
 

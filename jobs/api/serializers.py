@@ -182,7 +182,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
             for number, seed in enumerate(seeds)
             if seed.get("policy_id") is not None and seed["policy_id"] not in usable
         }
-        # Where a part of the job is changed, seeds are still given whole: nothing else asks for their addresses then.
+        # A PATCH of the job also gives whole seeds: no other check then requires their addresses.
         for number, seed in enumerate(seeds):
             if "urls" not in seed:
                 problems.setdefault(str(number), {})["urls"] = ["A seed needs at least one address."]

@@ -26,13 +26,13 @@ from jobs.archive.records import Archived, BadArchive, Format, RecordKind, momen
 PART_BYTES: Final = 4 * 1024 * 1024
 _PART_RECORDS: Final = 20_000
 _PART_INFLATED: Final = 1 << 30
-# Damaged records of a part after which the rest of the file is left alone.
+# Damaged records of a part after which the rest of the file is skipped.
 _MOST_BAD: Final = 1000
 # Bytes of a block that are searched for its status line.
 _STATUS_LINE: Final = 1024
 # Bytes behind a block that are compared with the start of a record.
 _BEHIND: Final = 16
-# Bytes in which a part searches for the next record after a damaged one, and candidates that it tries.
+# Bytes that are searched for the next record after a damaged one, and the most candidates that are tried.
 _SEARCHED: Final = 64 * 1024 * 1024
 _CANDIDATES: Final = 10_000
 _PIECE: Final = 1 << 20

@@ -19,9 +19,9 @@ FOUND: Final = 100
 class Severity(enum.StrEnum):
     """Urgency of a line, the most urgent first."""
 
-    # A function does not work.
+    # Level of a line about something that does not work.
     CRITICAL = "critical"
-    # A function works less well than it should, or was held back by a person.
+    # Level of a line about something that works less well than it should, or that a person stopped.
     WARNING = "warning"
 
 

@@ -53,8 +53,8 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     restored_database,
 )
 
-# Sources that say nothing about the database of another partition: of files of this machine, and of questions that the
-# control partition asks for all.
+# Sources that are left out for the database of another partition. They read files of this machine, or the control
+# partition reads them for all.
 _OF_THIS_ONE: Final = frozenset({silent_partitions, old_backup, removals_that_wait})
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}

@@ -50,7 +50,7 @@ class _Connection(models.Model):
         db_default=AT_ONCE,
         validators=[MinValueValidator(1), MaxValueValidator(100)],
     )
-    # The last questions were not answered since then; null: the last one was.
+    # Time since which no question was answered; null: the last question was answered.
     silent_since = models.DateTimeField(null=True, blank=True, editable=False)
     last_error = models.CharField(max_length=LONGEST_ERROR, default="", db_default="", blank=True, editable=False)
 

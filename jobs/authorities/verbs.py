@@ -140,7 +140,7 @@ def change(model: Kind, connection_id: int, *, made_by: str, **changes: object) 
     if changes.pop("kind", connection.kind) != connection.kind:
         raise Invalid({"kind": ["The kind of a connection never changes. Create another connection."]})
     _fill(connection, changes)
-    # Another configuration has to show for itself whether it answers.
+    # A changed configuration is not silent until its own questions have failed.
     connection.silent_since, connection.last_error = None, ""
     connection.save()
     _record(connection, before=before, made_by=made_by)
@@ -279,7 +279,7 @@ def _fill_prerequisite(connection: Connection, prerequisite: int | None) -> dict
         return {"prerequisite": [f"Mapping {prerequisite} does not exist."]}
     connection.prerequisite_id = prerequisite
     if isinstance(connection, MappingConnection) and prerequisite is not None and connection.pk is not None:
-        # Changes of mappings come one after the other, so that no two of them make a circle together.
+        # The lock serializes changes of mappings, so that two of them never make a circle together.
         rows = MappingConnection.objects.select_for_update(of=("self",)).select_related("prerequisite")
         after = {row.name: row.prerequisite.name if row.prerequisite else None for row in rows.order_by("pk")}
         stored = MappingConnection.objects.values_list("name", flat=True).get(pk=connection.pk)

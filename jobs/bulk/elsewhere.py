@@ -22,7 +22,7 @@ from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.context import TaskContext
 
-# Seconds between two looks at the parts.
+# Seconds between two checks of the parts.
 _LOOK: Final = 1.0
 # Seconds after which a silent partition ends an attempt of the task, whose policy begins another one.
 _PATIENCE: Final = 60.0
@@ -47,7 +47,7 @@ def begin(operation: BulkOperation) -> list[str]:
                 made_by=operation.created_by,
             )
         except IntegrityError:
-            # An earlier question, whose answer did not come in time, may have begun the part just now.
+            # An earlier request whose answer came too late may have begun the part just now.
             if not _has_begun(operation.key):
                 raise
 
@@ -132,7 +132,7 @@ def cancel(operation: BulkOperation, *, made_by: str) -> list[str]:
             try:
                 book.cancel(part.task, made_by=made_by)
             except NotDone:
-                # It has ended meanwhile.
+                # The task has ended meanwhile.
                 return
 
     return [one.name for one in change_elsewhere(cancel_there).silent if one.name in operation.elsewhere]

@@ -53,7 +53,7 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
         # The task was rescheduled.
         return "Nothing was changed: this task has no operation. Make a new preview."
     missing = [] if context.is_cancelled() else elsewhere.begin(operation)
-    # Not Django's connection, whose JSON is text.
+    # A connection of its own: Django's connection returns JSON as text.
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         _change_all(context, operation, connection)
     if missing:
@@ -87,7 +87,7 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
             now=read_clock(),
             note=lambda cursor, chunk: _note(cursor, operation, chunk),
         )
-        # Without the number of the attempt: it is the fence of this one.
+        # The number of the attempt is left out: it is the fence of this attempt.
         operation.refresh_from_db(fields=["cursor", "changed", "skipped", "ended_at"])
 
 

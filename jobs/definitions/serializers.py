@@ -154,7 +154,7 @@ class ConnectionDefinition(ConnectionSerializer):
 
     name = serializers.CharField(max_length=_LONGEST_NAME)
     # Without masks: a definition leaves its secrets out, and an import compares them with the stored ones.
-    configuration = ObjectField(  # type: ignore[assignment]  # it replaces the field, and is no kind of it
+    configuration = ObjectField(  # type: ignore[assignment]  # it replaces the field with one of another type
         default=dict, help_text="Configuration for its connector."
     )
     left_out = LeftOutField()

@@ -28,7 +28,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 # Longest line before the writer folds a text (characters).
 _WIDTH: Final = 10_000
-# Texts that the writer would quote, so that each plain one of these is no text.
+# Texts that the writer quotes. If one of these is not quoted, it is not a text.
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
 _TRUTH: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")

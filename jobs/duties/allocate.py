@@ -72,7 +72,7 @@ UPDATE jobs_seed SET group_id = held.id
    AND (held.policy_id = misplaced.policy_id OR misplaced.policy_id IS NULL AND held.seed_id = misplaced.seed_id)
  WHERE jobs_seed.id = misplaced.seed_id
 """
-# Offers of seeds that are now in another group: they have the pace of the previous policy.
+# Offers of seeds that are in another group now: these offers have the pace of the previous policy.
 _OFFERED_BEFORE: Final[LiteralString] = """
 SELECT DISTINCT batch.id
   FROM jobs_batch AS batch JOIN jobs_turn AS turn ON turn.batch_id = batch.id

@@ -19,8 +19,7 @@ _LIVE_WORKERS: Final[LiteralString] = (
 )
 _HELD: Final[LiteralString] = "jobs_job AS job WHERE job.node_scope = %(scope)s AND job.archive_hold <> ''"
 
-# A run that ends or deletes writes no archive.
-# Locks: Job.
+# A run that ends, or removes documents, writes no archive. Locks: Job.
 _HOLD: Final[LiteralString] = f"""
 WITH found AS (
     SELECT coalesce(min(worker.progress ->> 'archive'), '') AS why FROM {_LIVE_WORKERS}

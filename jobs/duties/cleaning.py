@@ -119,7 +119,7 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
         conditions[subject.name] = []
         for table in subject.tables:
             if isinstance(table, Days):
-                # The catalogue is read for each day, so this is left to the cleaning.
+                # The search reads the catalogue of the database for each day, so only the cleaning does it.
                 conditions[subject.name].append("true")
             elif (days := table.days()) is not None:
                 name = f"before_{len(before)}"

@@ -27,7 +27,7 @@ SELECT known.number, job.id, job.run_no, repository.connector
  WHERE EXISTS (SELECT FROM jobs_foreignreference AS arrived
                 WHERE arrived.job_number = known.number AND arrived.run_no = job.run_no AND arrived.target = %(here)s)
 """
-# References of runs that are over: nothing waits for them.
+# References of ended runs: no run waits for them.
 _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_foreignreference AS reference
  USING jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id

@@ -64,8 +64,8 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
-# The same, or claimed: in one statement, and so in one snapshot. Between two statements a pending document may become
-# claimed. If the run ended then, it would remove the documents that this one leads to.
+# Such a document, or a claimed one: in one statement, and so in one snapshot. Between two statements a pending document
+# may become claimed. If the run ended then, it would remove the documents that this one leads to.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s

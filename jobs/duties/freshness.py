@@ -40,7 +40,7 @@ _SELDOM: Final = dt.timedelta(minutes=5)
 _PART_OF_AGE: Final = 0.1
 # Share of a host's requests that goals plan with: the others are for new documents.
 _USABLE: Final = 0.95
-# Next readings of a lane that tell the rate of its documents without a goal.
+# Next readings of a lane from which the rate of its documents without a goal is estimated.
 _READINGS: Final = 300
 # Time for which the needs of a policy's hosts are remembered, and policies.
 _NEEDS_KEPT: Final = dt.timedelta(minutes=1)
@@ -73,7 +73,7 @@ SELECT rate.hash, rate.looked_at, rate.evidence, item.identifier, item.indexed_b
   LEFT JOIN jobs_queueitem AS item ON item.hash = rate.hash AND item.job_id = %(job)s AND item.lane_id = rate.lane_id
  WHERE rate.lane_id = %(lane)s
 """
-# From a random hash to the end, and on from the beginning.
+# Documents from a random hash to the last one, then from the first one.
 _SAMPLED: Final[LiteralString] = f"""
 (SELECT *, 0 AS part FROM ({_FROM_RATES} AND rate.hash >= %(start)s ORDER BY rate.hash LIMIT %(most)s) AS after)
  UNION ALL

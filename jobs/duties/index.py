@@ -41,8 +41,8 @@ SELECT output_id, hash, url, title, description, text, split_part(language, '-',
    FOR NO KEY UPDATE SKIP LOCKED
 """
 
-# The exact words come first: positions end at 16,383, and phrase queries use the exact words.
-# Locks: none more, the rows are held.
+# The exact words come first: positions end at 16,383, and phrase queries use the exact words. Locks: none. The caller
+# holds the rows.
 _INDEX: Final[LiteralString] = """
 WITH known AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration
@@ -67,7 +67,7 @@ UPDATE jobs_searchdocument AS document
  WHERE document.output_id = cut.output_id AND document.hash = cut.hash
 """
 
-# Locks: none more, the rows are held.
+# Locks: none. The caller holds the rows.
 _PUT: Final[LiteralString] = """
 UPDATE jobs_searchdocument AS document SET vector = written.vector::tsvector
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(vectors)s::text[]) AS written(output_id, hash, vector)

@@ -153,7 +153,7 @@ def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: 
     key = f"run:{job.number}"
     told = telling.last(placement.control, key) or {}
     if job.phase == Phase.ACTIVE:
-        # One answer to each round of a run: a later one would be no answer to its question.
+        # One answer for each round of a run: a later answer would belong to another round.
         has_answered = (told.get("run_no"), told.get("round")) == (job.run_no, round_no) and "figures" in told
         report["figures"] = told["figures"] if has_answered else answer_round(at, placement, job).as_json()
     return telling.tell(placement.control, key, report)

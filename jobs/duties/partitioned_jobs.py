@@ -40,7 +40,7 @@ SELECT job.id, job.name, job.phase, job.run_no, job.kind, job.scan, job.minimal,
   LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.run_no = job.run_no
  WHERE job.id = coalesce(%(job)s::bigint, job.id)
 """
-# Rows that were sent stay until the run ends, so their number is that of all sent references.
+# Sent rows stay until the run ends, so the number of rows is the number of sent references.
 _SENT: Final[LiteralString] = """
 SELECT target, count(*) FROM jobs_foreignreference
  WHERE source = %(here)s AND job_number = %(number)s AND run_no = %(run)s GROUP BY target

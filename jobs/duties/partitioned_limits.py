@@ -34,7 +34,7 @@ def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: T
     for name in placement.others:
         last = telling.last(name, f"run:{job.number}") or {}
         told[name] = last.get("share") if last.get("run_no") == job.run_no else None
-    # A partition that was added during the run gets only what no other one has.
+    # A partition that was added during the run gets only places that no other partition has.
     left = job.total - (job.most or 0) - sum(share or 0 for share in told.values())
     shares = {}
     for name, share in told.items():
@@ -80,6 +80,6 @@ def apply_share(at: Pass, job: Any, share: int | None) -> int:
         hold_term(at.connection, at.office)
         changed = at.connection.execute(_CHANGE, {"share": share, "job": job.id, "run": job.run_no}).rowcount
     if changed and share > job.most:
-        # Its documents waited for a place.
+        # Documents of the job waited for a place.
         wake_job(at.connection, job_id=job.id, now=at.now)
     return changed

@@ -75,7 +75,7 @@ def lead_runs(at: Pass) -> int:
     heard, telling = facts.hear_and_tell(at.connection, placement.here, _RUN, living.KIND)
     reports = _by_job(heard)
     jobs = [job for job in read_jobs(at) if job.phase not in DELETED]
-    # Before all other facts about a new job: without this one, it would be taken for a deleted job.
+    # Sent before all other facts about a new job: without this fact, a receiver would treat the job as deleted.
     changes = int(living.tell_living(telling, placement, [job.number for job in jobs]))
     for job in jobs:
         changes += _lead(at, placement, job, reports.get(job.number, {}), telling)
@@ -126,7 +126,7 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         "round": job.round_no,
     }
     if job.phase == Phase.STARTING_UP:
-        # Before the run: a partition adopts the job first.
+        # Sent before the run: a partition adopts the job first.
         changes += _tell_job(placement, job, Telling(at.connection, placement.here, "job"))
     if job.phase != Phase.READY_FOR_STARTUP:
         # A run that is not prepared yet has the number of the one before.

@@ -36,7 +36,7 @@ from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
 
-# True if a move goes on, or left something to do here.
+# True if a move is in progress, or left work for this partition.
 MOVES: Final[LiteralString] = """(EXISTS (
     SELECT FROM jobs_partitionfact AS move
      WHERE move.key = 'move:all'
@@ -49,9 +49,8 @@ MOVES: Final[LiteralString] = """(EXISTS (
 # Chunks that one pass applies.
 _AT_ONCE: Final = 10
 _SENT_KEY: Final = "sending:all"
-# A job rests if nothing of it reads seeds, or processes or removes documents, once it is held. The control partition
-# prepares no run meanwhile.
-# Locks: Job by id.
+# A held job is at a standstill once no node reads its seeds, processes its documents or removes them. The control
+# partition prepares no run meanwhile. Locks: Job by id.
 _HOLD: Final[LiteralString] = """
 WITH locked AS MATERIALIZED (
     SELECT job.id, CASE WHEN job.phase IN ('inactive', 'ready_for_notify', 'notifying')
@@ -86,7 +85,7 @@ SELECT job.name,
   LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.run_no = job.run_no
  ORDER BY job.name
 """
-# Hosts of jobs that no other partition knows: they would be asked from two partitions.
+# Hosts of jobs that no other partition knows: after a move, two partitions would send requests to them.
 _OUTSIDE: Final[LiteralString] = """
 SELECT DISTINCT job.name, bin.name
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -239,7 +238,7 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
     """Send some documents that belong to other partitions now."""
     body = told_to_itself(at.connection, _SENT_KEY)
     series = _series(at, own.number)
-    # The chunks of a restored database are a new series, of all that it still has.
+    # A restored database sends a new series of chunks, with all documents that it still has.
     sent = Sent(series) if body is None or body["series"] != series else Sent(**body)
     placed = here.placement_of_hosts(at.connection)
     assert placed is not None
@@ -262,7 +261,7 @@ def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
     lost = move.without if move is not None else ()
     while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:
         present = read_map(at.connection, placement.names)
-        # This partition may work by the old map still.
+        # This partition may still apply the old map.
         newest = move.to if move is not None and move.number > present.epoch else present
         try:
             apply_chunk(

@@ -87,7 +87,7 @@ def prepare_runs(at: Pass) -> int:
 
 def _prepare(at: Pass, job: Any, *, after: int) -> bool:
     if job.failures:
-        # An earlier attempt failed; the run continues with the seeds that it has.
+        # An earlier attempt to start failed. The run continues with the seeds that were read.
         return move(at, job.id, "prepare")
     try:
         model = registry.find(job.connector).model

@@ -67,7 +67,8 @@ class _Allowed:
         longest difference of a moment from that of the record.
         """
         total = 0.0
-        # For requests of the last minute, the gaps until each less its second. Later ones exceed only the lowest.
+        # For each request of the last minute: the sum of the gaps before it, minus its second. A later request is
+        # compared with the lowest value only.
         earlier: deque[tuple[float, int]] = deque()
         for place, second in enumerate(seconds):
             if place:
@@ -209,7 +210,7 @@ def _of_refusals(
     for status, moments in noted.items():
         moments.sort()
         seconds = [line.second for line in lines if line.status == status]
-        # A second more: the moment of a reaction is that before the connection was opened.
+        # One second more: a reaction is dated before its connection was opened.
         without_line = _without_partner([at for at in moments if is_inside(at)], seconds, reach + 1)
         found += [
             Difference(at, f"At {moment_text(at)}, the evidence has an answer {status}, and the log has none.")

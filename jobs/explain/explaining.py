@@ -120,7 +120,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
             suspect=suspects.get(item.job_id),
             now=now,
         )
-        # The document itself is at the end of its way.
+        # The last document of the way is the document itself.
         sections.append(Section(item.job, item, host, judge(facts), held[item.job_id], way.steps[:-1], way.referrers))
     return sections
 
@@ -168,7 +168,7 @@ def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) ->
     seen, cluster = see_job(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)
-    # Its lane would be ready, and have the owner of its seed.
+    # The lane would be ready, and have the owner of the seed.
     known = replace(
         host.known,
         ready_at=now,

@@ -33,7 +33,7 @@ _REDIRECTS: Final = 1_000
 _LARGEST_SEED: Final = 200_000
 # Lanes of a host that are examined for jobs that may admit an unknown address.
 _LANES: Final = 500
-# Documents before this one in the line that are counted.
+# Documents ahead of this one in the queue that are counted.
 COUNTED_IN_LINE: Final = 1_000
 _LONGEST: Final = 10_000
 

@@ -98,7 +98,7 @@ class Reason(enum.StrEnum):
     # --- Result and next look ---
     NO_RESULT = "no_result"
     GOOD_RESULT = "good_result"
-    # Its result code says why.
+    # The result code says why.
     BAD_RESULT = "bad_result"
     DUE = "due"
     READ_IN_RUN = "read_in_run"

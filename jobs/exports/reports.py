@@ -18,7 +18,7 @@ from jobs.queries.reports.everywhere import (
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueueLine, QueuePage
 
-# Classes of one partition that counts of all partitions are added from, for a file.
+# Classes that each partition contributes to the sums of all partitions in a file.
 _MOST_CLASSES: Final = 200_000
 
 BUSY: Final = {

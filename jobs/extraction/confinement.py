@@ -42,7 +42,7 @@ def confine(*, memory: int) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NPROC, 0)
-    # The last one: everything that is imported must be open before.
+    # This limit is set last: all imports must have opened their files before.
     _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 

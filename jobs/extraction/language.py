@@ -4,7 +4,7 @@ from typing import Final
 
 import pycld2
 
-# Characters that are looked at, and the least that tell a language.
+# Characters that the detector reads, and the least number that is enough to detect a language.
 _LOOKED_AT: Final = 20_000
 _LEAST: Final = 20
 _UNKNOWN: Final = "un"

@@ -190,7 +190,7 @@ class _Child:
         except TimeoutError as error:
             raise ExtractionFailed(Reason.TIME, f"no end within {_PATIENCE * limits.seconds} s") from error
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError) as error:
-            # Its pipe is closed, so it is dead; or it wrote something that is not an answer.
+            # The child closed its pipe, which means that it is dead, or its output is no answer.
             self.kill()
             raise _ending_of(await self.wait(), limits) from error
 

@@ -25,7 +25,7 @@ _FIRST: Final = 900.0
 _GROWTH: Final = 4.0
 # Share of the requests of a host that these looks may take.
 _LEARNING: Final = 0.5
-# Templates of a lane with a prior of their own, and their least documents in a sample.
+# Most templates of a lane with their own prior, and the least documents that such a template has in a sample.
 _TEMPLATES: Final = 8
 _LEAST_DOCUMENTS: Final = 5
 # Name of the prior of all other documents.

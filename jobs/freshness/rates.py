@@ -30,7 +30,7 @@ UNKNOWN: Final[Chances] = tuple(weight / sum(_WEIGHTS) for weight in _WEIGHTS)
 
 # Share of the evidence that a look keeps: about the last 200 looks count.
 _KEPT: Final = 0.995
-# Documents that the prior before anything is known counts for in a sample, and steps from one prior to the next.
+# Weight of the first prior in a sample (documents), and steps from one prior to the next.
 _UNKNOWN_COUNTS: Final = 1.0
 _STEPS: Final = 4
 # Least evidence, relative to the best one.

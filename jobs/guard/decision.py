@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Above this share, a cause explains most of the removals, and a lost seed takes most of a host or of the job along.
+# Share of the removals, of a host, or of a job that counts as most of it.
 _MOST = 0.5
 
 

@@ -14,7 +14,7 @@ _OUTCOME: Final = 1_000
 _TEXTS: Final = 99
 _BITS: Final = 13
 _MASK: Final = (1 << _BITS) - 1
-# Runs that are told apart. A document that was not read in 31 runs may be taken for one that was read in this run.
+# Runs that are told apart. A document that was not read in 31 runs may look as if it was read in this run.
 _RUNS: Final = 32
 # A document without a result.
 NOTHING: Final = 0
@@ -89,7 +89,7 @@ def end(endings: int, *, run_no: int, result: int, is_indexed: bool) -> tuple[in
     last, before, run = endings & _MASK, endings >> _BITS & _MASK, endings >> 2 * _BITS
     flips = []
     if last != NOTHING and run == run_no % _RUNS:
-        # It has ended in this run before: that flip no longer holds.
+        # The document has ended in this run before: subtract the flip that was counted then.
         if kind_of_flip(before, last):
             flips.append(Flip(before, last, -1))
     else:

@@ -126,7 +126,7 @@ class Rhythm(Generic[_C]):
                 logger.warning("duty %s was broken off: %s", duty.name, error)
                 crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
-                # It waits for as long as it delayed the others, which now go first.
+                # The duty waits for as long as it delayed the other duties, which go first now.
                 self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
                 self.was_broken_off = True
                 break

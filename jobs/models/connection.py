@@ -19,7 +19,7 @@ class RepositoryConnection(models.Model):
     # Pages or the API stored it: it may read below CRAWLCTL_FILE_ROOTS only.
     is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     clear_history_before = models.DateTimeField(null=True, blank=True, editable=False)
-    # Its documents have access tokens of this group.
+    # Authority group of the access tokens of its documents.
     authority_group = models.ForeignKey(
         "authorities.AuthorityGroup", null=True, blank=True, on_delete=models.PROTECT, related_name="repositories"
     )

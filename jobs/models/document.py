@@ -58,10 +58,10 @@ class QueueItem(models.Model):
     result_code = models.CharField(max_length=30, default="", db_default="")
     failures = models.SmallIntegerField(default=0, db_default=0)
     failing_since = models.DateTimeField(null=True)
-    # Limits of the retries, if its connector gave any. They count while the document fails.
+    # Limits of the retries, if the connector gave any. They apply while the document fails.
     most_failures = models.IntegerField(null=True)
     failing_until = models.DateTimeField(null=True)
-    # Its failures in a row by the causes of their limits. They count while the document fails.
+    # Failures in a row, by the cause that limits them. They count while the document fails.
     failures_by_cause = models.JSONField(null=True)
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
@@ -69,7 +69,7 @@ class QueueItem(models.Model):
     # Duration of its last request, until the whole answer was read (ms). Null: no request was recorded.
     response_ms = models.IntegerField(null=True)
     changed_at = models.DateTimeField(null=True)
-    # Its last results in one number: see `jobs.lifecycle.endings`.
+    # The last results of the document in one number: see `jobs.lifecycle.endings`.
     endings = models.IntegerField(default=0, db_default=0)
     # The hash of the document on which it was first found; its own if a seed named it. Null: not recorded.
     found_on = models.UUIDField(null=True)
@@ -140,7 +140,8 @@ class OutLinks(models.Model):
     is_redirect = models.BooleanField(default=False)
     # Targets that the last change of the links removed; null: none. They explain why documents are not reached.
     lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
-    # It names no earlier target, or redirects since then. `lost` keeps the earlier targets until they are removed.
+    # True if the document no longer names its earlier targets, or has become a redirect. `lost` keeps these targets
+    # until they are removed.
     is_replaced = models.BooleanField(default=False, db_default=False)
 
     class Meta:

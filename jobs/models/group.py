@@ -23,7 +23,7 @@ class ThrottleGroup(models.Model):
     owner = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     epoch = models.BigIntegerField(default=0)
     state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in ItemState], default=_FREE)
-    # Its weight in the balance, at the last weighing.
+    # The weight of the group when the main manager last balanced the groups.
     weight = models.FloatField(default=1.0)
     # While it is releasing: its destination, and the start of the move.
     destination = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")

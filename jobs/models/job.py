@@ -308,7 +308,7 @@ class Seed(models.Model):
     # The connector's result of that seeding, which is its input for the next.
     seeding_version = models.TextField(default="", db_default="", blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
-    # Its documents go only to workers that have this tag; empty: to any.
+    # Tag that workers need for the documents of the seed; empty: none.
     tag = models.CharField(
         max_length=64,
         default="",

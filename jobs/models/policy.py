@@ -67,15 +67,16 @@ class ThrottlePolicy(_Limits):
     name = models.CharField(max_length=200, unique=True)
     # Grows with every change of this row and of its rules (by a trigger), so that results may be cached by it.
     version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
-    # Set by the same trigger.
+    # The time of that change, set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
         MOST_REQUESTS, default=2, help_text="Requests that may be open to one host at the same time."
     )
     min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one host.")
-    # It limits every bin of the cluster, whatever its seeds' policies are. Its totals are those of the cluster.
+    # True if the policy limits every bin of the cluster, beside the policies of the seeds. Its totals then hold for the
+    # whole cluster.
     applies_everywhere = models.BooleanField(default=False, db_default=False)
-    # Its limits for one bin also apply to all bins at one address together.
+    # True if the limits of one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
     skips_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
     # Time zone of its rules' times and days.

@@ -12,7 +12,7 @@ class TrapDecision(enum.StrEnum):
     OPEN = "open"
     # The rules of the job refuse its addresses.
     ACCEPTED = "accepted"
-    # It is not a trap.
+    # An operator decided that the suspect is no trap.
     RELEASED = "released"
 
 

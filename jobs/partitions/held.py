@@ -18,7 +18,7 @@ from jobs.partitions.merged import Merged, read_everywhere
 
 T = TypeVar("T")
 
-# Age (seconds) at which answers of other partitions are read again for an open page, and then are waited for.
+# Age (seconds) at which an open page requests new answers of other partitions, and age at which it waits for them.
 _HELD: Final = 5.0
 _OLD: Final = 15.0
 

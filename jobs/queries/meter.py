@@ -22,8 +22,8 @@ MEAN_OF: Final = 10
 _PRESENT: Final = 8.0
 # Age (seconds) above which a last reading is too old for the present rate.
 _STALE: Final = 30.0
-# The same age for hosts, which are read as of the last closed turn: with a long gap, or a slow host, that may be a
-# while ago.
+# The same age for hosts (seconds). Their counts are those of the last closed turn, which is older at a slow host, or
+# with a long gap.
 _STALE_OF_A_HOST: Final = 120.0
 # Number of keys above which keys without a reading during the chart's span are forgotten.
 _MANY: Final = 200
@@ -67,7 +67,7 @@ class Meter:
             if self._series[key] != series:
                 self._series[key], self._offsets[key] = series, readings[-1].amount if readings else 0
             count += self._offsets[key]
-            # A watched page reads each second, and several pages may: two readings a second are plenty.
+            # An open page reads once a second, and several pages may be open. Two readings a second are enough.
             if readings and now - readings[-1].at < 0.5:
                 return
             readings.append(_Reading(now, count))

@@ -8,7 +8,7 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.sql.order import AGAIN
 
-# Locks: none, the rows are held.
+# Locks: none. The caller holds the rows.
 _MAKE_DUE: Final[LiteralString] = f"""
 WITH given AS (
     SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code

@@ -31,8 +31,8 @@ UPDATE jobs_archivefile
 _LOSE_RECORDS: Final[LiteralString] = """
 UPDATE jobs_archiverecord SET is_lost = true WHERE id = ANY(%(records)s) AND NOT is_lost
 """
-# Documents whose newest archived body is lost, and that are not due already without conditions. A job without an
-# archive would keep no new body of them.
+# Documents whose newest archived body is lost. Two kinds are left out: documents that will be read unconditionally
+# anyway, and documents of jobs without an archive.
 _WITHOUT_BODY: Final[LiteralString] = f"""
 SELECT DISTINCT item.hash, item.job_id, item.stage, item.identifier
   FROM jobs_archivefile AS file

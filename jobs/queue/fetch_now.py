@@ -23,7 +23,7 @@ _LOCK: Final[LiteralString] = """
 SELECT hash, job_id, lane_id, stage, run_no, check_time FROM jobs_queueitem
  WHERE hash = %(hash)s AND job_id = %(job)s FOR NO KEY UPDATE
 """
-# Locks: none, the row is held.
+# Locks: none. The caller holds the row.
 _END_WAIT: Final[LiteralString] = f"""
 UPDATE jobs_queueitem SET seq = {AGAIN}, check_time = NULL WHERE hash = %(hash)s AND job_id = %(job)s
 """

@@ -38,7 +38,7 @@ _NOTHING: Final = dt.timedelta()
 _FAST_STEPS: Final = 0.25
 # Lanes that sleep no longer than an edit of limits may take to apply are left alone.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
-# A place before the first row of a table.
+# A position (ctid) before the first row of a table.
 _START: Final = "(0,0)"
 
 # A number above every run: a job that is deleted removes all its documents.

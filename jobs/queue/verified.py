@@ -36,7 +36,7 @@ SELECT %(output)s, hash, '', '-infinity' FROM unnest(%(hashes)s::uuid[]) AS want
 ON CONFLICT (output_id, hash) DO UPDATE SET version = record.version
 RETURNING hash, version, CASE WHEN isfinite(indexed_at) THEN indexed_at END AS indexed_at
 """
-# Locks: none more, the rows are held.
+# Locks: none. The caller holds the rows.
 _UNLOCK: Final[LiteralString] = """
 DELETE FROM jobs_indexeddocument
  WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[]) AND NOT isfinite(indexed_at)

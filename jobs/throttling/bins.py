@@ -145,7 +145,7 @@ class TurnPlan:
     worker: uuid.UUID | None = None
     together: int | None = None
     preferred: uuid.UUID | None = None
-    # Its bin backs off: a good answer lowers the level.
+    # True if the bin of the turn backs off: a good answer lowers the level.
     is_trial: bool = False
 
 

@@ -55,7 +55,7 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
         try:
             return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
         except Invalid:
-            # It names the seed. The author of a text needs the numbers of its lines.
+            # The error names the seed. The author of a text needs the numbers of its lines.
             _refuse_bad_lines(job, lines)
             raise
 

@@ -94,7 +94,7 @@ def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[See
         if seed is None:
             continue
         if seed.urls != wanted.stored_urls:
-            # Its source has not been read for these yet.
+            # The source has not been read for these addresses yet.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
         before = seed.policy_id
         seed.policy, seed.tag = wanted.policy, wanted.tag

@@ -32,7 +32,7 @@ class JobSeen:
     archive_held_since: dt.datetime | None = None
     # Slots move between partitions.
     move_hold: bool = False
-    # Its own latest requests.
+    # The latest requests of the job itself.
     latest: Requests = field(default_factory=Requests)
 
 

@@ -45,7 +45,7 @@ def note(verification: Verification, **facts: object) -> None:
     mine = _rows_like(verification).filter(pk=verification.pk, attempt=verification.attempt, ended_at=None)
     if not mine.update(**facts, moved_at=Now()):
         raise AnotherAttempt(f"Another attempt carries out verification {verification.pk}.")
-    # Without the number of the attempt: it is the fence of this one.
+    # The number of the attempt is left out: it is the fence of this attempt.
     verification.refresh_from_db(fields=verification.MOVING)
 
 

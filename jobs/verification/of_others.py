@@ -18,7 +18,7 @@ _OF_HOSTS: Final = ("http://", "https://")
 def sharing_partitions(connection: psycopg.Connection[Any], output: Output) -> Placement | None:
     """Return the placement of the hosts, if other partitions may have documents in the output; None if none can."""
     if output.is_transactional:
-        # Its documents are in the database of this partition.
+        # The documents of such a host are in the database of this partition.
         return None
     return here.placement_of_hosts(connection)
 

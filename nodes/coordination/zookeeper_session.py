@@ -41,7 +41,7 @@ from nodes.life.trust import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# It logs every connection attempt, several a second. The caller logs the outcome.
+# kazoo logs every connection attempt, several a second. The caller logs the outcome.
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 

@@ -109,7 +109,8 @@ def _vacancy(cluster: ClusterSeen, *, is_steady: Steadiness, beat: dt.timedelta 
     main = None if cluster.term.is_vacant else cluster.node(cluster.term.main_id)
     if main is None:
         return _Vacancy(open_for=cluster.looked_at - cluster.term.since)
-    # It may have lived for a whole beat after its last one, and older managers get their chance only from its end on.
+    # The old main manager may have lived for one interval after its last beat. Older managers get their chance only
+    # after its end.
     since_its_end = max(dt.timedelta(), main.heartbeat_age - beat)
     if main.has_ended:
         return _Vacancy(open_for=since_its_end)

@@ -61,7 +61,7 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
     if what == "the crawl":
         workers = crawl.children()
         crawl.kill()
-        # They notice the end of the crawl, and end, too.
+        # The workers notice the end of the crawl, and end too.
         psutil.wait_procs(workers, timeout=60)
     else:
         crawl.kill_with_children()

@@ -57,7 +57,7 @@ def test_a_second_run_without_changes_writes_nothing_and_gets_only_304(machine, 
 def test_changes_and_removals_are_written_and_nothing_below_a_failed_page(machine, serve, output):
     site = serve(pages=200, hosts=2, traps=0)
     written = crawl_first(machine, site, output)
-    # Its children have no other link, so a parent mistaken for removed would remove them too.
+    # The children of this page have no other link, so a parent mistaken for removed would remove them too.
     parent = site.plan.only_parents()[0]
     changes = site.revise(change=10, gone=8, broken=parent)
     asked = site.lines
@@ -76,7 +76,7 @@ def test_changes_and_removals_are_written_and_nothing_below_a_failed_page(machin
 def test_narrowed_rules_prevent_requests_below_a_page_that_fails(machine, serve, output):
     site = serve(pages=60, hosts=1, traps=0)
     written = crawl_first(machine, site, output)
-    # Its two children have no other link. The rules refuse the first child.
+    # The two children of this page have no other link. The rules refuse the first child.
     parent = site.plan.only_parents()[0]
     refused, kept = site.plan.url(2 * parent + 1), site.plan.url(2 * parent + 2)
     site.revise(change=0, gone=0, broken=parent)

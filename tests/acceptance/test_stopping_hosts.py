@@ -140,7 +140,7 @@ def test_the_end_of_a_back_off_finds_turns_that_were_offered_before_it(cluster, 
 
 def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
-    # They take twice as long as a denial needs to reach all workers.
+    # All pages take twice as long as a denial needs to reach all workers.
     site = serve(pages=200, traps=0, latency_ms=300, ends=ends)
     cluster.start("runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(200)]

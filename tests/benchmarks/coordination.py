@@ -143,7 +143,8 @@ def _measure_rebalances(
         member.connect()
         member.join(pools)
         if isinstance(member, DatabaseCoordination) and member is not members[0]:
-            # Its row stays a member for the timeout. The server has too few connections for one of each node.
+            # The row of a dead node stays a member for the timeout. The server has too few connections for one of each
+            # node.
             member.close()
     _tell(f"{store.name}, {title}: joining took {time.perf_counter() - began_at:.1f} s")
     main_node, last = members[0], f"node-{nodes - 1}"

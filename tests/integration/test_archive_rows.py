@@ -132,7 +132,7 @@ def test_the_file_of_a_dead_process_ends_after_its_last_complete_record(crawl):
     assert ArchiveFile.objects.get().state == "open"
     Node.objects.filter(pk=crawl.worker.id).update(status="failed", stopped_at=NOON)
     other.end_files_of_dead_processes(crawl.connection, now=NOON)
-    # Its process lives, and holds the lock.
+    # The process of the file lives, and holds the lock.
     assert ArchiveFile.objects.get().state == "open"
     crawl.archives._open[crawl.job.pk].file.close()
     other.end_files_of_dead_processes(crawl.connection, now=NOON)

@@ -77,7 +77,7 @@ def remove(dsn, job, output, names, *, run_no=1, cause=""):
 
 @pytest.fixture
 def job(connection):
-    # Their table is not a model, so no test empties it.
+    # The table of tombstones is not a model, so no test empties it.
     connection.execute("DELETE FROM jobs_tombstone")
     job = make_job("news", urls=["http://b.example/"])
     make_index(job)

@@ -125,7 +125,7 @@ def test_exactly_documents_without_a_closed_gate_are_handed_out(connection):
     for one, section in explained:
         closed = section.deciding
         if closed is not None and (closed.gate, closed.reason) == (Gate.DENY_LIST, "denied"):
-            # Its documents are handed out to end as DENIED, without a request.
+            # Documents of a denied host are handed out to end as DENIED, without a request.
             continue
         if one.is_handed_out(connection, manager) != (closed is None):
             wrong.append((one.url, closed, QueueItem.objects.filter(job=one.job).values().get()))

@@ -452,7 +452,7 @@ def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, f
     assert set(CounterDelta.objects.values_list("lane_id", "run_no", "measure", "stage", "amount")) == {
         (job.lane.pk, 2, "stage", Stage.BEING_CLEANED, -1),
         (job.lane.pk, 3, "deleted", 0, 1),
-        # It ended before, and no longer exists in run 3.
+        # The document ended as indexed before, and no longer exists in run 3.
         (job.lane.pk, 3, "differs", result_of(Ending.INDEXED, "200"), 1),
     }
 

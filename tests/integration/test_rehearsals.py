@@ -81,7 +81,7 @@ def test_rejected_addresses_arrive_under_wider_rules(site):
     assert (found.arrivals.sample, found.arrivals.is_whole) == (2, True)
     before = known(site)
     save_and_run(site, **excluding("page2"))
-    # Its own links are known only after it was read.
+    # The links of a new page are known only after it was read.
     assert known(site) - before == {url_of("page0"), url_of("only here")}
 
 

@@ -177,7 +177,7 @@ def test_pages_of_reports_are_about_all_partitions(operator, report):
 
     rows = page.partition("<tbody>")[2]
     assert "This page shows partition" not in page
-    # Its name in a column, or the sum of all partitions.
+    # A row has the name of its partition in a column, or is the sum of all partitions.
     assert ('data-label="Partition"' in rows) != (f">{HERE + THERE}<" in rows)
 
 

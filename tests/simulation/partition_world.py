@@ -266,7 +266,7 @@ class PartitionWorld:
         self.tell(f"{at.name} is restored")
         self.restores -= 1
         self.was_restored = True
-        # Its workers have ended, too.
+        # The workers of the partition have ended, too.
         back.claimed, back.amounts, back.received = set(), Counter(), Counter()
         if self.rules.new_series:
             name, _, move = back.series.partition("@")

@@ -92,15 +92,15 @@ class Process:
     timeout: dt.timedelta
     world: Surroundings
     line: Line
-    # Its line to the ensemble.
+    # The connection of the process to the ensemble.
     other_line: Line
-    # It lives, and never takes office.
+    # True if the process lives and never takes office.
     never_acts: bool = False
     is_over: bool = False
     is_frozen: bool = False
     is_stuck: bool = False
     is_leaving: bool = False
-    # Its fault never ends.
+    # True if the fault of the process never ends.
     is_lost: bool = False
     # Fault that happens at its next decision.
     at_next_decision: Callable[[], None] | None = None

@@ -43,7 +43,7 @@ def make_read_only(directory):
         if _mounts_at(directory) > before:
             subprocess.run(["umount", "--lazy", directory], check=True)
 
-    # It fails if a writer opens a file between the two steps of the command.
+    # The command fails if a writer opens a file between its two steps.
     while subprocess.run(["mount", "-o", "bind,ro", directory, directory], capture_output=True, check=False).returncode:
         undo()
     return undo

@@ -22,7 +22,7 @@ class _Texts(PasswordResetTokenGenerator):
     key_salt = "crawlctl.access.single_sign_on.links"
 
     def _make_hash_value(self, user: User, timestamp: int) -> str:
-        # Django's own value has the last login to the second, so that a link could work twice within one.
+        # Django's own value has the last login to the second, so a link could work twice within one second.
         return f"{super()._make_hash_value(user, timestamp)}{user.last_login}"
 
 

@@ -96,7 +96,7 @@ def _log_in(request: HttpRequest, kept: Mapping[str, Any] | None) -> HttpRespons
     if kept is None:
         return _refusal(request, _("This login took too long, or began in another browser. Log in again."), status=400)
     if "code" not in request.GET:
-        # The text of the error is anyone's: it stays in the log.
+        # Anyone can send a text as error, so only the log shows it.
         logger.warning("the provider refused a login: %.200r", request.GET.get("error", ""))
         return _refusal(request, _("The provider did not log you in. Try again."), status=403)
     try:

@@ -28,7 +28,8 @@ from nodes.settings.running import current
 _TIMEOUT: Final = 10
 # Time for which metadata and keys are kept (seconds). An unknown key is requested at once.
 _KEPT: Final = 600
-# Time after a failure in which the provider is not asked for metadata again (seconds). Visitors need no login to ask.
+# Time after a failure in which crawlctl does not request metadata again (seconds). Visitors cause these requests
+# without a login.
 _PAUSE: Final = 5
 # Largest difference between our clock and the provider's (seconds).
 _LEEWAY: Final = 60
@@ -127,7 +128,7 @@ class _BadMetadata(ValueError):
     """The metadata of the provider are not usable."""
 
 
-# Errors of a provider that does not answer, or that answers something else: Authlib and joserfc check no types.
+# Errors of a provider that is silent, or whose answer has wrong types: Authlib and joserfc check no types.
 _FAILURES: Final = (
     requests.RequestException,
     AuthlibBaseError,

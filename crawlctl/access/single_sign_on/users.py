@@ -17,7 +17,7 @@ from nodes.membership.changes import record_request
 
 # Author of changes of roles in the journal.
 PROVIDER: Final = "the provider"
-# Two first logins of one subject come one after the other.
+# The lock serializes two first logins of one subject.
 _LOCK_SUBJECT: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('subject ' || %s, 0))"
 
 
@@ -105,7 +105,7 @@ def unlink(user: User, *, made_by: str) -> None:
     if not found:
         raise Refused(f"{user.get_username()} does not log in at a provider.")
     facts = user_facts(user)
-    # A session is that of a password, and each unusable password is another one.
+    # A change of the password ends all sessions. Each unusable password is a new one.
     user.set_unusable_password()
     user.save(update_fields=["password"])
     subjects = [str(identity) for identity in found]

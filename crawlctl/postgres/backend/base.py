@@ -80,7 +80,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 return found
         finally:
             self.connection = None
-        # The server has ended it, and probably the others, too.
+        # The server has ended this connection, and probably the others too.
         found.close()
         self.idle.close()
         return None

@@ -20,7 +20,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.metrics import authority as figures
 
 _T = TypeVar("_T")
-# Questions without an answer, one after another, from which on a connection is silent.
+# Unanswered questions in a row that make a connection silent.
 UNANSWERED: Final = 3
 # Longest time in which a question takes a place of the pool (seconds).
 PATIENCE: Final = 0.5

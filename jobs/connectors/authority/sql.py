@@ -96,7 +96,7 @@ class SqlAuthority:
                 return await self._ask_on(connection, user)
             except psycopg.OperationalError as error:
                 if not connection.closed:
-                    # The server answered: the next connection would fail, too.
+                    # The server answered with an error, so another connection would fail too.
                     await connection.close()
                     raise _unreachable(error) from None
         try:

@@ -78,7 +78,7 @@ class UsersFile:
         self._content = None
 
     def _read(self) -> _Content:
-        # The roots of this process, and not of the one that stored the connection.
+        # The roots of this process apply, not those of the process that stored the connection.
         if why := why_not_read([os.fsencode(self._path)]):
             raise Unreachable(why)
         try:

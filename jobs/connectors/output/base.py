@@ -48,7 +48,7 @@ class OutputError(Exception):
         self.disk = disk
 
 
-# Errors of a disk that pass when it has room, or may be written again. The room and the state are visible before.
+# Errors of a disk that end when it has room, or is writable again. crawlctl can see both without a write.
 PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EROFS})
 
 

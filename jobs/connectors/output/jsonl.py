@@ -184,7 +184,7 @@ class JsonLinesOutput:
                 appended = b"".join(lines)
                 _write_all_or_nothing(descriptor, appended, length=length)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-                # Before the commit: the file must survive every crash that the database's record of it survives.
+                # Sync before the commit: a crash that keeps the record in the database must keep the lines in the file.
                 os.fdatasync(descriptor)
                 self._sync_directory(os.fstat(descriptor))
                 if self._memory is not None:

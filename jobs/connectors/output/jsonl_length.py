@@ -54,7 +54,7 @@ class LengthMemory:
 
     def compare(self, *, mark: str) -> None:
         """Report once the lines that the file lost since the last append."""
-        # In this order: the file may grow meanwhile.
+        # The order matters: the file may grow between the two reads.
         remembered = self._read()
         if remembered is None or remembered.mark != mark:
             return

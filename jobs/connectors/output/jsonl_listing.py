@@ -17,7 +17,7 @@ import psycopg
 from jobs.connectors.output.base import Held, OutputError, TooManyDocuments
 from jobs.connectors.repository.base import hash_of
 
-# Documents of one listing, so that it needs about 150 MB at most.
+# Documents of one listing. At this number a listing needs about 150 MB.
 MOST: Final = 500_000
 
 # A line of another bucket is not parsed as a whole.

@@ -54,7 +54,7 @@ class Ending(enum.IntEnum):
     UNCHANGED = 2
     FAILED = 3
     EXCLUDED = 4
-    # These leave the document in the queue.
+    # Outcomes that leave the document in the queue.
     RETRY = 5
     GIVEN_BACK = 6
     WAITING = 7

@@ -27,7 +27,7 @@ class PartReports:
 
     url: str
     may_retain: bool
-    # None is a part that outputs keep as they have it.
+    # The content of a part; None: outputs keep the content that they have.
     _given: dict[str, Item | None] = field(default_factory=dict)
     _removed: set[str] = field(default_factory=set)
     _keeps_others: bool = False

@@ -87,7 +87,7 @@ def address_of(item: Item, part: str) -> str:
 
 
 def _component_of(document: Item, part: Part) -> Item:
-    # A part of a document that is a component itself, such as that of an earlier stage.
+    # A part of a part, such as one that an earlier stage made.
     component = f"{document.component}!/{part.id}" if document.component else part.id
     metadata = {**part.metadata, "problem": (str(part.problem),)} if part.problem is not None else part.metadata
     return Item(

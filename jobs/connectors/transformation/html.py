@@ -29,7 +29,7 @@ from jobs.reading.text import decoded
 _RULES: Final = 1
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _XPATH: Final = "xpath:"
-# Names of fields that are those of the document, and not metadata.
+# Fields that set a value of the document instead of its metadata.
 _OF_DOCUMENT: Final = ("title", "description", "language")
 
 _SETTINGS: Final = Schema(

@@ -44,6 +44,6 @@ LANGUAGE: Final = TransformationKind(
     help=_("Finds the language of a text."),
     settings=_SETTINGS,
     open=LanguageFinder,
-    # The detector is a library in C++, and the text is a stranger's.
+    # The detector is a library in C++, and the text is untrusted.
     runs_in=Runs.IN_PROCESS,
 )

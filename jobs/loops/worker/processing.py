@@ -55,7 +55,7 @@ class Processing:
         )
         try:
             if turn.wants_address and await self._keep_address(queue.bin_id, claimed, job):
-                # It is offered again, below that address.
+                # The document returns to its lane. The next offer applies the limits of the address.
                 pace.end()
                 serving.give_back_started(queue, turn, claimed)
                 return

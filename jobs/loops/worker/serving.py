@@ -152,7 +152,8 @@ class Serving:
         """Let the bins that have waited longest start documents, until the worker's limit is reached again."""
         del self.tasks[task]
         if task.cancelled():
-            # It was cancelled before its first step, so `process` never ran, and could not give the document back.
+            # The task was cancelled before its first step. So `process` never ran, and could not give the document
+            # back.
             self.give_back_started(queue, turn, claimed)
         while self._crowded and len(self.tasks) < self._state.settings.open_documents:
             self.dispatch(self._crowded.pop(next(iter(self._crowded))))

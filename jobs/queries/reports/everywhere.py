@@ -44,7 +44,7 @@ from jobs.queries.reports.simple_history import (
 )
 from nodes.errors import TooSlow
 
-# Classes of one partition that counts of all partitions are added from.
+# Classes that each partition contributes to the sums of all partitions.
 MOST_CLASSES: Final = 20_000
 # Documents that are read at once from each partition.
 _AT_ONCE: Final = 2_000
@@ -100,7 +100,7 @@ def read_history_everywhere(
         limit=limit,
         after=after,
         of=f"history everywhere by {sort} {descending}",
-        # Its last value, the number of the row, means nothing in other partitions.
+        # The last value of a position is the number of a row, which means nothing in other partitions.
         key=lambda _line, position: tuple(position[:-1]),
         is_downwards=descending,
     )

@@ -17,9 +17,8 @@ from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.sql.columns import columns_of
 
 # A common table expression, for statements that also get the parameters of a `History`. Moments and durations go over
-# in binary: as texts they take several times as long to write, and to read.
-# The name of the worker is read once for all rows, and not at all without rows.
-# Locks: none, the rows are new.
+# in binary: as texts they take several times as long to write, and to read. The name of the worker is read once for all
+# rows, and not at all without rows. Locks: none. The rows are new.
 WRITE_HISTORY: Final[LiteralString] = """
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, bytes, activity, entity,
                                result_code, result_description, node)

@@ -233,7 +233,8 @@ class HopGraph:
     def drop(self, documents: Collection[str]) -> None:
         """Delete the links of these documents, whose rows are deleted."""
         if self.rules.is_accurate:
-            # Their own counts come from links that others still have to them, and are deleted if there are none.
+            # Hop counts of these documents come from links of other documents. Without such a link, the counts are
+            # deleted.
             self._silence(documents)
         else:
             self.forget(documents)

@@ -438,14 +438,15 @@ class FlushPlan:
                     self.woken.add(named.lane_id)
             return
         if ended is not None:
-            # It references itself, or ended in this same flush: only a shorter path matters.
+            # The document references itself, or ended in this same flush: only a shorter path matters.
             self._come_nearer_after_ending(named, row, ended)
             return
         if is_outside:
             self._stay_outside(named, row)
             return
         nearer = job.tracks_depth and named.depth < row.depth
-        # Perhaps its links were not followed there, so none are stored that an answer 304 could stand for.
+        # At the old depth, its links may not have been followed. Then no links are stored, and an answer 304 would lose
+        # them.
         was_at_the_end = nearer and (job.max_depth is None or row.depth >= job.max_depth)
         if row.run_no < job.run_no and row.stage in {Stage.PENDING, Stage.DONE}:
             self._again(

@@ -46,7 +46,7 @@ ON CONFLICT (output_id, hash) DO UPDATE
    SET version = excluded.version, read_version = '', indexed_at = excluded.indexed_at, parent = excluded.parent,
        part = excluded.part
 """
-# Locks: none more, the rows are held.
+# Locks: none. The caller holds the rows.
 _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_indexeddocument AS held
  USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)

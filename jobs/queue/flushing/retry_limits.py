@@ -13,8 +13,8 @@ from psycopg.types.json import Jsonb
 from jobs.connectors.repository.base import Ending
 from jobs.queue.flushing.outcomes import Result
 
-# A statement of its own, since few flushes have retries. Its columns are valid while `failures` is above 0.
-# Locks: none more, the flush holds the rows.
+# A statement of its own, since few flushes have retries. Its columns are valid while `failures` is above 0. Locks:
+# none. The flush holds the rows.
 _KEEP: Final[LiteralString] = """
 UPDATE jobs_queueitem AS item
    SET most_failures = given.attempts, failing_until = item.failing_since + make_interval(secs => given.seconds),

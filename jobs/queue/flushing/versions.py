@@ -40,7 +40,7 @@ _COLUMNS: Final = (
     "version_kept",
 )
 
-# Locks: none more, the flush holds the rows of the documents.
+# Locks: none. The flush holds the rows of the documents.
 _KEEP: Final[LiteralString] = """
 WITH changed AS MATERIALIZED (
     SELECT given.*, coalesce(newest.number, 0) + 1 AS number

@@ -90,8 +90,8 @@ UPDATE jobs_queueitem AS item
   FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
-# Lanes that gave no documents sleep. Lanes whose documents another job or a flush holds are scanned again soon.
-# Locks: none more, the lanes are held.
+# Lanes that gave no documents sleep. Lanes whose documents another job or a flush holds are scanned again soon. Locks:
+# none. The statement before holds the lanes.
 _NEXT_READY: Final[LiteralString] = f"""
        served_at = %(now)s,
        ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item

@@ -68,8 +68,8 @@ SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.act
    FOR NO KEY UPDATE OF item
 """
 
-# A row is counted out of its own run; a departure from an output is an event of the job's run.
-# Locks: none more than the rows that are held, and their links.
+# A row is counted out of its own run; a departure from an output is an event of the job's run. Locks: the links of the
+# rows that the caller holds.
 _DROP: Final[LiteralString] = f"""
 WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
@@ -105,7 +105,7 @@ SELECT job_id, lane_id, run_no, 'deleted', 0, 0, '', amount, ''
               %(removed_amounts)s::bigint[]) AS removed(job_id, lane_id, run_no, amount)
 """
 
-# Locks: none more, the rows are held.
+# Locks: none. The caller holds the rows.
 _KEEP: Final[LiteralString] = f"""
 WITH kept AS (
     UPDATE jobs_queueitem AS item

@@ -47,7 +47,7 @@ class Removed:
     part: str | None = None
 
 
-# Locks: none more, the rows of QueueItem and IndexedDocument are held. Executed before they change.
+# Locks: none. The caller holds the rows of QueueItem and IndexedDocument. Executed before they change.
 _STORE: Final[LiteralString] = f"""
 INSERT INTO jobs_tombstone (removed_at, job_id, run_no, output_id, hash, cause, seed_id, lane_id, bin_name, identifier, item_run,
                             depth, redirects, outcome, result_code, version, validators, fetched_at, changed_at,

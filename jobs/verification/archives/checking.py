@@ -185,7 +185,7 @@ def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) 
         if one.has_content:
             found = _compare(check, one, rows)
             if found is None:
-                # It cannot be read now, so nothing is known to be lost.
+                # The copy cannot be read now, so nothing is known to be lost.
                 return
             compared.append((one, found))
     best = min(compared, key=lambda pair: len(pair[1].bad), default=None)

@@ -265,7 +265,7 @@ class _Group:
             while not group.has_ended and not self._stopping.is_set() and seconds_since_boot() < deadline:
                 group.wait(0.1)
         if any(not group.has_ended for group in self._ending) and not self._stopping.is_set():
-            # Their current items are locked, so no node begins them.
+            # The current items of these runs stay locked, so no other node begins them.
             logger.error("a run of job %s has not ended %g s after it was told to stop", self._owner.job_id, limit)
         self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
         self._ending = ()

@@ -48,7 +48,7 @@ _LOOK: Final = 0.5
 # Gap between two requests to one host (seconds): slow enough to be watched, unlike a crawl with --exit.
 _GAP_TO_WATCH: Final = 0.1
 
-# Time without progress of the search index, after the last fetch, until the demo takes it as it is (seconds).
+# Time without progress of the search index, after the last fetch, until the demo compares the index as it is (seconds).
 _INDEX_STANDS_STILL: Final = 30.0
 
 _SHOWN: Final = 10
@@ -147,7 +147,7 @@ class Command(BaseCommand):
                     place: dict[str, Any] = {"partition": name, "environment": self._partitions.environment_of(name)}
                     self._cluster.start_nodes(managers=wanted.managers, workers=wanted.workers, **place)
                     if not wanted.exits:
-                        # For operations on documents that an operator makes.
+                        # A task worker executes the operations on documents that an operator starts.
                         self._cluster.start_task_worker(**place)
                 self._cluster.start_task_worker()
                 self._cluster.start_web_server(listener)

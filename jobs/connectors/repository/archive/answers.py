@@ -88,7 +88,7 @@ class Answers:
         own = [other for other in others if other.has_body and other < at]
         named = revisit.original
         if named is not None:
-            # The one that it names comes first.
+            # The original that a revisit names comes first.
             own.sort(key=lambda other: abs(other.date - named.date))
         for other in own:
             try:

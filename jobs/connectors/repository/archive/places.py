@@ -17,7 +17,7 @@ from jobs.connectors.repository.filesystem.paths import normal_path
 from jobs.connectors.repository.kind import BadIdentifier
 
 PREFIX: Final = "archive://"
-# Characters that need no escape in the path of an address (RFC 3986, 3.3), and the slash; no asterisk.
+# Characters that need no escape in the path of an address (RFC 3986, 3.3) and the slash, without the asterisk.
 _PLAIN: Final = "/!$&'()+,;=:@"
 
 

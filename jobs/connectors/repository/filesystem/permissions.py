@@ -28,9 +28,9 @@ _VERSION: Final = 2
 _HEAD: Final = struct.Struct("<I")
 _ENTRY: Final = struct.Struct("<HHI")
 _OWNER, _USER, _OWNING_GROUP, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
-# Errors of a file system that has no access control lists, or of a file without one.
+# Errors that show that a file, or its file system, has no access control list.
 _WITHOUT_LIST: Final = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-# Time for which the name of an id is kept (seconds), and ids.
+# Time for which the name of an id is cached (seconds), and the number of cached ids.
 _NAMES_ARE_KEPT: Final = 60
 _MOST_NAMES: Final = 10_000
 

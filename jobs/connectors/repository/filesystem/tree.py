@@ -309,7 +309,7 @@ def _is_empty(root: bytes) -> bool:
         with os.scandir(root) as entries:
             return next(entries, None) is None
     except OSError:
-        # It is missing or forbidden only since a moment ago.
+        # The directory could still be read a moment ago.
         return False
 
 

@@ -15,7 +15,7 @@ _NOT_PUBLIC: Final = tuple(
     ipaddress.ip_network(network)
     for network in (
         "0.0.0.0/8",
-        "100.64.0.0/10",  # between a provider and its customers
+        "100.64.0.0/10",  # shared addresses between a provider and its customers
         "192.0.0.0/24",  # protocol assignments, 192.0.0.8 among them
         "192.88.99.0/24",  # 6to4 relays
         "224.0.0.0/4",

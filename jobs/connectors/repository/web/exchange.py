@@ -156,7 +156,7 @@ class Exchange:
             )
             if before_sent is not None:
                 before_sent()
-            # A connection that is closed by now loses the write, and the following read raises the error.
+            # If the server has closed the connection, this write is lost, and the next read raises the error.
             assert protocol.transport is not None
             protocol.transport.write(written)
             if on_sent is not None:

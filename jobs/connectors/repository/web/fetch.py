@@ -214,7 +214,7 @@ class Fetcher:
             if timer.has_expired and _is_before(timer.when, deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
-                # A retry would take as long, and end in the same way.
+                # A retry would take equally long, and end in the same way.
                 raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:

@@ -140,7 +140,7 @@ class RobotsTable:
             if fetch is None:
                 return await self._fetch_for_all(origin, fetcher=fetcher, headers=headers, pace=pace)
             await fetch.over.wait()
-            # All documents of a dead host wait for one attempt, not for one each.
+            # All documents of a dead host wait for the same attempt.
             if fetch.failure is not None:
                 raise FetchFailed(fetch.failure.code, fetch.failure.detail)
         return answer
@@ -158,7 +158,7 @@ class RobotsTable:
             self._learn_fetched(origin, answer)
             return answer
         finally:
-            # After a cancellation, too: then one of the waiting calls fetches.
+            # The entry is removed after a cancellation, too: then one of the waiting calls fetches.
             del self._under_way[origin]
             fetch.over.set()
 

@@ -30,7 +30,7 @@ _RECORD: Final = re.compile(
     r"\s*[:\s]\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-# Within one line each: a text of blanks or empty lines must not take long.
+# Each expression matches within one line: a text of blanks or empty lines must not take long.
 _SITEMAP: Final = re.compile(r"(?:^|[\r\n])[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE)
 # The beginning of a pattern without wildcards and escapes.
 _LITERAL: Final = re.compile(r"[^*$%]*")

@@ -30,7 +30,7 @@ class WebRuntime(Runtime):
         self._connector = connector
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
-        # Fetched here, and perhaps not yet stored: a write may have to be repeated.
+        # Answers that this worker fetched and may not have stored yet: a write may have to be repeated.
         self._to_store: dict[str, RobotsAnswer] = {}
 
     def open(self, asked: Asked) -> WebConnector:

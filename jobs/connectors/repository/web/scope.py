@@ -68,7 +68,7 @@ class Scope:
         self._include = [(pattern, compile_pattern(pattern)) for pattern in include]
         self._exclude = [(pattern, compile_pattern(pattern)) for pattern in exclude]
         self._hosts = {name for seed in seeds for name in _names_of_host(seed)}
-        # Only if needed: the list takes a tenth of a second to load.
+        # Computed only if needed: the list of domains takes a tenth of a second to load.
         self._domains = {registrable_domain(host_and_port(seed)[0]) for seed in seeds if kind is ScopeKind.DOMAIN}
         self._prefixes = tuple({directory_of(seed) for seed in seeds})
         self._near_names = {_last_labels(name) for name in self._hosts}

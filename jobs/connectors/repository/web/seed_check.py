@@ -28,7 +28,7 @@ from jobs.reading.text import Kind, decoded, kind_of
 # Time for all requests of a check, and between two of them (seconds).
 DEADLINE: Final = 12.0
 GAP: Final = 1.0
-# Bytes of a page that are read, and of a sitemap that show what it is.
+# Bytes of a page that are read, and bytes of a sitemap that are enough to recognize it.
 _PAGE: Final = 2 * 1024 * 1024
 _SITEMAP: Final = 4096
 _EXAMPLES: Final = 5
