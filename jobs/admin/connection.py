@@ -291,7 +291,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
     def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Everything that clearing took out comes back."""
+        """Restore everything that clearing removed."""
         return self.do_when_asked(
             request,
             object_id,

@@ -64,8 +64,8 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     """
     A form with the fields of the connector `form_connector`, for the JSON column that `section` names.
 
-    The field named `chooser` selects the connector. It is None without a selection, or if the connector is not
-    installed. Then there are no such fields, and the stored value stays.
+    The field named `chooser` selects the connector. Without a selection, or if the connector is not installed,
+    `form_connector` is None. The form then has no such fields, and the stored value stays.
     """
 
     form_connector: ClassVar[FormConnector | None] = None
@@ -128,7 +128,7 @@ def form_for(base: type[_Form], kind: FormConnector | None) -> type[_Form]:
 
 
 def fieldset_for(title: str | Promise, kind: FormConnector | None, *, section: str) -> tuple[Any, ...]:
-    """Return the part of an admin page with those fields; none without fields."""
+    """Return the part of an admin page with those fields; an empty list if the connector has no fields."""
     names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
     return ((title, {"fields": names}),) if names else ()
 

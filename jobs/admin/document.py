@@ -53,8 +53,8 @@ class DocumentAdmin(ListByKey):
     """
     The queue. The crawl owns its rows.
 
-    Django refuses a table whose primary key has two columns, because of addresses and check boxes. This class has its
-    own: the hash and the job, with a dot between.
+    Django's admin refuses a primary key of two columns, because addresses and check boxes need one text. This class
+    makes that text: the hash, a dot and the job.
     """
 
     key = ("hash", "job_id")

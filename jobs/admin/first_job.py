@@ -46,7 +46,7 @@ def time_zones() -> tuple[str, ...]:
 
 
 class TimesForm(forms.Form):
-    """When a job starts: the times of the form of a new job, also by themselves."""
+    """The fields of a new job's form that say when it starts. A check of the times uses this form alone."""
 
     use_required_attribute = False
 
@@ -104,7 +104,7 @@ class TimesForm(forms.Form):
 
 
 class FirstJobForm(TimesForm, JobForm):
-    """A new job. The form of a stored one has no such short fields."""
+    """The form of a new job. The form of a stored job has no such short fields."""
 
     addresses = Lines(
         label=_("Address"),
@@ -205,7 +205,7 @@ class FirstJobForm(TimesForm, JobForm):
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """Return the values of a form for a new job like this one, but for seeds beyond the first."""
+    """Return the values of a form for a new job like this one, with its first seed only."""
     seed = job.seeds.filter(removed_at=None).order_by("pk").first()
     windows = [window.times for window in job.windows.all()]
     return {

@@ -150,10 +150,10 @@ def _name_of(verb: control.Verb) -> str:
 
 class JobAdmin(WithRehearsal, JournaledList):
     """
-    A job is changed as far as its state permits (the form knows). An action deletes it, together with its documents in
-    the outputs.
+    The pages of jobs. The form allows the changes that the state of the job permits.
 
-    Its source stays the same: documents of one source mean nothing to another.
+    An action deletes the job, together with its documents in the outputs. The source of a job never changes, because
+    documents of one source mean nothing to another.
     """
 
     form = JobForm
@@ -334,7 +334,7 @@ def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
 
 
 def _usual_repositories(request: HttpRequest) -> list[RepositoryConnection]:
-    """Return the selected connection, or the oldest one, to the web if there is one; none without connections."""
+    """Return the selected connection, otherwise the oldest one, preferably to the web; none without connections."""
     if chosen := _chosen(request):
         return chosen
     every = RepositoryConnection.objects.order_by("pk")

@@ -31,7 +31,7 @@ _LOOKS: Final = threading.BoundedSemaphore(2)
 
 
 def coming_starts(request: HttpRequest) -> JsonResponse:
-    """Answer with the next starts of the times in the address, in words."""
+    """Answer with the next starts by the times in the address, as text."""
     form = TimesForm(request.GET)
     if not form.is_valid():
         return JsonResponse({"starts": [], "problems": [said for each in form.errors.values() for said in each]})

@@ -1,4 +1,4 @@
-"""A select for forms with many of them."""
+"""A select field for forms with very many select fields."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 class PlainSelect(UnfoldAdminSelectWidget):  # type: ignore[misc]
     """
-    Looks like the others, but renders its options itself: a template for each would take longer than the rest of the
-    form.
+    Looks like other selects, but renders its options itself: a template for each option would take longer than the rest
+    of the form.
     """
 
     def render(

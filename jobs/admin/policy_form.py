@@ -1,9 +1,9 @@
 """
 The form of a throttle policy and its rules.
 
-The policy's form checks the fields of the policy itself. The formset of its rules, which is checked after it, lets
-`jobs.verbs.policies` check the whole. It can also rehearse a change: then nothing is stored, and the page
-returns with the result.
+The policy's form checks the fields of the policy itself. After it, the formset of the rules lets `jobs.verbs.policies`
+check the policy as a whole. The formset can also rehearse a change: it then stores nothing, and the page shows the
+result.
 """
 
 from itertools import takewhile

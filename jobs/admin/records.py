@@ -47,7 +47,7 @@ class RecordForm(forms.Form):
 
 
 class RecordsWidget(forms.Widget):
-    """Passes a bound form for each record to its field, and renders these forms again; at first, the stored records."""
+    """Renders a form for each record, and passes the forms that were sent to its field."""
 
     class Media:
         js = (forms.Script("js/records.js", type="module"),)

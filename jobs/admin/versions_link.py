@@ -20,6 +20,6 @@ class WithVersions:
 
     @action(description=_("Versions"), url_path="versions", permissions=("view",))  # type: ignore[untyped-decorator]
     def versions(self, _request: HttpRequest, object_id: Any) -> HttpResponseBase:  # noqa: ANN401 (a number, or its text)
-        """Show the changes with their times and authors, and the way back."""
+        """Show the changes with their times and authors, and the reverts."""
         query: dict[str, str | int] = {"definition": self.definition, "object": number_of(str(object_id))}
         return redirect(f"{reverse('versions')}?{urlencode(query)}")

@@ -44,14 +44,16 @@ SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
 
 
 class _Reader:
-    """Reads for one process: concurrent callers share one reading."""
+    """Reads the figures of one process: concurrent callers share one reading."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
 
     def refresh(self) -> None:
-        """Set the figures to the state of the database, at most seconds old; if it is unavailable, report that."""
+        """
+        Set the figures to the state of the database a few seconds ago. If the database is unavailable, report that.
+        """
         with self._lock:
             if time.monotonic() - self._read_at < _GOOD_FOR:
                 return
@@ -99,7 +101,7 @@ def _read() -> None:
 
 
 def _count_attention(now: dt.datetime) -> Mapping[tuple[str, ...], float]:
-    """Return the number of lines by their kind and partition; none in a partition that follows another one."""
+    """Return the number of lines by their kind and partition; none in a partition that is not the control partition."""
     stated = here.placement()
     if stated is not None and not stated.is_control:
         return {}

@@ -149,7 +149,7 @@ class DocumentView(EverywhereView):
     """
     Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
 
-    With a filter the planner may instead sort the documents of a few lanes, where that is less work.
+    With a filter, the planner may sort the documents of a few lanes instead if that is less work.
     """
 
     http_method_names = ["get", "head", "options"]

@@ -61,7 +61,7 @@ def download_lines(lines: Iterator[str], *, name: str, now: dt.datetime) -> Stre
 
 
 async def _read_in_thread(chunks: Iterator[str]) -> AsyncIterator[str]:
-    """The chunks, each made in the thread of the request, where its database connection is."""
+    """Yield the chunks. Each one is made in the thread of the request, which has the database connection."""
     read = sync_to_async(lambda: next(chunks, None))
     while (chunk := await read()) is not None:
         yield chunk

@@ -1,9 +1,8 @@
 """
 The one shape of the API's errors: a problem document of RFC 9457.
 
-`code` is stable and for programs, `detail` is a sentence, `fields` says what is wrong where, `allowed`
-(409 only) which of the job's actions are possible now. When any of these is answered, nothing was
-changed.
+`code` is stable and for programs, and `detail` is a sentence. `fields` has the errors by field, and `allowed` (409
+only) the actions of the job that are possible now. An answer with an error means that nothing was changed.
 """
 
 import logging
@@ -46,7 +45,7 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a request was not done."""
+    """The reason why a request was not executed."""
 
     status: int
     code: str

@@ -65,8 +65,8 @@ class EverywhereView(ListingView):
     """
     A list of the rows of all partitions. Each row has a `job`, unless these are not rows `of_jobs`.
 
-    The last column of the keyset tells rows of one database apart, and the others mean the same in all of them. If there
-    are no others, the rows of one partition come after those of another one.
+    The last column of the keyset distinguishes rows of one database. The other columns mean the same in all databases.
+    Without other columns, the list shows the rows of one partition after the other.
     """
 
     queryset: QuerySet[Any]
@@ -105,11 +105,14 @@ class EverywhereView(ListingView):
         return rows
 
     def told(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)
-        """Return a row for the control partition: with names in place of numbers of this database, but that of the job."""
+        """
+        Return a row for the control partition. Names replace the numbers of this database, except for the number of the
+        job.
+        """
         return row
 
     def heard(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Put the numbers of the control partition in the place of names, in rows of others."""
+        """Replace names by the numbers of the control partition, in rows of other partitions."""
 
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "partition": self.partition or here.foreign_name()}
@@ -158,7 +161,10 @@ def names_of(silent: Sequence[Silent]) -> list[str]:
 
 
 def put_numbers_of_policies(rows: Sequence[dict[str, Any]]) -> None:
-    """Put this partition's number of each policy in the place of another one's, by its name; null if it has none."""
+    """
+    Replace the number that another partition has for each policy by the number here, found by name; null without such a
+    policy.
+    """
     places = [place for row in rows for place in _places_of_policies(row)]
     names = {place["policy_name"] for place in places}
     numbers = dict(ThrottlePolicy.objects.filter(name__in=names).values_list("name", "pk")) if names else {}

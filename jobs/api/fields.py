@@ -1,4 +1,4 @@
-"""Fields of jobs that Django REST framework has no word for."""
+"""Fields of jobs that Django REST framework lacks."""
 
 import datetime as dt
 from collections.abc import Mapping

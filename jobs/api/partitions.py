@@ -16,7 +16,7 @@ from nodes.database.clock import read_clock
 
 
 class PartitionSerializer(serializers.Serializer[Any]):
-    """Partition as the asked one sees it."""
+    """Partition, as the partition that answers sees it."""
 
     name = serializers.CharField()
     here = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")

@@ -80,7 +80,7 @@ class RuleSerializer(LimitFields, StrictSerializer):
     """
     Other limits for the hosts of a pattern, on some days, at some times. A null field has the policy's value.
 
-    The first rule that matches place and moment holds. Only rules that match every host have totals.
+    The first rule that matches the host and the time applies. Only rules that match every host have totals.
     """
 
     pattern = serializers.CharField(
@@ -195,7 +195,9 @@ class CountedSerializer(serializers.Serializer[Counted]):
 
 
 class HostChangeSerializer(serializers.Serializer[HostChange]):
-    """Host with changed limits: now, or, if both are equal, at other times or for its address."""
+    """
+    Host with changed limits. If the limits before and after are equal, they change at other times or for its address.
+    """
 
     name = serializers.CharField()
     before = LimitsSerializer(allow_null=True, help_text="Limits of the policy. Null if it has none for this host.")

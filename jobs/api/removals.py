@@ -67,7 +67,7 @@ class _OutputSerializer(serializers.Serializer[Any]):
 
 class RestorationSerializer(serializers.ModelSerializer[Restoration]):
     """
-    A request to restore the removals of a run, or of an order about an `output` (then `run_no` is 0).
+    A request to restore the removals of a run, or of an operation on an `output` (then `run_no` is 0).
 
     Workers carry it out; `ended_at` is null until then.
 
@@ -117,7 +117,7 @@ class RemovalsSerializer(serializers.Serializer[Any]):
 
 
 class RestoreSerializer(StrictSerializer):
-    """The removals to undo: of one run, or of an order about one output."""
+    """The removals to undo: of one run, or of an operation on one output."""
 
     run_no = serializers.IntegerField(
         required=False,

@@ -171,7 +171,7 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
         return repository
 
     def validate_seeds(self, seeds: list[dict[str, Any]]) -> list[SeedWanted]:
-        """Look up all policies at once; a policy that a one-shot made for itself serves its own job only."""
+        """Look up all policies at once. A policy that a one-shot command made for itself may serve its own job only."""
         found = ThrottlePolicy.objects.in_bulk(
             {seed["policy_id"] for seed in seeds if seed.get("policy_id") is not None}
         )
@@ -203,7 +203,8 @@ class JobInListSerializer(JobSerializer):
     """
     A job in a list: without its specification, which may be long, and with a few of its seeds.
 
-    The names differ from those of the full lists, so that a client does not send a part back as the whole.
+    The fields of these parts have other names than the full lists, so that a client does not send a part back as the
+    whole.
     """
 
     seeds_in_all = serializers.IntegerField(

@@ -6,10 +6,10 @@ break:
 
     BARC1 LLLLLLLL TM MMMM QQQQ RRRR CRLF CRLF
 
-L is the length of the record behind this header, T its type (R replaced or never completed, H content, D delete),
-M its mode (C compressed with gzip, P plain), and the last three numbers are the lengths of the blocks before
-compression. All numbers are hexadecimal. A record is written with the type R and length 0, and its header is rewritten
-last, so readers see complete records only.
+L is the length of the record behind this header, T its type (R replaced or never completed, H content, D delete), M its
+mode (C compressed with gzip, P plain), and the last three numbers are the lengths of the blocks before compression. All
+numbers are hexadecimal. A record is first written with the type R and length 0. Its header is rewritten at the end, so
+readers see complete records only.
 """
 
 import os
@@ -150,7 +150,7 @@ def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
 
 
 def whole_length(path: Path, *, after: int = 0) -> int:
-    """Return the end of the last complete record, looking from the end of one at `after`."""
+    """Return the end of the last complete record. The search begins at `after`, where a record ends."""
     offset, end = after, path.stat().st_size
     with path.open("rb") as file:
         while offset + HEADER_BYTES <= end:
@@ -287,7 +287,7 @@ def _is_header_at(file: IO[bytes], offset: int) -> bool:
 
 
 def _block(lines: Lines) -> bytes:
-    """Return a block of lines; the last lines are left out if it would be longer than a length can say."""
+    """Return a block of lines. The last lines are left out if the block is longer than the length field allows."""
     if not lines:
         return b""
     block = b""

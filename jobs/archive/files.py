@@ -35,7 +35,7 @@ class Place(NamedTuple):
 @dataclass(slots=True)
 class OpenFile:
     """
-    An archive file that this process writes. It continues no file of another process's life.
+    An archive file that this process writes. The process never continues a file of an earlier process.
 
     Each call of `append` makes its records durable before it returns.
     """

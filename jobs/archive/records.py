@@ -163,7 +163,8 @@ def date_text(moment: dt.datetime) -> str:
 
 def moment_of(text: str) -> dt.datetime:
     """
-    Return the moment that a record gives, or the start of 1970 if its text is not a date. Without a zone it is UTC.
+    Return the moment that a record gives, or the start of 1970 if its text is not a date. A text without a time zone is
+    UTC.
     """
     try:
         moment = dt.datetime.fromisoformat(text)

@@ -5,8 +5,8 @@ A part begins where the part before it ended, because only the lengths of record
 of a page may contain text that looks like a record. A damaged record is skipped: the scan goes on at the next bytes
 that begin a record. A record that the end of the file cuts ends the scan.
 
-Bounds of a part: its bytes, its records, and the bytes that it inflates. A record that inflates to much more than it
-should counts as damaged.
+Bounds of a part: its bytes, its records, and the bytes that it inflates. A record that inflates far more than usual
+counts as damaged.
 """
 
 import datetime as dt
@@ -51,7 +51,7 @@ class Found:
     """
     An answer in a file. `fingerprint` distinguishes its record from others at the same offset.
 
-    A not-modified answer of another tool may be an ordinary record; its kind is NOT_MODIFIED all the same.
+    A not-modified answer of another tool may be an ordinary record. Its kind is NOT_MODIFIED, too.
     """
 
     url: str

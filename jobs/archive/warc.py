@@ -2,7 +2,7 @@
 WARC 1.1 files with one gzip member per record.
 
 This module writes records itself, because warcio takes several times as long for each (decision 0074). warcio reads
-them, so every file that it can read is a source.
+records, so every file that warcio can read is a source.
 """
 
 import datetime as dt
@@ -98,7 +98,8 @@ def encode(given: Archived) -> list[bytes]:
 
 def read_all(path: Copy) -> Iterator[Archived]:
     """
-    Yield the archived answers of a file in its order, each with its request if that stands beside it.
+    Yield the archived answers of a file in their order, each with its request if that is the next or the previous
+    record.
 
     Raises:
         BadArchive: the file is damaged.
@@ -155,7 +156,7 @@ def read_at(path: Copy, offset: int) -> Archived:
 
 
 def whole_length(path: Path, *, after: int = 0) -> int:
-    """Return the end of the last complete gzip member, looking from the end of one at `after`."""
+    """Return the end of the last complete gzip member. The search begins at `after`, where a member ends."""
     end = at = after
     with path.open("rb") as file:
         file.seek(after)
@@ -268,5 +269,7 @@ def _id() -> str:
 
 
 def _uri(url: str) -> str:
-    """Return the address for a header line: a canonical address has no line break, and other sources may have one."""
+    """
+    Return the address for a header line, without line breaks. Canonical addresses have none, but other sources may.
+    """
     return "".join(url.split())

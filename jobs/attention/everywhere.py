@@ -39,9 +39,9 @@ def read_attention_everywhere(*, now: dt.datetime) -> list[AttentionLine]:
 
 def read_attention_for_open_page(*, now: dt.datetime) -> list[AttentionLine]:
     """
-    Return the same, with lines of other partitions that are some seconds old.
+    Return the same lines, but those of other partitions may be some seconds old.
 
-    A page that is open is read again and again, and must not wait for a partition that is away.
+    An open page is read repeatedly, and must not wait for a silent partition.
     """
     own, held = read_attention(now=now), _held.answers()
     return own if held is None else _together(own, held.beside(own))

@@ -98,7 +98,7 @@ def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
 
 
 def no_main_manager(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for a missing manager, and for a missing worker, if jobs of the cluster run."""
+    """Return a line if the cluster lacks a manager, and one if it lacks a worker, while jobs run."""
     if not Job.objects.filter(node_scope=CLUSTER_SCOPE).exclude(phase=Phase.INACTIVE).exists():
         return []
     kinds = {node.kind for node in _of_the_cluster() if not node.is_silent(now=now)}

@@ -76,7 +76,7 @@ def read_of_database(*, now: dt.datetime) -> list[AttentionLine]:
 
 
 def in_order(lines: Iterable[AttentionLine]) -> list[AttentionLine]:
-    """Return critical lines first, and else in the same order."""
+    """Return critical lines first, and otherwise keep the order."""
     return sorted(lines, key=lambda line: _RANK[line.severity])
 
 

@@ -1,8 +1,8 @@
 """
-Authorities: which access tokens has a user?
+Authorities: the access tokens of users.
 
 Connections to authorities and mappers are configured here (`models.py`, `verbs.py`), each of a kind below
-`jobs.connectors.authority`. The service (`service/`) asks all of them at once. It stores nothing: an answer depends on
-the connections, on the systems behind them, and on a cache with a lifetime. `desk.py` connects it with the database.
-No crawl waits for it.
+`jobs.connectors.authority`. The service (`service/`) asks all authorities at once. The service stores nothing: an
+answer depends on the connections, on the systems behind them, and on a cache with a lifetime. `desk.py` connects it
+with the database. No crawl waits for it.
 """

@@ -125,7 +125,7 @@ class GroupAdmin(_SetUp):
         verbs.delete_group(obj.pk, made_by=request.user.get_username())
 
     def has_delete_permission(self, request: HttpRequest, obj: AuthorityGroup | None = None) -> bool:
-        """False for a group that something uses."""
+        """False for a group that an authority or a repository uses."""
         allowed: bool = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not (obj.authorities.exists() or obj.repositories.exists()))
 

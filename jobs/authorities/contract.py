@@ -29,7 +29,7 @@ CONTENT_TYPE: Final = "text/plain; charset=ISO-8859-1"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question: the user of each domain, and which parts of the answer are wanted."""
+    """A question: the user of each domain, and the wanted parts of the answer."""
 
     users: Mapping[str, str]
     with_ids: bool = False
@@ -87,7 +87,7 @@ def read_question(parameters: Iterable[tuple[str, str]], *, is_strict: bool = Fa
 
 
 def tokens_shown(answer: Answer) -> tuple[str, ...]:
-    """Return the tokens of an answer. One that is not authorized has the deny token only."""
+    """Return the tokens of an answer. An answer that is not authorized has only the deny token."""
     return answer.access.tokens if answer.access.status is Status.AUTHORIZED else (DENY_TOKEN,)
 
 

@@ -1,5 +1,5 @@
 """
-The service with the database: it reads the connections, and stores which of them are silent.
+The service with its database: the desk reads the connections, and stores which of them are silent.
 
 The web server has one desk for all its requests. Its event loop runs in a thread of its own, because each request has a
 thread. Before each question, the desk reads the mark of the last change, so that a change applies to the next question.
@@ -39,7 +39,7 @@ _Key = tuple[type, int]
 
 
 class Hearings:
-    """News of the service about its connections, until they are stored."""
+    """News from the service about its connections that is not stored yet."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ def read_silent() -> list[_Key]:
 
 
 def read_snapshot() -> Snapshot:
-    """Return all connections. The mark is read first, so a change meanwhile is seen at the next look."""
+    """Return all connections. The mark is read first, so the next check notices a change that comes meanwhile."""
     generation = read_generation()
     return Snapshot(
         generation=generation,
@@ -182,7 +182,7 @@ class Desk:
         return why
 
     def check_all(self) -> dict[_Key, str]:
-        """Check all connections at once; return for each why it cannot be used."""
+        """Check all connections at once. Return the reason why each cannot be used, or ""."""
         self.refresh()
         found = self._wait(self._service.check_all())
         self._hearings.store()

@@ -66,7 +66,7 @@ class MappingConnection(_Connection):
     """
     A connection to a mapper, which turns the name of a user into the name in another system.
 
-    It gets the name that `prerequisite` returned, or the given one without a prerequisite.
+    The mapper gets the name that its `prerequisite` returned; without a prerequisite, the name of the user.
     """
 
     prerequisite = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="followers")
@@ -109,9 +109,10 @@ class ServiceToken(models.Model):
 
 class Generation(models.Model):
     """
-    The mark of the last change to any row above, in one row. Processes compare it with the one that they have read.
+    The mark of the last change to any of these tables, in one row. Processes compare the mark with the one that they
+    have read.
 
-    It is random: after a restore of the database, no number is used again for another content.
+    The mark is random, so after a restore of the database no mark stands for another content.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1)

@@ -2,7 +2,7 @@
 The authority service as a process of its own: `GET /UserACLs`, and the same as JSON at `/access`.
 
 It reads the connections at most once a second, with the first request after that. So a change applies to requests that
-come a second later. Without the database it answers 503: it could not tell which tokens of services are valid.
+come a second later. Without the database the service answers 503, because it cannot check the tokens of its callers.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class Keeper:
-    """Keeps the service at the present connections. Its queries run in one thread, with one connection."""
+    """Gives the present connections to the service. Its queries run in one thread, with one connection."""
 
     def __init__(self) -> None:
         self._hearings = Hearings()
@@ -47,7 +47,7 @@ class Keeper:
 
     async def refresh(self) -> Snapshot:
         """
-        Look at the database if the last look is too old; return the connections.
+        Return the connections. Read the database if the last reading is too old.
 
         Raises:
             OperationalError, InterfaceError: the database does not answer.

@@ -2,7 +2,7 @@
 All operations on groups, connections and tokens of services. Pages, the API, commands and the set-up pages call these.
 
 Administrators change them, and operators ask and check. Each change is a line of the journal, and gives the connections
-a new generation, so that every process asks by them from then on.
+a new generation. So every process uses the changed connections from then on.
 """
 
 import uuid

@@ -68,7 +68,7 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
 
 
 class BulkPartSerializer(serializers.Serializer[Any]):
-    """The part of an operation in another partition, at the last look of its task."""
+    """The part of an operation in another partition, at the last check by the task."""
 
     name = serializers.CharField()
     state = serializers.ChoiceField(["waiting", "running", "done", "ended early"])

@@ -1,9 +1,9 @@
 """
 The parts of an operation in other partitions, for one that was confirmed in the control partition.
 
-Each partition has a row and a task of its own, which change its documents as at home. The key of the operation tells
-them apart, so a part begins once, however often it is asked for. The task in the control partition follows them, and
-notes their progress in its row.
+Each partition has a row and a task of its own, which change its documents. The parts have the key of the operation, so
+repeated requests begin a part only once. The task in the control partition follows the parts, and notes their progress
+in its row.
 """
 
 import time

@@ -45,8 +45,8 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
     Raises:
         JobMoves: the job is in a transition. The retry policy tries again.
         OutputError: an output refused a removal.
-        AnotherAttempt: another attempt carries it out.
-        PartitionAway: a partition with a part of it does not answer. The retry policy tries again.
+        AnotherAttempt: another attempt carries out the operation.
+        PartitionAway: a partition with a part of the operation does not answer. The retry policy tries again.
     """
     operation = _begin(context)
     if operation is None:
@@ -93,7 +93,7 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
 
 @transaction.atomic
 def _begin(context: TaskContext) -> BulkOperation | None:
-    """Begin an attempt. Return None if there is no operation of this task: only a preview makes one."""
+    """Begin an attempt. Return None if the task has no operation, because only a preview makes one."""
     operation = BulkOperation.objects.select_for_update().filter(task=context.task).first()
     if operation is not None and (operation.ended_at is None or operation.elsewhere):
         operation.attempt += 1

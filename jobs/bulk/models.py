@@ -16,9 +16,10 @@ class BulkOperation(models.Model):
     `shown` is the number of documents that the operator confirmed: no more are changed. `cursor` is the key after the
     last chunk, and is written in the transaction of the chunk. `attempt` is the fence: an older attempt changes nothing.
 
-    An operation on the documents of several partitions has a row in each, with one `key`. That of the control partition
-    has the other parts in `elsewhere`, by the names of their partitions: the number `shown`, the `state`, the numbers
-    `changed` and `skipped`, and whether the partition was `silent` at the last look (`jobs.bulk.elsewhere`).
+    An operation on the documents of several partitions has a row in each, with one `key`. In the row of the control
+    partition, `elsewhere` has the other parts by the names of their partitions (`jobs.bulk.elsewhere`). Each has the
+    number `shown`, the `state`, the numbers `changed` and `skipped`, and `silent` if the partition did not answer the
+    last check.
     """
 
     task = models.BigIntegerField(unique=True)

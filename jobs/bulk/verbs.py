@@ -70,8 +70,8 @@ class Preview:
     """
     The documents that an operation would change now. `token` confirms exactly this operation, filter and number.
 
-    They are those of one `partition` if one is named, else those of all. `silent` ones did not answer: the operation
-    changes nothing there.
+    The documents are those of one `partition` if one is named, otherwise those of all partitions. The `silent`
+    partitions did not answer: the operation changes nothing there.
     """
 
     operation: Operation
@@ -86,7 +86,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of an operation in all partitions. `silent` ones did not answer at the last look."""
+    """The progress of an operation in all partitions. The `silent` partitions did not answer the last check."""
 
     shown: int
     changed: int
@@ -155,10 +155,10 @@ def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
 def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     """
     Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
-    A preview that is confirmed again has its operation already, which is returned.
+    If the preview was confirmed before, return the operation that it made.
 
-    While a job runs, more documents may match from moment to moment. A removal is refused then, because other documents
-    than the shown ones could be among the first.
+    While a job runs, more documents may match from moment to moment. A removal is then refused, because it could remove
+    other documents than the shown ones.
 
     Raises:
         Invalid: the token is invalid or too old.
@@ -223,7 +223,7 @@ def make(
     elsewhere: dict[str, Any] | None = None,
     made_by: str,
 ) -> BulkOperation:
-    """Schedule an operation in the database of this thread. It is in the journal of the job."""
+    """Schedule an operation in the database of this thread, and write it to the journal of the job."""
     arguments = {"operation": operation, "job": job_id, "filter": stored}
     task = book.schedule(find("bulk"), arguments=arguments, made_by=made_by)
     made = BulkOperation.objects.create(

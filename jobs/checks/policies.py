@@ -1,4 +1,4 @@
-"""Checks of throttle policies: errors, and warnings about valid fields that are probably not meant."""
+"""Checks of throttle policies: errors, and warnings about valid fields that are probably mistakes."""
 
 import datetime as dt
 import re
@@ -220,7 +220,7 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
 
 
 def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
-    """True if only lists of denied hosts overlap, such as a host and its domain: either rule denies it."""
+    """True if both rules only deny hosts. Their overlap, such as a host and its domain, has no effect."""
     is_named_twice = any(other.pattern.lower() == rule.pattern.lower() for other in hiding)
     return rule.denies and all(other.denies for other in hiding) and not is_named_twice
 
@@ -258,7 +258,7 @@ def _unlimited(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str,
 
 
 def _paced(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
-    """Return the problem of a policy that is called unlimited although it and its rules pace their hosts."""
+    """Return the problem of a policy that is marked unlimited, although the policy or its rules pace hosts."""
     if any(is_unlimited(policy, rule) for rule in (None, *rules)):
         return {}
     what = f"a gap of {policy.min_gap:g} s" if policy.min_gap else "a rate" if policy.starts else "a limit of bytes"

@@ -2,8 +2,9 @@
 Metadata of documents: values by name, bounded in number and size.
 
 Names are in lower case. A source gives its own names (`og:title`), and these where it knows them: `author`, `keywords`,
-`categories`, `published`, `modified`, `last_modified`, `owner`. The last-modified date says when the file or the answer
-changed, and not its text. So it belongs to no version: a new date alone writes nothing to the outputs.
+`categories`, `published`, `modified`, `last_modified`, `owner`. The last-modified date is that of the file or the
+answer, not of its text. So it belongs to no version: a document whose date alone changed is not written to the outputs
+again.
 """
 
 from collections.abc import Iterable, Mapping

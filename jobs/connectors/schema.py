@@ -2,7 +2,7 @@
 The configuration fields of connectors: name, type and bounds.
 
 One list of fields serves three purposes: it checks stored and sent values, it generates forms, and it labels a job's
-values on pages. The connector itself checks what only it can judge (is this a valid pattern?).
+values on pages. The connector itself checks the rest, such as the syntax of a pattern.
 """
 
 import enum

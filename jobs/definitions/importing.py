@@ -1,8 +1,8 @@
 """
 The import of definitions: all of them in one transaction, or none.
 
-A dry run carries out the same import and rolls it back, so its plan is exact. An object whose definition is equal to
-the stored one is rolled back alone: it gets no version and no line in a journal.
+A dry run carries out the same import and rolls it back, so its plan is exact. If the definition of an object equals the
+stored one, only this object is rolled back. It gets no version and no line in a journal.
 """
 
 import copy
@@ -126,7 +126,7 @@ def redefine(
     subject: Subject, object_id: int, body: Mapping[str, Any], *, may: Callable[[str], bool], made_by: str, advice: str
 ) -> Change:
     """
-    Give a stored object another definition, and return the effect. The name may be another one, too.
+    Give a stored object another definition, which may also change the name. Return the effect.
 
     Raises:
         Invalid: the definition has problems.

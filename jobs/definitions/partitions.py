@@ -42,7 +42,7 @@ def adopt(definitions: Definitions) -> int:
     """
     Import the definitions; return the id of the job. A policy that they do not contain no longer applies everywhere.
 
-    Authority groups that they name are made: tokens of documents need the name of their group only.
+    Missing authority groups are made: tokens of documents need only the name of their group.
     """
     name = next(str(one["name"]) for one in definitions if one["definition"] == JOB.name)
     make_groups({group for one in definitions if (group := one.get("authority_group"))})

@@ -62,7 +62,7 @@ def keep_equal(value: Any, schema: Schema, *, stored: Any) -> None:  # noqa: ANN
     """
     Put the sealed text of the stored object in place of each given secret that is equal to it.
 
-    So an import with secrets in plain text changes nothing if they are the stored ones.
+    So an import whose plain secrets equal the stored ones changes nothing.
     """
     for secret in list(secrets_of(value, schema)):
         known = counterpart(secret.place, given=value, stored=stored)

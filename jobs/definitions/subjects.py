@@ -22,7 +22,7 @@ _NOT_WRITTEN: Final = frozenset({"definition", "name", "left_out"})
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The author of an import. `everywhere` if it may limit the whole cluster."""
+    """The author of an import. If `everywhere`, the author may limit the whole cluster."""
 
     name: str
     everywhere: bool

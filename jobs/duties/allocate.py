@@ -1,9 +1,8 @@
 """
 Ownership of throttle groups: the main manager gives each group to one live manager.
 
-A starting seed whose policy is running in this scope joins that group, so all seeds of one policy are on one manager
-by construction. This duty writes the decisions of `nodes.decisions.allocate` about groups and managers, under the
-term.
+A starting seed joins the group of its policy if this scope has one, so one manager has all seeds of a policy. This duty
+writes the decisions of `nodes.decisions.allocate` about groups and managers, under the term.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@ Jobs that wait for the stores of their archive.
 
 A worker reports with each heartbeat that its machine holds more unconfirmed archive files than it may
 (`jobs/loops/worker/storing.py`). Any worker may get documents of any job, so one such worker holds every job with an
-archive. No document of these jobs is handed out meanwhile. They continue by themselves.
+archive. Meanwhile no document of these jobs is handed out. The jobs continue by themselves.
 """
 
 from typing import Final, LiteralString
@@ -42,8 +42,8 @@ ARCHIVES_ARE_FULL: Final[LiteralString] = f"EXISTS (SELECT FROM {_LIVE_WORKERS})
 
 def hold_jobs_with_archive(at: Pass) -> int:
     """
-    Hold the running jobs with an archive while a worker reports it, and release them after; return the number of
-    changes.
+    Hold the running jobs with an archive while a worker reports too many files, and release them afterwards. Return the
+    number of changes.
     """
     with at.connection.transaction():
         hold_term(at.connection, at.office)

@@ -74,7 +74,8 @@ def start_successors(at: Pass) -> int:
 
 def _why_not_well(at: Pass, job: Job) -> str:
     """
-    Return the reason why a job that has just ended did not end well; '' if it did. The attention list judges alike.
+    Return the reason why a job that has just ended did not end well; '' if it did. The attention list has the same
+    rule.
     """
     if job.run_end != RunEnd.FINISHED:
         return job.run_end.replace("_", " ")
@@ -113,7 +114,7 @@ def _start(at: Pass, job: Job, due: list[ChainedStart]) -> None:
 
 
 def _overlap(at: Pass, job: Job, start: ChainedStart) -> None:
-    """Treat a start whose job runs already, as its chain says."""
+    """Treat a start whose job already runs: its chain says how."""
     after = _in_words(start)
     if start.overlap == Overlap.SKIP or job.phase in _DELETED or job.phase == Phase.INACTIVE:
         message = f"did not start after {after}: it was “{job.status}”"

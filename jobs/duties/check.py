@@ -1,9 +1,9 @@
 """
 Checks of a few invariants of the cluster while it runs.
 
-Tests prove them; here an operator sees that they hold at present, on the operator's own data. Each check is one
-statement, so one snapshot, and cheap: it reads active rows, and a sample of the rest. Transient states (a node has
-just ended) are given time.
+Tests prove the invariants, and these checks show operators that they hold now, on their own data. Each check is one
+statement, and so sees one snapshot. It is cheap, because it reads active rows and a sample of the rest. Transient
+states (a node has just ended) are given time.
 """
 
 import logging

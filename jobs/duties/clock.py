@@ -1,8 +1,8 @@
 """
 A clock of the database that was set back while nodes run: the main manager corrects stored moments.
 
-Batches of a running crawl show it, because they cannot have been created in the future, and so do heartbeats of nodes
-that have ended. The first registration after a jump corrects moments, too (`nodes/membership/jumps.py`).
+Batches of a running crawl, and heartbeats of ended nodes, show a jump: neither can lie in the future. The first
+registration after a jump corrects moments, too (`nodes/membership/jumps.py`).
 """
 
 import datetime as dt

@@ -1,9 +1,9 @@
 """
-Missing connectors: a job whose connector is not installed shows that, waits, and continues by itself.
+Missing connectors: a job whose connector is not installed shows the reason, waits, and continues by itself.
 
-The same applies to a job with a connection whose secrets the main manager cannot open, as after a restore without the
-key. It also applies to a job with a confined connection whose path is outside the roots, as after an upgrade or a
-change of CRAWLCTL_OUTPUT_ROOT. No document of these jobs is handed out meanwhile. Documents in flight end normally.
+The same applies if the main manager cannot open a secret of a connection, as after a restore without the key. It also
+applies if the path of a confined connection is outside the roots, as after a change of CRAWLCTL_OUTPUT_ROOT. No
+document of these jobs is handed out meanwhile. Documents in flight end normally.
 
 A job that is deleted needs its outputs only: its source may be missing for good.
 """

@@ -1,8 +1,8 @@
 """
 Tables with a partition for each day: a day is created before it is needed, and dropped when it is old.
 
-A day is created as a separate table and then attached, which does not lock out readers and writers. Only the default
-partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
+A new day is created as a separate table and then attached, because that locks out neither readers nor writers. Only the
+default partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
 Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon is left to the
 next turn.
 """
@@ -105,7 +105,7 @@ def _filled_in(statements: LiteralString, day: dt.date, *, table: str, column: s
 
 
 def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, table: str, term: TermHeld | None) -> bool:
-    """Execute a statement alone and with a short wait for locks; return False if that was not possible."""
+    """Execute a statement in its own transaction, with a short wait for locks. Return False if it got no lock."""
     try:
         with connection.transaction():
             if term is not None:

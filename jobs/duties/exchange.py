@@ -62,7 +62,7 @@ def keep_exchange(at: Pass) -> int:
 def tell_figures(at: Pass) -> int:
     """
     Note the documents and the rate of this partition, and send them to the control partition with the counts of its
-    jobs; return 0: nothing waits for it.
+    jobs. Return 0, because no work waits for the figures.
     """
     placement = here.placement()
     if placement is None:

@@ -56,7 +56,7 @@ def interrupt_dead_one_shots(at: Pass) -> int:
     Take over the jobs of one-shot commands without a live node; return the number of jobs.
 
     The main manager of the cluster does this for scopes without a manager. It releases the documents of their
-    workers, and a running job becomes paused, ready to be resumed. A job that was only about to end, ends here.
+    workers, and a running job becomes paused, ready to be resumed. A job that was about to end ends here.
     """
     if at.scope != CLUSTER_SCOPE:
         return 0

@@ -142,7 +142,8 @@ def _shut_down(at: Pass, job: Any) -> bool:
 
 def _move_and_wake(at: Pass, job: Any, name: str) -> bool:
     """
-    Move a job and wake its lanes, in this order: before it, stuffing may put a lane to sleep that is empty as yet.
+    Move a job and wake its lanes. The order matters: before the move, stuffing may put a lane that is still empty to
+    sleep.
     """
     moved = move(at, job.id, name)
     if moved:
@@ -174,7 +175,7 @@ def has_more(at: Pass, job: Any) -> bool:
 
 
 def is_at_rest(at: Pass, job: Any) -> bool:
-    """True if no document of an active job is in progress or goes on without a new place."""
+    """True if no document of an active job is in progress, or can continue without a new place of the limit."""
     return not _is_run_left(at, job, below=FIRST_FRESH, question=_LEFT_OR_CLAIMED)
 
 

@@ -1,9 +1,9 @@
 """
 The prices of looks: the main manager measures the goals of jobs from samples of their documents, host by host.
 
-A step prices hosts for a tenth of a second, the ones that are due for the longest time first. A host costs the same
-whatever number of documents it has: a sample of its documents is read, and their number follows from the distance of
-their hashes.
+A step prices hosts for a tenth of a second. It begins with the hosts that have been due for the longest time. The cost
+of a host does not depend on its number of documents: a step reads a sample of them, and estimates their number from the
+distance of their hashes.
 """
 
 import datetime as dt
@@ -213,7 +213,8 @@ def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, b
 
 def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.datetime) -> float | None:
     """
-    Return the requests per second that a host allows its goals; None: any. It needed `needs` of them at its last price.
+    Return the requests per second that a host allows for its goals; None: any number. `needs` is the number that it
+    needed at its last price.
     """
     rows = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchall()
     policies = AppliedPolicies.read(cursor, rows, now=now)

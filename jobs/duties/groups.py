@@ -1,8 +1,7 @@
 """
 Throttle groups and managers as input of `nodes.decisions`, and writes of its decisions.
 
-Each write is guarded by the epoch that was read. A group that changed in between is left alone and read again in the
-next pass.
+Each write checks the epoch that was read. A group that changed meanwhile is skipped, and read again in the next pass.
 """
 
 import datetime as dt
@@ -62,7 +61,7 @@ SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float 
 _LOAD_PERIOD: Final = dt.timedelta(minutes=5)
 # Least load of a group: one that has just begun counts too, so that the next one goes to another manager.
 _LEAST_LOAD: Final = 0.1
-# Locks: ThrottleGroup by id. Guarded by the epoch and the state that were read.
+# Locks: ThrottleGroup by id. The conditions check the epoch and the state that were read.
 _LOCK: Final[LiteralString] = """
 SELECT held.id FROM jobs_throttlegroup AS held
   JOIN unnest(%(items)s::bigint[], %(epochs)s::bigint[]) AS seen(id, epoch) ON seen.id = held.id AND seen.epoch = held.epoch
@@ -145,7 +144,9 @@ def look(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -
 def give(
     connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, cluster_view: ClusterView, scope: str
 ) -> set[int]:
-    """Give groups to new owners, which begin at once; return which. In a transaction of the main manager."""
+    """
+    Give groups to new owners, which begin at once. Return the groups. Called in a transaction of the main manager.
+    """
     wanted = list(actions)
     given = {
         group
@@ -172,7 +173,7 @@ def begin_moves(
     scope: str,
     now: dt.datetime,
 ) -> set[int]:
-    """Request owners to hand groups over to others; return which. In a transaction of the main manager."""
+    """Request owners to hand groups over to others. Return the groups. Called in a transaction of the main manager."""
     wanted = list(actions)
     begun = _write(connection, _RELEASE, wanted, cause="release", now=now)
     by_owner: dict[uuid.UUID, list[Release]] = defaultdict(list)
@@ -194,7 +195,7 @@ def begin_moves(
 def hand_over(
     connection: psycopg.Connection[Any], actions: Sequence[LetGo], *, cluster_view: ClusterView, scope: str
 ) -> set[int]:
-    """Hand groups over to their new owners; return which. In a transaction of the old owner."""
+    """Hand groups over to their new owners. Return the groups. Called in a transaction of the old owner."""
     let_go = _write(connection, _GIVE, actions, cause="hand_over")
     if let_go:
         me = actions[0].owner
@@ -232,7 +233,7 @@ def _write(
     cause: str,
     now: dt.datetime | None = None,
 ) -> set[int]:
-    """Lock the groups that have not changed and may change for this cause, and write them; return which."""
+    """Lock the groups that have not changed and may change for this cause, and write them. Return the groups."""
     if not actions:
         return set()
     facts = {

@@ -42,6 +42,6 @@ def clear_histories(at: Pass) -> int:
 
 
 def keep_history(at: Pass) -> int:
-    """Create the coming days of the history; return 0. Old days are dropped elsewhere (`jobs.duties.cleaning`)."""
+    """Create the coming days of the history; return 0. The cleaning drops old days (`jobs.duties.cleaning`)."""
     make_days(at, table="jobs_activity", column="started_at")
     return 0

@@ -77,8 +77,8 @@ def forget_scope(connection: psycopg.Connection[Any], *, scope: str) -> None:
     """
     Delete the groups and batches of a one-shot command once none of its documents is claimed.
 
-    A worker that was killed after its last outcome had no time to close its turns: their places are freed. Its nodes
-    and events stay, as history.
+    A worker that was killed after its last outcome left turns open, so their places are freed. The nodes and events of
+    the command stay as history.
     """
     with connection.transaction():
         connection.execute(

@@ -2,11 +2,11 @@
 Search indexing: texts that the flush wrote become searchable, behind the crawl.
 
 Words of the title have weight A, of address and description B, of the text D; `jobs.connectors.output.words` defines
-words. A row stays locked while its vector is computed. So a flush that writes the same document again waits for that,
-and no vector comes from an older text than its row.
+words. A row stays locked while its vector is computed. So a flush that writes the same document again waits, and a
+vector always belongs to the text of its row.
 
-This process writes vectors of ASCII texts (`jobs.connectors.output.vectors`), and PostgreSQL writes others: the same
-vectors, in a third of the processor time. PostgreSQL computes the stem of each word once.
+This process computes the vectors of ASCII texts (`jobs.connectors.output.vectors`), in a third of the processor time,
+and PostgreSQL computes all others. PostgreSQL computes the stem of each word once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -117,7 +117,7 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100)
     """
     Index at most `most` texts, the longest waiting first; return their number.
 
-    A text that is too long for a vector is indexed from its beginning, as far as there is room.
+    If a text is too long for a vector, only its beginning is indexed.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         waiting = cursor.execute(_WAITING, {"most": most}).fetchall()

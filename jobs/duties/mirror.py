@@ -1,4 +1,4 @@
-"""A copy of the groups' owners for a coordination store beside the database."""
+"""A copy of the owners of groups, for a coordination store that is not the database."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Transitions of jobs by duties. Another process may have made a transition in between; that one stays."""
+"""Transitions of jobs by duties. If another process made a transition meanwhile, that transition stays."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,7 @@
 """
-Notification: outputs that request it are notified once that a run has ended, or that a job is deleted.
+End notifications: outputs that request them are notified once of the end of a run, or of the deletion of a job.
 
-A failed notification is retried for a limited time: an unreachable output does not hold the job.
+A failed notification is retried for a limited time, so an unreachable output does not hold the job.
 """
 
 from typing import Any

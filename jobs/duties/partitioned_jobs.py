@@ -76,7 +76,8 @@ def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
     Count the references that a partition sent and applied for a run, and find out whether it is quiet.
 
-    In one snapshot: a document that is flushed meanwhile counts as in progress, or its references as sent.
+    All figures are of one snapshot: a document that is flushed meanwhile counts as in progress, or its references count
+    as sent.
     """
     about = {"here": placement.here, "number": job.number, "run": job.run_no}
     with at.connection.transaction():

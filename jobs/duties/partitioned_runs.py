@@ -2,8 +2,8 @@
 Runs over several partitions: the control partition leads, the others follow (`jobs.duties.partitioned_following`).
 
 The control partition sends the wanted state of a job to each other partition as a fact. The other compares it with its
-own state, acts on the difference, and sends its state and its figures. Nothing depends on the order or the number of
-facts, so each side may be away or be restored in between.
+own state, acts on the difference, and sends its state and its figures. The result does not depend on the order or the
+number of facts, so each side may be down or be restored meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def runs_elsewhere(at: Pass) -> dict[int, int]:
     """
     Return the number of the last run that another partition reported, by job, if this is the control partition.
 
-    It is above the own number if this database was restored from a backup of before that run.
+    The number is above the own one if this database was restored from a backup that is older than the run.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -68,7 +68,10 @@ def runs_elsewhere(at: Pass) -> dict[int, int]:
 
 
 def lead_runs(at: Pass) -> int:
-    """Tell the other partitions the wanted state of each job, and find out which runs have ended; return the changes."""
+    """
+    Send the wanted state of each job to the other partitions, and find the runs that have ended. Return the number of
+    changes.
+    """
     placement = here.placement()
     if placement is None or not placement.is_control:
         return 0
@@ -136,7 +139,10 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
 
 
 def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]]) -> int:
-    """Abort a run whose number another partition has used already: it would never follow. Return 1 for a transition."""
+    """
+    Abort a run whose number another partition has already used, because that partition would never follow. Return 1 for
+    a transition.
+    """
     if job.phase not in {Phase.STARTING_UP, Phase.ACTIVE} or job.stop_request != "none":
         return 0
     for name, report in reports.items():
@@ -151,7 +157,8 @@ def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]
 
 def _decision(job: Any) -> str:
     """
-    Return the order to all partitions about the removals of the run: hold or allow them; empty before the decision.
+    Return the decision for all partitions about the removals of the run: hold them or allow them; empty before the
+    decision.
     """
     if job.held_run == job.run_no > 0:
         return "held"
@@ -160,7 +167,10 @@ def _decision(job: Any) -> str:
 
 
 def tell_jobs(at: Pass) -> int:
-    """Tell the other partitions the definitions of running jobs, which may have changed; return the changes."""
+    """
+    Send the definitions of running jobs to the other partitions, because they may have changed. Return the number of
+    changes.
+    """
     placement = here.placement()
     if placement is None or not placement.is_control:
         return 0
@@ -172,7 +182,10 @@ def tell_jobs(at: Pass) -> int:
 
 
 def tell_definitions(at: Pass, jobs: Sequence[Any]) -> int:
-    """Tell the other partitions the definitions of these jobs, if this is the control partition; return the changes."""
+    """
+    Send the definitions of these jobs to the other partitions, if this is the control partition. Return the number of
+    changes.
+    """
     placement = here.placement()
     if placement is None or not placement.is_control or not jobs:
         return 0

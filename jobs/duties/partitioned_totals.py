@@ -159,7 +159,7 @@ def _tell_name(telling: Telling, target: str, row: Any) -> None:
 
 
 def _released(at: Pass, row: Any) -> Any:
-    """Return the policy without the mark of a lowered share if no turn of the share before is open."""
+    """Return the policy. Remove the mark of a lowered share if no turn of the earlier share is open."""
     if row.lowered_at is None or row.is_lowering:
         return row
     with at.connection.transaction():

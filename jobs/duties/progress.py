@@ -1,8 +1,8 @@
 """
 The progress of the crawl and the charges of its waiting time, which the main manager of the cluster keeps.
 
-Charges come from readings of the verdicts that pages show. The time between two readings is charged once: a reading
-under another term, or after a long pause, only begins the next step.
+Charges are computed from the verdicts that pages show. The time between two readings is charged once. A reading under
+another term, or after a long pause, charges nothing and begins the next step.
 """
 
 import time

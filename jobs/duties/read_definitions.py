@@ -25,9 +25,9 @@ class ReadDefinitions:
 
     def may_have_changed(self, jobs: Sequence[int], versions: object, *, now: dt.datetime) -> bool:
         """
-        True if the definitions of these jobs must be read now, and notes that they are.
+        True if the definitions of these jobs must be read now; such a call also notes that they are read.
 
-        `versions` is equal as long as no save of a definition has kept a version.
+        `versions` stays equal until a save of a definition keeps a version.
         """
         seen = (tuple(jobs), versions)
         # A negative age shows that the clock was set back.

@@ -2,9 +2,9 @@
 The duty after a restore of the database: the outputs are newer than the database, so each of them is verified and
 repaired by a background task.
 
-A run that was in progress, or the next one, reads again what was read after the backup. Before its end, documents that
-it has not reached yet would look like ghosts. So the verification of an output waits for one run of each of its jobs, but at
-most for a day. Ghosts then leave the output through the thresholds of the delete guard.
+The run in progress, or the next one, reads again all documents that were read after the backup. Before its end,
+documents that it has not reached yet would look like ghosts. So the verification of an output waits for one run of each
+of its jobs, but at most one day. Ghosts then leave the output through the thresholds of the delete guard.
 """
 
 from typing import Any, Final, LiteralString

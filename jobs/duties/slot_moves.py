@@ -1,7 +1,8 @@
 """
 Moves of slots between partitions: each main manager makes the next step (`jobs.partitions.moving`), in one transaction.
 
-The control partition sends the phase, and each partition sends its report. A killed manager has made a step or not.
+The control partition sends the phase, and each partition sends its report. A manager that is killed has made its step
+completely or not at all.
 """
 
 import logging
@@ -302,6 +303,6 @@ def _note(at: Pass, placement: Placement, report: Report) -> bool:
 
 
 def _series(at: Pass, number: int) -> str:
-    """Return the name of the chunks of a move: those of a restored database have another one."""
+    """Return the name of the chunks of a move. Chunks of a restored database have another name."""
     row: Any = at.connection.execute(_INCARNATION).fetchone()
     return f"{number}@{row[0]}"

@@ -1,7 +1,7 @@
 """
 Slow questions to sources, asked while a manager continues with its other groups.
 
-Only this process knows its open questions. That loses nothing: the next owner of the group asks again.
+Only this process knows its open questions. If it dies, nothing is lost, because the next owner of the group asks again.
 """
 
 import threading

@@ -153,8 +153,9 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
 
 def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str, bool]:
     """
-    Return the documents that the source names, by hash, the version of this seeding, and whether the distance of a
-    document from the seeds matters: if the rules of the job limit it, or if the source reads its seeds otherwise.
+    Return the documents that the source names, by hash, the version of this seeding, and True if the depth of a
+    document matters. It matters if the rules of the job limit the depth, or if the source reads seeds in another way
+    than other documents.
     """
     named = Seeding()
     asked = Asked(

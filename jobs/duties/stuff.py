@@ -135,7 +135,7 @@ def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> 
     """
     Return the number of documents that each of these groups may offer now, at most `most` altogether.
 
-    Each group has its own share of the backlog, so that a group whose documents are not taken stops no other.
+    Each group has its own share of the backlog, so a group whose documents are not taken does not stop the others.
     """
     free = most - sum(backlog.values())
     share = max(1, most // max(1, len(groups)))

@@ -2,10 +2,10 @@
 The comparison of evidence with the access log of a site.
 
 Each request in the log must be one of the record, and each answered request of the record one of the log, at most the
-tolerance apart. Both directions are matched by themselves: if each of them succeeds, one assignment satisfies both.
+tolerance apart. Both directions are matched separately: if each of them succeeds, one assignment satisfies both.
 
-Requests near the ends of the period, or near a gap of the record, may belong to the other side of the end. So they
-need no partner, but may be one.
+A request near an end of the period, or near a gap of the record, may belong to the other side. So it needs no partner,
+but may be the partner of another request.
 """
 
 import math
@@ -64,7 +64,7 @@ class _Allowed:
         none.
 
         All windows of up to a minute count: the gaps between any two requests must fit between them. `margin` is the
-        longest difference of a moment from that of the record.
+        longest difference between a moment of the log and that of the record.
         """
         total = 0.0
         # For each request of the last minute: the sum of the gaps before it, minus its second. A later request is
@@ -170,7 +170,7 @@ def _in_total(found: Sequence[int]) -> str:
 
 def _without_partner(ones: Sequence[int], others: Sequence[int], reach: int) -> Iterator[int]:
     """
-    Yield those of some sorted seconds that get no partner of their own among the others, at most `reach` away.
+    Yield the sorted seconds that get no partner of their own among the others, at most `reach` away.
 
     The earliest possible partner is the best choice, because all reach equally far.
     """

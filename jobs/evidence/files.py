@@ -2,8 +2,8 @@
 The file of exported evidence: a line of JSON about the host and the period, then a line for each block.
 
 The blocks of the host in a period are a part of its chain without missing blocks. A late report becomes a later block,
-so the part may also have blocks of minutes outside of the period. The blocks after these are those of the chain of
-gaps, which names the minutes in which the record may lack requests.
+so the part may also have blocks of minutes outside of the period. After them come the blocks of the chain of gaps,
+which names the minutes in which the record may lack requests.
 """
 
 import json

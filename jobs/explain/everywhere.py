@@ -1,8 +1,8 @@
 """
 The explanation of an address in the partition that has its host.
 
-The control partition asks the other one, whose jobs have numbers of their own. Buttons of an explanation from there
-change jobs, which the control partition has, too, or the document where it is.
+The control partition asks the other partition, whose jobs have numbers of their own. Buttons of such an explanation
+change the job in the control partition, or the document in its own partition.
 """
 
 import datetime as dt
@@ -18,7 +18,10 @@ from jobs.queries.partitions import read_owners
 
 @dataclass(frozen=True, slots=True)
 class ExplainedEverywhere:
-    """An explanation. `partition` is the other one that gave it, "" for this one, and `silent` ones did not answer."""
+    """
+    An explanation. `partition` is the other partition that gave it, or "" for this one. The `silent` partitions did not
+    answer.
+    """
 
     found: Explained
     partition: str = ""
@@ -27,7 +30,8 @@ class ExplainedEverywhere:
 
 def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetime) -> ExplainedEverywhere:
     """
-    Explain an address in the partition that has its host. If that does not answer, explain it by the facts of this one.
+    Explain an address in the partition that has its host. If that partition does not answer, explain the address by the
+    facts of this one.
 
     Raises:
         Invalid: the text is not an address.

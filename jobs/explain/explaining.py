@@ -30,7 +30,7 @@ class Section:
     One job and the gates of the address there. `item` is the document, None in a forecast.
 
     `way` leads from a seed to the document, and `referrers` are some of the documents that link to it. `partition` is
-    another one that has the document, "" for this one.
+    the other partition that has the document, or "" for this one.
     """
 
     job: Job
@@ -57,7 +57,7 @@ class Explained:
     """
     The explanation of an address. `gates` are those of an address that the crawler refuses for any job.
 
-    `more` are the names of further jobs that know it, by id.
+    `more` has the names of further jobs that know the address, by id.
     """
 
     address: Address

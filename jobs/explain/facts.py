@@ -1,7 +1,7 @@
 """
 The facts about one address: the documents that jobs know under it, their hosts, and the rules of their jobs.
 
-A bounded number of statements, each by an index: nothing here reads more rows with more documents.
+A bounded number of statements reads them, each by an index, so the cost does not grow with the documents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,9 +71,8 @@ class Address:
 @dataclass(frozen=True, slots=True)
 class RulesOfJob:
     """
-    The judgement of a job's rules. None if only the reading of the document shows it; `problem` says why the stored
-    rules cannot be used. `policies` are the names of
-    those of its seeds, by id.
+    The judgement of a job's rules. None if only a fetch of the document shows it. `problem` says why the stored rules
+    cannot be used. `policies` has the names of the policies of the seeds, by id.
     """
 
     judged: Judged | None
@@ -84,7 +83,9 @@ class RulesOfJob:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The documents with this address, or the jobs that may come to know one; `more` are the names of further jobs."""
+    """
+    The documents with this address, or the jobs that may find such a document. `more` are the names of further jobs.
+    """
 
     address: Address
     items: Sequence[QueueItem] = ()

@@ -190,8 +190,8 @@ def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judg
     """
     Return the judgements in the order of their gates. Gates behind the first blocked one are not reached.
 
-    The judgement of an output stays as it is, because its copy does not depend on the next request. A forecast goes on
-    behind the gate of unknown addresses: it shows the gates as if the address were known.
+    The judgement of an output stays as it is, because its copy does not depend on the next request. A forecast
+    continues behind the gate of unknown addresses, as if the address were known.
     """
     places = {gate: place for place, gate in enumerate(Gate)}
     ordered = sorted(judgements, key=lambda one: places[one.gate])

@@ -29,9 +29,9 @@ class Facts:
     """
     The facts about one address in one job. `item` is None for an address that the job does not know.
 
-    `hold` is the cause that holds the whole job, and `verdict` that of the document, None for one that is not to be
-    read. `before` counts the due documents before it in its lane. `way` leads from a seed to the
-    document, and `target` is the address to which it redirects.
+    `hold` is the cause that holds the whole job. `verdict` is the cause of the document, None if the document is not to
+    be read. `before` counts the due documents before it in its lane. `way` leads from a seed to the document, and
+    `target` is the address to which it redirects.
     """
 
     address: Address

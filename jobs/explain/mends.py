@@ -1,4 +1,4 @@
-"""The existing operation or page that opens a gate, with the permission that it needs."""
+"""Remedies of gates: the operation or the page that opens a gate, with the permission that it needs."""
 
 import re
 from collections.abc import Mapping

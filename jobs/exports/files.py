@@ -1,8 +1,8 @@
 """
 The files of exports, below the directory of the setting.
 
-A name has the number of its export and the attempt that wrote it, so an attempt that was given up does not touch the
-files of another one. Names come from the row of an export only.
+A name has the number of its export and the attempt that wrote it, so an abandoned attempt does not touch the files of
+another attempt. Names are read only from the row of an export.
 """
 
 import re

@@ -10,7 +10,7 @@ class Export(models.Model):
     """
     One export: its filter, its progress and its file.
 
-    `task` is the number of its background task, which may have left the tables of tasks. `parts` are the files that
+    `task` is the number of its background task, whose row may no longer exist. `parts` are the files that
     are complete, and `cursor` is the key after their last row. `attempt` is the fence: an older attempt changes
     nothing. The row is open until it has `ended_at`. It then has a `file`, or a `problem`.
     """

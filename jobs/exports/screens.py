@@ -33,7 +33,9 @@ _VALUES_SHOWN: Final = 5
 
 
 def topic_of(may: May) -> str:
-    """Return the topic of a user's list. A screen is the same for all users, so one who sees a part has none."""
+    """
+    Return the topic of a user's list; "" for a user who sees only a part, because a screen is the same for all users.
+    """
     return TOPIC if all(may(source.permission) for source in SOURCES.values()) else ""
 
 

@@ -45,10 +45,10 @@ F = TypeVar("F", HistoryFilter, DocumentsAsked)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """
-    Describe a content of exports.
+    A content of exports.
 
     `permission` is that of the page with the same content. `form` checks the filter. `read` returns the rows after a
-    cursor. `count` returns how many there are, if that is cheap.
+    cursor. `count` returns their number, if that is cheap.
     """
 
     name: str
@@ -178,7 +178,10 @@ def _in_turn(
     after: Any,  # noqa: ANN401 (a cursor is JSON)
     limit: int,
 ) -> Part:
-    """Return the next rows of the partition of the cursor, the control partition first; of this database if it is one."""
+    """
+    Return the next rows of the partition that the cursor names, the control partition first. Without partitions, return
+    those of this database.
+    """
     partitions = ["", *_others()]
     if len(partitions) == 1:
         return read(wanted, after, limit)

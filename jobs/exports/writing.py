@@ -2,8 +2,8 @@
 The task that writes an export.
 
 It writes parts of a fixed number of rows. After each part is on the disk, the row of the export gets the name of the
-part and the cursor after it, guarded by the number of the attempt. So an attempt goes on after the last part, and a
-process that was given up changes nothing.
+part and the cursor after it, guarded by the number of the attempt. So an attempt continues after the last part, and an
+abandoned process changes nothing.
 """
 
 import datetime as dt
@@ -43,7 +43,7 @@ def write_export(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str
     Raises:
         Invalid: the filter is invalid.
         TooSlow: one part took too long.
-        AnotherAttempt: another attempt writes it.
+        AnotherAttempt: another attempt writes the export.
     """
     export = _begin(context, arguments)
     if export is None:

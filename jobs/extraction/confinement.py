@@ -1,9 +1,9 @@
 """
 The confinement of a child: the limits that it sets for itself before it reads the first file.
 
-The kernel keeps them, whatever the child executes later. With no free number for an open file, the child opens no file,
-no connection and no pipe: it has the two pipes of its worker and nothing else. It cannot write a file or start a
-program with files of its own, and it ends with its worker.
+The kernel keeps them, whatever the child executes later. The limit of open files leaves no free descriptor. So the
+child opens no file, no connection and no pipe: it has only the two pipes of its worker. It cannot write a file or start
+a program with files of its own, and it ends with its worker.
 """
 
 import ctypes
@@ -21,7 +21,10 @@ _MOST_OPEN_FILES: Final = 2**20
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel end this process when its parent ends, however it ends. Linux only; elsewhere the pipe tells."""
+    """
+    Let the kernel end this process when its parent ends in any way. Only Linux has this; elsewhere the closed pipe ends
+    the process.
+    """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

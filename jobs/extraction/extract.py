@@ -28,7 +28,7 @@ class Wanted:
     """
     Options of an extraction.
 
-    Without `parts`, attachments and members are not opened. With `language`, the language of a text is found where the
+    Without `parts`, attachments and members are not opened. With `language`, the language of a text is detected if the
     file names none.
     """
 

@@ -128,7 +128,7 @@ class _BadMetadata(ValueError):
     """The metadata of the provider are not usable."""
 
 
-# Errors of a provider that is silent, or whose answer has wrong types: Authlib and joserfc check no types.
+# Errors of a provider that is silent, or that sends wrong types: Authlib and joserfc check no types.
 _FAILURES: Final = (
     requests.RequestException,
     AuthlibBaseError,

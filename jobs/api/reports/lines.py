@@ -91,7 +91,10 @@ class QueueLineSerializer(serializers.Serializer[QueueLine]):
 
 @cache
 def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
-    """A page of such lines, for the description of the API. It is one thing, however many reports have such lines."""
+    """
+    Return the serializer of a page of such lines. Reports with equal lines share it, so the API description has it
+    once.
+    """
     return inline_serializer(
         f"{line.__name__.removesuffix('Serializer')}Page",
         {

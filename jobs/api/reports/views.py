@@ -1,4 +1,4 @@
-"""Each report at its address, in pages; and those about documents as files."""
+"""The views of reports, in pages. Reports about documents are also files."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -71,8 +71,8 @@ class Page(Protocol):
 
 class ReportView(ContractView):
     """
-    A report in pages. The moments that a query left out are written into the address of the next page, so
-    that all pages are about the same stretch of time.
+    A report in pages. The address of the next page contains the moments that the query left out, so all pages cover the
+    same time.
     """
 
     http_method_names = ["get", "head", "options"]

@@ -1,1 +1,4 @@
-"""The service: which authorities are asked about whom, how many at once, and for how long. It knows no database."""
+"""
+The service: it decides which authorities get a question about which user, how many at once, and for how long. It uses
+no database.
+"""

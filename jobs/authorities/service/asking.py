@@ -1,8 +1,8 @@
 """
 The service: it asks all authorities of a request at once, and remembers their answers for a while.
 
-A new snapshot of the connections starts with an empty cache. Questions that are in progress then end for their callers,
-and their answers are not stored. Lines of connections that have not changed stay open.
+A new snapshot of the connections starts with an empty cache. Questions in progress still end for their callers, but
+their answers are not stored. Lines of connections that have not changed stay open.
 """
 
 import asyncio
@@ -34,7 +34,8 @@ class Service:
     """
     The service of one process. All methods belong to one event loop.
 
-    `checks` is the number of questions that all connections get at once. `lifetime` is that of an answer (seconds).
+    `checks` is the number of questions that all connections get at once. `lifetime` is the lifetime of an answer
+    (seconds).
     """
 
     def __init__(self, *, checks: int, lifetime: float, heard: Heard = lambda _facts, _error: None) -> None:
@@ -48,7 +49,7 @@ class Service:
         return self._known.snapshot
 
     def install(self, snapshot: Snapshot) -> None:
-        """Ask by these connections from now on."""
+        """Use these connections from now on."""
         self._known = self._with(snapshot)
         every: list[Facts] = [*snapshot.authorities, *snapshot.mappers.values()]
         wanted = {_key(facts): _version(facts) for facts in every}
@@ -71,7 +72,7 @@ class Service:
         return await self._line(facts).check()
 
     async def check_all(self) -> dict[tuple[type, int], str]:
-        """Check all connections at once; return for each why it cannot be used."""
+        """Check all connections at once. Return the reason why each cannot be used, or ""."""
         snapshot = self._known.snapshot
         every: list[Facts] = [*snapshot.authorities, *snapshot.mappers.values()]
         found = await asyncio.gather(*(self.check(facts) for facts in every))

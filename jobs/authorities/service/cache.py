@@ -16,8 +16,8 @@ class Cache(Generic[_T]):
     """
     Answers by their questions. `keeps` decides which ones are stored.
 
-    Only one event loop uses it. A question that is being asked is not asked a second time: the second waits for the
-    same answer. The question continues if all callers that wait are cancelled.
+    Only one event loop uses it. While a question waits for its answer, a second equal question waits for the same
+    answer. The question continues if all callers that wait are cancelled.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Cache(Generic[_T]):
         return stored[1]
 
     async def ask(self, question: Hashable, asking: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the answer that is stored, or that is being asked for, or of a new question."""
+        """Return the stored answer, the answer of an equal question in progress, or that of a new question."""
         found = self.find(question)
         if found is not None:
             return found

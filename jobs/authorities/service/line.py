@@ -1,11 +1,11 @@
 """
 A line to one connection: it limits the questions at once, and keeps a silent connection from delaying the others.
 
-A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit of
-the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent connection
-gets one question at a time, outside of the pool, and the others end at once. A question that waits longer than `PATIENCE`
-leaves the pool. So a connection that hangs takes places of the pool for a moment only, and however many hang, the others
-are asked.
+A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit
+of the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent
+connection gets one question at a time, outside of the pool, and the others end at once. A question that waits longer
+than `PATIENCE` leaves the pool. So a connection that hangs takes places of the pool only for a moment. Any number of
+such connections cannot delay the others.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Heard = Callable[[Facts, str], None]
 
 
 class Line:
-    """The line. It is opened at the first question, and used by one event loop."""
+    """The line of one connection. The first question opens it, and one event loop uses it."""
 
     def __init__(self, facts: Facts, *, pool: asyncio.Semaphore, heard: Heard) -> None:
         self._facts, self._pool, self._heard = facts, pool, heard

@@ -10,7 +10,7 @@ from jobs.connectors.authority.kind import Access, Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapperFacts:
-    """A connection to a mapper. `prerequisite` is the id of the one before it."""
+    """A connection to a mapper. `prerequisite` is the id of the mapper before it."""
 
     id: int
     name: str
@@ -69,7 +69,9 @@ class Answer:
 
 
 class Cycle(ValueError):
-    """Mappers need each other in a circle. `names` are its members, the first one again at the end."""
+    """
+    Mappers need each other in a circle. `names` are the mappers of the circle, with the first one again at the end.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names

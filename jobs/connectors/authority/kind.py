@@ -35,8 +35,8 @@ class Access:
     """
     The answer of an authority about one user.
 
-    `tokens` are those of the user. An answer that is not AUTHORIZED has none: its deny token is added where it is shown.
-    `why` says more to administrators, as a sentence or nothing.
+    `tokens` are those of the user. An answer that is not AUTHORIZED has no tokens: the API and the service add the deny
+    token. `why` is a sentence for administrators, or "".
     """
 
     status: Status
@@ -111,8 +111,8 @@ class Kind(Generic[_T_co]):
     """
     A kind of authorities or mappers.
 
-    `judge` returns the problems of typed values that only the kind can judge, by field. `open` opens nothing yet: the
-    first question does.
+    `judge` returns the problems of typed values that only the kind can judge, by field. `open` does not connect yet:
+    the first question does.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Null: an authority that finds every user and gives no token, and a mapper that keeps every name."""
+"""The null authority, which finds every user and gives no token, and the null mapper, which keeps every name."""
 
 from typing import Final
 

@@ -2,7 +2,7 @@
 The authority by a query of any PostgreSQL database.
 
 The query has one parameter, `%(user)s`, and each row has a token in its first column. It runs in a read-only transaction
-with a time limit at the server. Its text is a single statement: the server refuses several with a parameter.
+with a time limit at the server. Its text is a single statement: the server refuses several statements with a parameter.
 """
 
 from collections.abc import Mapping

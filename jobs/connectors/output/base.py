@@ -24,8 +24,8 @@ class Entry:
     """
     One document for an output. `content` is None if the document is to be removed.
 
-    `hash` is 32 hex digits. With the output's id it is the key. `url` names the same document in additions and in
-    removals.
+    `hash` has 32 hex digits, and is the key together with the output's id. `url` is the same for additions and removals
+    of a document.
     """
 
     hash: str
@@ -185,7 +185,7 @@ class NoticesLoss(Protocol):
     """An output whose documents may disappear without a removal by the crawl, such as a file."""
 
     def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
-        """Check that everything written is still there, and report a loss. Write nothing to the output."""
+        """Check that everything written is still there, and report a loss. This method writes nothing to the output."""
 
 
 @runtime_checkable

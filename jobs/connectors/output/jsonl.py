@@ -6,8 +6,8 @@ one. The file is a log and not part of a transaction. So it may contain a line o
 document's next line corrects it.
 
 Several processes append to one file. Each holds an flock on it while it checks the end, writes all lines of a flush, or
-removes an incomplete write. So the file consists of complete lines, except for one incomplete tail that a killed
-process or machine may leave. The next append cuts it off.
+removes an incomplete write. So the file consists of complete lines. Only a killed process or machine can leave one
+incomplete line at the end, and the next append cuts it off.
 """
 
 import errno

@@ -2,7 +2,8 @@
 The length of a JSON lines file after the last append on this machine, which reveals lost lines.
 
 The file only grows. So it lost lines if it is missing or shorter than remembered. The length is stored in a small file
-of its own, which is written after the lines are on the disk. It may be smaller than that of the file, never larger.
+of its own, which is written after the lines are on the disk. The stored length may be smaller than that of the file,
+but never larger.
 """
 
 import json
@@ -26,8 +27,8 @@ class Remembered:
     """
     A JSON lines file after an append.
 
-    `mark` is the output's `trusted_from` at the append. When that moves, all documents are written again anyway, and
-    everything remembered before is void.
+    `mark` is the output's `trusted_from` at the append. When `trusted_from` moves, all documents are written again, and
+    earlier memories are void.
     """
 
     path: str

@@ -1,8 +1,8 @@
 """
 The search output: documents as rows beside the queue, made searchable after the flush.
 
-The flush writes text, title and address. The vector that a search reads stays null and is computed later
-(`jobs.duties.index`), because that costs several times the rest of a flush.
+The flush writes text, title and address. The vector that a search reads is computed later (`jobs.duties.index`),
+because it costs several times the rest of a flush. It is null until then.
 """
 
 import json

@@ -3,7 +3,7 @@ The words of the search index: one rule for indexed texts and for queries.
 
 PostgreSQL's parser makes one token of text that resembles a host, a path, a tag or a signed number. So a search for one
 of their words would not find `and/or`, `end.Next` or `<select>`. The index therefore replaces the characters that join
-such tokens by blanks. In a query, the words that they join form a phrase.
+such tokens by blanks. In a query, words that such characters join form a phrase.
 
 Words are indexed as they are (the configuration `simple`: no stems, no stop words). So every page can be found by each
 of its words, whatever its language. If PostgreSQL knows the language, its stems are indexed as well. Scripts without

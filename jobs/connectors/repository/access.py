@@ -44,7 +44,7 @@ NO_TOKENS: Final = Level()
 @dataclass(frozen=True, slots=True)
 class Access:
     """
-    The levels of one document. Only the protected ones of its `parents`, such as folders, are kept, in their order.
+    The levels of one document. Only the protected levels of its `parents`, such as folders, are kept, in their order.
 
     Two values are equal if they admit the same users by equal tokens.
     """

@@ -36,11 +36,11 @@ class Activity:
     """
     Collects the reports of a connector about one document.
 
-    `configuration` identifies the job's specification. A version made under another one never equals the present one,
-    so after a change of the job every document is read and indexed again. Carried values have the same effect: with
-    other values the document is read and indexed again. `shared` is the state that documents share across workers.
-    `access` has the job's access rules, which are a part of its configuration.
-    The stages of the `pipeline` get the document after its ending.
+    `configuration` identifies the job's specification. A version under another configuration never equals the present
+    one. So after a change of the job, every document is read and indexed again. Carried values have the same effect:
+    with other values the document is read and indexed again. `shared` is the state that documents share across workers.
+    `access` has the job's access rules, which are a part of its configuration. The stages of the `pipeline` get the
+    document after its ending.
     """
 
     document: Document
@@ -147,7 +147,7 @@ class Activity:
         result_code: str,
         result_description: str = "",
     ) -> None:
-        """Report an action for the history. `entity` defaults to the document itself."""
+        """Report an action for the history. Its `entity` is the document by default."""
         self._records.append(
             Record(
                 activity,
@@ -205,7 +205,7 @@ class Activity:
         """
         Report identifiers to which the document leads and which the job's rules refuse, in their normal form.
 
-        A sample of them is kept, for rehearsals of other rules. The same identifier need not be reported twice.
+        A sample of them is kept, for rehearsals of other rules. Report an identifier once: repetitions add nothing.
         """
         self._rejected = identifiers
 

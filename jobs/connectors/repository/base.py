@@ -72,10 +72,10 @@ class Document:
 
     `hash` is 32 hex digits. `version` is the one in the outputs, '' if they have none or it is unknown. `validators`
     are from the connector's last look at it (for the web: ETag and Last-Modified), '' if the fetch must be
-    unconditional. `failures` counts attempts in a row that ended in a retry, `failing_for` the seconds since the first
-    of them; `failures_by_cause` are these by the cause of their limit, None if they are not known. `redirects` counts
-    the redirects that led here. `carried` holds the values that all parents together carry to it: sorted by name, each
-    value once; None without any.
+    unconditional. `failures` counts attempts in a row that ended in a retry, and `failing_for` the seconds since the
+    first of these attempts. `failures_by_cause` has the attempts by the cause of their limit, None if they are not
+    known. `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry to
+    it: sorted by name, each value once; None without any.
     """
 
     hash: str
@@ -138,10 +138,8 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Parts:
     """
-    The parts of a document for an output. Other parts leave it.
-
-    If it `keeps_others`, only the `removed` ones leave. A part of a part stays or leaves with that part, unless it is
-    named itself.
+    The parts of a document for an output. The output removes all other parts, or only the `removed` parts if it
+    `keeps_others`. A part of a part stays or leaves with that part, unless it is named itself.
     """
 
     given: Sequence[Part] = ()
@@ -152,7 +150,7 @@ class Parts:
         return bool(self.given) or self.keeps_others
 
     def keep(self, part: str) -> bool:
-        """True if an output that has this part keeps it without a new content."""
+        """True if an output that has this part keeps its content of the part."""
         contents = {given.id: given.content for given in self.given}
         while part:
             if part in self.removed or contents.get(part) is not None:
@@ -198,8 +196,8 @@ class Reference:
     """
     An identifier that a document references. A link leads one step away from the seeds. A redirect keeps the depth.
 
-    It does not contain the referencing document, so documents with equal references may share it. `link_type` is one of
-    the connector's. Hop counts are kept for each type. `carry` holds the values that the document carries to the
+    A reference does not name the referencing document, so documents with equal references may share it. `link_type` is
+    one of the connector's. Each type has its own hop counts. `carry` holds the values that the document carries to the
     target.
     """
 
@@ -232,7 +230,7 @@ class Record:
 class RetryLimit:
     """
     The limit of retries: a number of `attempts` or of `seconds` since the first failure, whichever comes first; None is
-    no limit. Then the document fails; if `aborts_job`, so does its job's run.
+    no limit. At the limit the document fails. If `aborts_job`, the run of its job fails, too.
 
     Only attempts of the same `cause` count as attempts: an outage of a source uses up no retries of another kind.
     """

@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Problems, by field, and warnings about values that are legal but probably unintended."""
+    """Problems by field, and warnings about valid values that are probably mistakes."""
 
     problems: Mapping[str, list[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -178,7 +178,7 @@ class Pace(Protocol):
         """
         Note that a request for this address is about to leave, but may not have left yet.
 
-        Until `request_sent` no other of the bin may.
+        Until `request_sent` no other request of the bin may leave.
         """
 
     def request_goes(self) -> None:
@@ -202,7 +202,7 @@ class RepositoryConnector(Protocol):
         """Return the longest path from a seed, in links, that the job allows; None means no limit."""
 
     def interval_of(self, identifier: str) -> float | None:
-        """Return the interval between two requests that the source demands (seconds); None if none is known."""
+        """Return the interval that the source demands between two requests (seconds); None if it is unknown."""
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         """Report exactly one ending of the document to the activity."""
@@ -265,7 +265,7 @@ class Runtime(abc.ABC):
         """
         Store new knowledge of the source for the other workers. Runs in the database's thread.
 
-        Return a function that tells whether there is news about the bin of an identifier.
+        Return a predicate: True if the stored knowledge is about the bin of an identifier.
         """
         return _is_about_nothing
 
@@ -274,7 +274,9 @@ class Runtime(abc.ABC):
         return None
 
     async def find_address(self, identifier: str) -> str | None:
-        """Return the network address for the document's source; None if it has none, or none is found."""
+        """
+        Return the network address for the document's source; None if the source has no address, or its name has none.
+        """
         return None
 
     async def close(self) -> None:
@@ -330,7 +332,7 @@ class RepositoryKind(Protocol):
         """
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """Return "" if the source can be reached as configured, else a sentence; for people only."""
+        """Return a sentence for people about why the source cannot be reached as configured, or "" if it can."""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         """

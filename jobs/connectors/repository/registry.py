@@ -92,7 +92,8 @@ def check_specification(
 
 def identifiers_meant(typed: str) -> list[str]:
     """
-    Return the possible meanings of an entered address: its form in each kind of source that can read it, or as it is.
+    Return the possible meanings of an entered address: its form in each kind of source that can read it; without such a
+    kind, the address as typed.
     """
     meant = [typed]
     for kind in installed().values():

@@ -2,8 +2,8 @@
 The metadata adjuster: a stage that renames, sets and removes metadata.
 
 It works in this order: rename, set, remove, keep. An expression is a text with fields: `${author}` has the values of a
-name, and `${url|RE2|1}` a group of each match of an expression. All expressions read the values from before the stage. An
-expression with several values has a result for each. An expression whose fields have no value has no result.
+name, and `${url|RE2|1}` a group of each match of an expression. All expressions read the values from before the stage.
+A field with several values gives one result for each value, and a field without a value gives no result.
 
 The names `title`, `description` and `language` are those of the document. `url` and `content_type` can only be read.
 """

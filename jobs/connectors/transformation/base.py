@@ -2,12 +2,12 @@
 The contract of transformations, which are the stages of a job's pipeline.
 
 A transformation gets a document between its source and the outputs. It changes the document, passes it on as it is, or
-refuses it. A refused document leaves all outputs behind this stage, and its reason stands on the document's page.
+refuses it. A refused document leaves all outputs behind this stage. The page of the document shows the reason.
 
-A transformation is pure: the result depends only on the item and on the settings. It does no I/O. It is synchronous, and
-several threads may use it at once. A kind that `runs_in` a process runs in a limited child process: a file that kills,
-blocks or fills the child ends as EXTRACTION_FAILED, and the worker lives. A kind that asks a server runs in the loop of
-the worker.
+A transformation is pure: the result depends only on the item and on the settings. It does no I/O. It is synchronous,
+and several threads may use it at once. A kind that `runs_in` a process runs in a limited child process: a file that
+kills, blocks or fills the child ends as EXTRACTION_FAILED, and the worker continues. A kind that asks a server runs in
+the loop of the worker.
 
 `description` names everything on which the result depends, apart from the item. It is part of the version of a document
 in each output behind the stage. If it changes, the next run reads the documents again and writes them to these outputs.
@@ -103,12 +103,12 @@ class Transformation(Protocol):
 
     def why_not(self, candidate: Candidate) -> Refused | None:
         """
-        Return the reason why the stage refuses this document, as far as that is known without the body; else None.
+        Return the reason why the stage refuses this document, if it is known without the body; otherwise None.
         """
 
     def transform(self, item: Item) -> Sequence[Item] | Refused:
         """
-        Return the document, and after it its components if it has any; or why it is refused.
+        Return the document, followed by its components if it has any, or the refusal of the document.
 
         The first item is the document itself. An item that the stage does not change is returned as it is. An exception
         is a defect: the document ends as EXTRACTION_FAILED. A stage that `runs_in` the loop has a coroutine instead.

@@ -109,8 +109,8 @@ def _result_of(answer: Mapping[str, Any], asked: Item) -> Sequence[Item] | Refus
     """
     Return the result in the answer of a child.
 
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: the answer has none. A child that was taken over may answer
+    Raises: KeyError, TypeError, ValueError, AttributeError: the answer has no valid result. A child that was taken over
+    may answer
             anything.
     """
     if "refused" in answer:

@@ -103,7 +103,7 @@ def _component_of(document: Item, part: Part) -> Item:
 
 
 def _joined(of_source: Metadata, of_file: Metadata) -> dict[str, tuple[str, ...]]:
-    """Return the metadata of the source and of the file. Under one name, that of the file counts."""
+    """Return the metadata of the source and of the file. If both have a name, the value of the file counts."""
     found = bounded(pairs_of(of_file))
     return bounded(pairs_of({**of_source, **found}))
 

@@ -1,8 +1,8 @@
 """
 The HTML extractor: a stage that takes parts of a page by CSS selectors or XPath.
 
-`text` replaces the text of the page by that of the chosen elements. A field is a name and a selector. Its values are the
-texts of the chosen elements, or an attribute of theirs:
+`text` replaces the text of the page by the text of the chosen elements. A field is a name and a selector. Its values
+are the texts of the chosen elements, or one of their attributes:
 
     price = .offer > .price
     image = img.main @src

@@ -1,4 +1,4 @@
-"""The language: a stage that finds the language of a text."""
+"""The language stage, which finds the language of a text."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 """
-A pipeline at work: a document goes through the tree of stages, and each output gets its result.
+The execution of a pipeline: a document goes through the tree of stages, and each output gets its result.
 
 The version of a document in an output is made of the descriptions of the stages on its path and of the result. So after
 a change of one stage, only outputs behind it are written, and only documents whose result or path has changed.
@@ -172,7 +172,7 @@ def _digest_of(path: Sequence[tuple[str, str]]) -> str:
 
 
 def _runs_of(stages: Sequence[_Stage]) -> list[tuple[Runs, list[_Stage]]]:
-    """Return the stages in their order, those in a row that run in the same place together."""
+    """Return the stages in their order. Adjacent stages that run in the same place are one group."""
     groups: list[tuple[Runs, list[_Stage]]] = []
     for stage in stages:
         if not groups or groups[-1][0] is not stage.runs_in:
@@ -241,7 +241,7 @@ def _parts_of(items: Sequence[Item], content: Content, digest: str, kept: Parts)
     """
     Return the parts for an output, each with a version of its own, and the retained ones.
 
-    A part that two stages name counts once, and a part that a stage makes counts more than one that outputs keep.
+    If two stages name a part, it counts once. If a stage makes a part that outputs would keep, the made part counts.
     """
     parts: dict[str, Part] = {}
     for item in items:

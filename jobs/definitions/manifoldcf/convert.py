@@ -108,7 +108,7 @@ def _jobs(
 def _readable(
     repositories: Mapping[str, tuple[str, Definition]], notes: list[Note]
 ) -> Iterator[tuple[str, Definition]]:
-    """Yield the repositories. One of files reads the start points of its jobs."""
+    """Yield the repositories. A repository of files gets the start points of its jobs as roots."""
     for place, repository in repositories.values():
         if repository["connector"] == "filesystem" and "configuration" not in repository:
             notes.append(

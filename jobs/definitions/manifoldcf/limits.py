@@ -1,4 +1,7 @@
-"""ManifoldCF's throttles as a policy. It matches bins by regular expressions, and crawlctl by patterns of host names."""
+"""
+ManifoldCF's throttles as a policy. ManifoldCF matches bins by regular expressions, and crawlctl matches hosts by
+patterns.
+"""
 
 import re
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ def convert_stages(part: Part, *, transformations: Mapping[str, Transformation])
     """
     stages: list[dict[str, Any]] = []
     ends: dict[str, str] = {}
-    # The stage here for each of their stages.
+    # The stage here for each stage of ManifoldCF.
     places: dict[str, str] = {"": SOURCE, "-1": SOURCE}
     for number, given in enumerate(part.take("pipelinestage")):
         connection, is_output = given.take_one("stage_connectionname"), given.take_one("stage_isoutput") == "true"

@@ -89,7 +89,9 @@ def convert_files(part: Part) -> Converted:
 
 
 def _file_rule(rule: Part, include: list[str], exclude: list[str], *, seen: set[str]) -> None:
-    """Add a rule of a start point. In ManifoldCF the first rule that matches applies, so one after `*` has no effect."""
+    """
+    Add a rule of a start point. In ManifoldCF the first rule that matches applies, so a rule after `*` has no effect.
+    """
     of, glob = rule.take_attribute("type") or "file", rule.take_attribute("match") or rule.take_text() or "*"
     if of in seen:
         rule.note(f"It has no effect after a rule for all names of type {of}.")
@@ -105,7 +107,7 @@ def _file_rule(rule: Part, include: list[str], exclude: list[str], *, seen: set[
 
 
 def _refuse(part: Part) -> None:
-    """Note the parts that web and feed jobs have in common and crawlctl has not, and all unknown parts."""
+    """Note the parts of web and feed jobs that crawlctl lacks, and all unknown parts."""
     for rule in part.take("urlspec"):
         rule.refuse(_CANONICAL)
     for security in part.take("security"):
@@ -136,7 +138,8 @@ def _patterns(part: Part, kind: str, name: str) -> dict[str, list[str]]:
     """
     Return a field of regular expressions.
 
-    One that RE2 does not accept is noted and stays, so that an import refuses it: without it, a job would read more.
+    An expression that RE2 does not accept is noted and stays, so that an import refuses it. Without the expression, the
+    job would read more documents.
     """
     patterns: list[str] = []
     for given in part.take(kind):

@@ -1,4 +1,7 @@
-"""ManifoldCF's transformation connections as stages. One of theirs may become two stages, such as text and its metadata."""
+"""
+ManifoldCF's transformation connections as stages. One connection may become two stages, such as one for the text and
+one for the metadata.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +46,9 @@ def read_transformation(part: Part) -> tuple[str, Transformation]:
 
 
 def convert_stage(given: Part, connection: str, transformation: Transformation | None) -> list[StageMade]:
-    """Return the stages for one of theirs, first to last; none if there is no equivalent, which is noted."""
+    """
+    Return the stages for a stage of ManifoldCF, in their order. A stage without an equivalent is noted and gives none.
+    """
     specifications = given.take("stage_specification")
     if transformation is None:
         given.note(f"The transformation connection {connection!r} is not among the files, so the stage is left out.")
@@ -167,7 +172,7 @@ def _field_map(part: Part, *, names: Mapping[str, str]) -> tuple[list[str], list
     """
     Return the lines that rename metadata, the removed names, and the names after renaming.
 
-    `names` has our name for some of theirs.
+    `names` has crawlctl's names for some names of ManifoldCF.
     """
     renamed, removed, named = [], [], []
     for given in part.take("fieldmap"):

@@ -1,1 +1,1 @@
-"""The pages and the API of versions: their list, their differences, and the way back to an earlier one."""
+"""The pages and the API of versions: their list, their differences, and reverts to an earlier version."""

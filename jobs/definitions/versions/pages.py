@@ -1,4 +1,4 @@
-"""The pages of versions: changes with their times and authors, one version, and the way back to it."""
+"""The pages of versions: their list with times, authors and changes, one version, and its revert."""
 
 import datetime as dt
 import json

@@ -22,7 +22,7 @@ _ADVICE: Final = "It was deleted or renamed since this version."
 @dataclass(frozen=True, slots=True)
 class Seen:
     """
-    A version, the number of the newest one of its object, and the fields that a revert to it would change.
+    A version, the number of the newest version of its object, and the fields that a revert would change.
 
     `exists` is False if the object no longer exists.
     """

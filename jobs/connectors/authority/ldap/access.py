@@ -150,8 +150,7 @@ def sid_in_words(raw: bytes) -> str:
     """
     Return a security identifier of Windows in its usual form, such as `S-1-5-21-1-2-3-500`.
 
-    Raises:
-        ValueError: the bytes are none.
+    Raises: ValueError: the bytes are not a security identifier.
     """
     if len(raw) < 8 or len(raw) != 8 + 4 * raw[1]:
         raise ValueError(raw)

@@ -1,8 +1,8 @@
 """
 Connections to LDAP directories: the only module that imports ldap3 (docs/decisions/0091).
 
-ldap3 waits in threads. A connection has as many threads as it may ask questions at once. A cancelled question ends its
-thread by closing the socket. Each value of a filter is escaped here.
+ldap3 waits in threads. A connection has one thread for each question that it may ask at once. A cancelled question ends
+its thread by closing the socket. Each value of a filter is escaped here.
 """
 
 import asyncio
@@ -45,8 +45,7 @@ class Address:
         """
         Return the address of a text such as `ldaps://dc1.example.org`.
 
-        Raises:
-            ValueError: the text is none.
+        Raises: ValueError: the text is not such an address.
         """
         parts = urlsplit(text)
         if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.username:

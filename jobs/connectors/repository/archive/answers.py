@@ -19,7 +19,7 @@ _ROBOTS_TAG: Final = "x-robots-tag"
 
 
 class Unusable(Exception):
-    """An answer cannot be read. `code` is the result code of its document if no other answer can."""
+    """An answer cannot be read. `code` is the result code of its document if no other answer can be read."""
 
     def __init__(self, code: str, detail: str = "") -> None:
         self.code, self.detail = code, detail

@@ -1,8 +1,9 @@
 """
-The bodies to which revisits of other addresses refer: an index of the archive, made when the first of them is met.
+The bodies to which revisits of other addresses refer. They are found by an index of the archive, which the first such
+revisit makes.
 
-The index is a temporary file of this process. It holds only answers with a body of their own, so a revisit never leads
-to another one, and records that refer to each other end here.
+The index is a temporary file of this process. It holds only answers with a body of their own. So a revisit never leads
+to another revisit, and records that refer to each other cause no endless search.
 """
 
 import datetime as dt

@@ -19,8 +19,8 @@ class KnownPart:
     """
     The stored facts of a part that was read under a configuration of the job.
 
-    `signature` is that of the file, "" if it is uncertain. `digest` is that of the bytes of the part. If the part
-    `has_next`, another one begins at its `end`.
+    `signature` is that of the file, "" if it is uncertain. `digest` is that of the bytes of the part. If it `has_next`,
+    another part begins at its `end`.
     """
 
     configuration: str
@@ -54,8 +54,8 @@ def read_part(library: Library, place: Place, known: KnownPart | None, *, config
     """
     Read the part of a file that begins at a place; None if the file is not an archive.
 
-    The reading before holds if the file has the same signature, or if this part ended before the last one and has the
-    same bytes: archives grow at their end.
+    An earlier reading still holds if the file has the same signature. It also holds if the part is not the last one and
+    has the same bytes, because archives grow at their end.
 
     Raises:
         NotByRecord

@@ -6,7 +6,7 @@ Places of archives as identifiers of documents, and back.
     archive:///srv/data/a.warc.gz            a file, and its first part
     archive:///srv/data/a.warc.gz#4194304    the part of a file that begins at this offset
 
-Paths are escaped as those of files. A file whose name has an asterisk has it escaped, so it is not a pattern.
+Paths are escaped like paths of files. An asterisk in the name of a file is escaped, so the address is not a pattern.
 """
 
 from dataclasses import dataclass

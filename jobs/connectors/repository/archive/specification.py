@@ -70,7 +70,10 @@ CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSpecification:
-    """`roots` are normal paths. Every seed lies below one. Empty `statuses` are all that say something."""
+    """
+    `roots` are normal paths. Every seed lies below one. If `statuses` is empty, all statuses that say something about a
+    document count.
+    """
 
     roots: tuple[bytes, ...]
     seeds: tuple[Place, ...]

@@ -16,8 +16,8 @@ A file system as a source: one document is one file or one directory.
     the disk fails, or a root is missing   IO_ERROR, NO_ROOT, in the same way
 
 All but the last three are statements of the source: such a document is removed from the outputs. A file with the same
-signature (time of change, size, inode, and access if the connection reads it) is not read again. Directories always are, because the facts of a directory say
-nothing about the files below it.
+signature (time of change, size, inode, and access if the connection reads it) is not read again. Directories are always
+read, because the facts of a directory say nothing about the files below it.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """
 The permissions of files and folders as access tokens: owner, group, others, and POSIX access control lists.
 
-A user's token is `user:NAME`, and that of a group its name: no group has a colon in its name. Tokens never show more
+The token of a user is `user:NAME`. The token of a group is its name, which never has a colon. Tokens never show more
 than the permissions do. If all users may read, the level is open, or has the token that stands for all users. Some
-unusual permissions have no equal set of tokens, such as a file that others may read and its group may not. Then fewer
-users see the file.
+unusual permissions cannot be expressed by tokens, such as a file that others may read and its group may not. Fewer
+users see such a file than may read it.
 """
 
 import errno

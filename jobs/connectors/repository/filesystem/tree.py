@@ -2,9 +2,9 @@
 Access to one path of a tree: its kind, its entries, its content.
 
 Only paths below the roots are ever opened, whatever changes meanwhile. A path is opened from the root down, one
-directory at a time, and no step follows a symbolic link. If links are to be followed, the real path is found first. It
-must lie below a root itself, and is then opened in the same way. Pipes, sockets and devices are never opened. All calls
-here block, and are meant for a thread.
+directory at a time, and no step follows a symbolic link. If links are to be followed, the real path is found first. The
+real path must be below a root, too, and is then opened in the same way. Pipes, sockets and devices are never opened.
+All calls here block, and are meant for a thread.
 """
 
 import errno
@@ -62,11 +62,11 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class File:
     """
-    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain. The `access` is part
-    of it if it is read.
+    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain. If access is read,
+    the signature includes the `access`.
 
-    `body` is None if the signature was known already. Else it is the whole content, or its beginning if the file is not
-    `wanted` after its first bytes. `modified_at` is in seconds since 1970. `owner` is the number of a user.
+    `body` is None if the signature was known already. Otherwise it is the whole content, or the beginning of a file
+    that is not `wanted`. `modified_at` is in seconds since 1970. `owner` is the number of a user.
     """
 
     signature: str

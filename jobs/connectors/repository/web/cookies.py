@@ -1,8 +1,8 @@
 """
 Cookies of a login: parsing (RFC 6265, section 5), and the selection for a request.
 
-The expiry of a cookie is not stored: a session that has ended shows by its login page. A cookie that a server deletes
-is removed.
+The expiry of a cookie is not stored, because the login page shows that a session has ended. A cookie that a server
+deletes is removed.
 """
 
 import email.utils

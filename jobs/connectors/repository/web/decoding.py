@@ -5,7 +5,7 @@ aiohttp can do this for one coding. Here two may be nested, every piece is at mo
 is distinguished from a complete one.
 
 A decompressor may have used all of its input and still hold output. Each stage requests that output before it takes
-more input. A stage that stops too early cuts large pages.
+more input. Otherwise large pages would be cut.
 """
 
 import zlib

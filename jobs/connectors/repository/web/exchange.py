@@ -70,7 +70,10 @@ class Answer:
         return tuple(self.headers.getall(name, ()))
 
     def give_back(self) -> None:
-        """Keep the connection if the body was read to its end and the server keeps it, too. Otherwise close it."""
+        """
+        Keep the connection if the body was read to its end, and the server keeps the connection open. Otherwise close
+        it.
+        """
         connection, protocol = self._connection, self._connection.protocol
         if self.content.at_eof() and protocol is not None and protocol.is_connected() and not protocol.should_close:
             self._keep(connection)
@@ -104,9 +107,9 @@ class Exchange:
         """
         Send a request for a canonical address, or a form to it. Return the answer.
 
-        `before_sent` is called with a connection at hand, just before the request is written. Its exception stops the
-        request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an answer
-        arrive.
+        `before_sent` is called after the connection is open, just before the request is written. An exception of it
+        stops the request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an
+        answer arrive.
 
         A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of an
         answer there is sent once more, over a new connection. Other failures are never repeated here: a repetition keeps

@@ -2,9 +2,9 @@
 One request to one address, which always ends: with a response, or with a `FetchFailed` and its code.
 
 With any server, a request ends by its deadline, uses limited memory, and connects only to permitted addresses. The
-address is checked when its socket is created, so the checked address is the one used. A name that resolves differently
-the second time, an odd spelling, or an address in the link itself make no difference. A host with some public addresses
-is requested at those.
+address is checked when its socket is created, so the checked address is the one used. This also holds for a name that
+resolves differently the second time, an odd spelling, and an address in the link itself. If a host has public and
+private addresses, requests go to the public ones.
 
 The environment is ignored: no proxy, no netrc. No cookie is stored. Redirects are answers. The caller decides how many
 requests may be open to a host, and when.
@@ -71,8 +71,8 @@ class Response:
     """
     The answer of a server.
 
-    `body` is decoded, and only the beginning if the caller needed no more (`whole` is False). `bytes_read` counts the
-    body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
+    `body` is decoded. If the caller needed no more, it is only the beginning (`whole` is False). `bytes_read` counts
+    the body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
     """
 
     status: int
@@ -174,9 +174,9 @@ class Fetcher:
         Fetch a canonical address, or send a form to it. With `most_bytes`, a longer body is cut there without an error.
         `most_seconds` may shorten the time that the limits allow.
 
-        `before_sent` is called just before the request leaves, which may be late, because a connection has to be opened
-        first. Its exception stops the request. `on_sent` is called after the request has left. At the end, `on_read`
-        gets the number of bytes of a body that arrived, whatever the result.
+        `before_sent` is called just before the request leaves. That may be late, because a connection has to be opened
+        first. An exception of `before_sent` stops the request. `on_sent` is called after the request has left. At the
+        end, `on_read` gets the number of bytes of a body that arrived, whatever the result.
 
         With `keeps_exchange`, the response has the raw exchange. Requests with a form never have one.
 

@@ -1,5 +1,6 @@
 """
-The end of a response's body, and the meaning of a head that a strict parser refuses: both as curl and browsers do.
+The end of a response's body, and the meaning of a head that a strict parser refuses. Both are read as curl and browsers
+read them.
 
 Servers send two equal lengths, a length beside chunks, a bare line feed after the size of a chunk, or bytes after the
 end. Every browser reads them. This module does no I/O and does not use aiohttp.

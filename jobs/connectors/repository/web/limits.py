@@ -1,5 +1,5 @@
 """
-The limits that keep one web site from costing a crawl more than its share.
+The limits that bound the cost of one web site for a crawl.
 
 Every number is a setting of a connection. The defaults suit a public crawl. Durations are seconds, sizes are bytes.
 """

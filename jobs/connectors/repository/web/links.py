@@ -5,13 +5,13 @@ The crawl has met 97 % of its links before. The table holds the result for each 
 None if it is outside of the job. Ready references are values, shared by all pages that contain them. Fragments are
 dropped first, so that all anchors of one document have one spelling.
 
-Most links are written as their canonical address, or as that without its origin, and are found by it. The result for
-any other spelling is stored by its context: none for one that begins with http:// or https://, the origin for
-one that begins with a slash, else the page's directory. One that begins with `?` depends on the whole address, so it is
-parsed each time.
+Most links are written as their canonical address, with or without its origin, and are found by that address. The result
+for any other spelling is stored by its context. A spelling that begins with http:// or https:// has no context, one
+that begins with a slash has the origin, and all others have the page's directory. A spelling that begins with `?`
+depends on the whole address, so it is parsed each time.
 
 A refused address is not stored if its host may join the scope later, by the redirect of a seed.
-A table that keeps rejected addresses hands each of them over about once. Links that it knows cost nothing for it.
+A table that keeps rejected addresses hands over each of them about once. Known links cause no cost for this.
 
 The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger is full,
 the older is dropped. Entries in use move to the younger.
@@ -184,7 +184,8 @@ class _Generation:
 
 def _without_fragment(href: str) -> str:
     """
-    Return the address without its fragment, unless a blank comes before it: the blank belongs to the path until then.
+    Return the address without its fragment. If a blank precedes the fragment, return the address as it is, because the
+    blank belongs to the path.
     """
     end = href.index("#")
     return href[:end] if end and href[end - 1] > " " else href

@@ -1,9 +1,9 @@
 """
 Resolution of host names by the system's resolver.
 
-The resolver blocks, so it runs in threads. They are threads of its own, because the loop's pool has few, and a few
-names whose servers do not answer would block all others. They are daemon threads, because Python waits for those of a
-pool before it exits, and a hanging look-up would keep a stopped worker alive.
+The resolver blocks, so it runs in threads. The threads are not those of the loop's small pool: a few names whose
+servers do not answer would block all others. They are daemon threads: Python waits for the threads of a pool before it
+exits, so a hanging look-up would keep a stopped worker alive.
 """
 
 import asyncio

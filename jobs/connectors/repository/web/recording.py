@@ -15,7 +15,7 @@ class RecordedFetches:
     The pace is notified when a request has left: the source's gap begins then. That may be long after the permission,
     because a connection may have to be opened first.
 
-    All requests that the document needs may take `seconds` together: robots.txt, logins, and their redirects, too.
+    All requests that the document needs may take `seconds` together, including robots.txt, logins and redirects.
     Waiting for the pace does not count.
     """
 

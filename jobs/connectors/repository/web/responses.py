@@ -4,8 +4,8 @@ Tolerant reading of responses, as other clients do, on aiohttp connections.
 aiohttp's parser refuses many responses that curl and browsers read. Here it parses heads only. `framing.py` rewrites a
 refused head for a new parser, and finds the ends of bodies.
 
-A response with errors could smuggle a second one into the next request on its connection. So that connection is never
-used again.
+The rest of a response with errors could look like the answer to the next request on the same connection. So that
+connection is never used again.
 """
 
 import asyncio

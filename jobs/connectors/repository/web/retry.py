@@ -16,7 +16,7 @@ _BACK_OFF: Final = "back-off"
 
 
 def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: Limits) -> None:
-    """Let the document be read again after the next of the delays, or fail it after the last one."""
+    """Schedule a retry of the document after the next of the delays. After the last delay, fail it."""
     delays = limits.retry_delays
     failures = document.failures_of(_NETWORK)
     if failures < len(delays):

@@ -1,16 +1,16 @@
 """
 robots.txt by RFC 9309: the rules of a site for crawlers, and their lifetime.
 
-An answer is fetched once per origin and day and shared. `RobotsTable` holds what this process knows, learns what others
-have fetched, and returns what was fetched here, to be stored. `robots_rules` parses the rules. The status of robots.txt
-has these meanings:
+An answer is fetched once per origin and day and shared. `RobotsTable` holds the answers that this process knows. It
+learns answers of other processes, and returns its own ones to be stored. `robots_rules` parses the rules. The status of
+robots.txt has these meanings:
 
-- 2xx: the rules in the whole lines of the first 500 KiB, whatever is around them; a web page in their place has none;
+- 2xx: the rules in the whole lines of the first 500 KiB; a web page in the place of robots.txt has no rules;
 - 3xx: followed up to five hops, to any host; after more, or without a target: no rules;
 - other 4xx: no rules, everything is allowed;
 - 429 and 5xx: unreachable; no document of the origin is fetched until it answers.
 
-A connection that fails is neither: the document itself would fail the same way, and does.
+A connection that fails has no such meaning: the document fails in the same way.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ class RobotsTable:
     """
     The known robots.txt answers, by origin, for all jobs of this process.
 
-    `learn` takes what another process has fetched. `take_fetched` returns what was fetched here since its last call.
-    Times are those of this process's own `clock`.
+    `learn` takes an answer that another process fetched. `take_fetched` returns the answers that this process fetched
+    since the last call. Times are those of this process's own `clock`.
     """
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class RobotsTable:
             self._forget(origin)
 
     def learn(self, origin: str, answer: RobotsAnswer, *, lives_for: float, age: float = 0.0) -> None:
-        """Store this answer for `lives_for` seconds. It was given `age` seconds ago."""
+        """Store this answer for `lives_for` seconds. The origin gave it `age` seconds ago."""
         now = self._clock()
         self._forget(origin)
         self._known[origin] = _Known(answer=answer, asked_at=now - age, expires=now + lives_for, rules={})

@@ -1,4 +1,4 @@
-"""The question to robots.txt before each document: is a request allowed?"""
+"""The check of robots.txt before the request for each document."""
 
 import logging
 from typing import Final

@@ -1,9 +1,9 @@
 """
 The rules of robots.txt for one crawler, by RFC 9309, and the name under which it reads them.
 
-This module parses the groups, protego the patterns. protego also takes a part of a name for the name, and lets an
-unknown record end a group. It copies each rule for each agent of its group, so half a megabyte could require gigabytes.
-Therefore it gets one group: the rules for this crawler, or those for all.
+This module parses the groups, protego the patterns. protego would match a part of a name, and let an unknown record end
+a group. It also copies each rule for each agent of a group, so half a megabyte could require gigabytes. Therefore
+protego gets one group only: the rules for this crawler, or the rules for all crawlers.
 
 As the standard says, all groups of a name count together, and only an Allow or a Disallow ends a row of User-agent
 lines. A Crawl-delay, which is not part of the standard, applies to the agents above it in its group.

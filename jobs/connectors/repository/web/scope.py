@@ -5,8 +5,8 @@ An address is admitted if it is in one seed's scope, an include pattern matches 
 pattern does. An address with a parameter that links lose is admitted only as a seed. Patterns are searched for anywhere
 in the canonical address. The engine's time is linear in its length, so a pattern cannot block a crawl.
 
-A redirect of a seed to another host of the same registrable domain (example.org to www.example.org) brings that host
-into the scope (`Scope.follow`).
+If a seed redirects to another host of its registrable domain (example.org to www.example.org), that host joins the
+scope (`Scope.follow`).
 
 The patterns apply to every address, including seeds: a job whose seed they refuse is not saved. A document that was
 referenced under older rules is checked again before it is requested.

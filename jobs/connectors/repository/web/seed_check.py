@@ -1,8 +1,8 @@
 """
-A look at one seed before its job is stored: the answer, robots.txt, links in scope, a sitemap.
+The check of one seed before its job is stored: the answer, robots.txt, links in scope, a sitemap.
 
-It sends at most a few requests, one at a time, with a gap between them, within one deadline, by the fetcher of crawls
-and under the same rules: only permitted addresses, no page that robots.txt disallows, bounded sizes.
+The check sends a few requests, one at a time, with a gap between them, within one deadline. The fetcher of crawls sends
+them under the rules of crawls: only permitted addresses, no page that robots.txt disallows, bounded sizes.
 """
 
 import asyncio

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 @functools.lru_cache(maxsize=4096)
 def registrable_domain(host: str) -> str:
     """
-    Return the registered domain of this host. An address, or a name without one, is its own.
+    Return the registered domain of this host. An IP address, or a name without a registered domain, is returned as it
+    is.
 
-    A name below a suffix that is not in the list, such as www.example.lan, is read by the list's default rule: its last
-    two labels.
+    If its suffix is not in the list, as in www.example.lan, the last two labels are the domain.
     """
     found = _suffixes()(host)
     if found.top_domain_under_public_suffix:

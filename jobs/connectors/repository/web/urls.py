@@ -52,7 +52,7 @@ _SLASHES_OF_A_ROOT: Final = "http://host/".count("/")
 
 
 class BadUrl(BadIdentifier):
-    """An address that names no web document. `reason` is a phrase. Neither reason nor `url` contains a password."""
+    """An address that names no web document. `reason` is a phrase. Neither `reason` nor `url` contains a password."""
 
     def __init__(self, url: str, reason: str) -> None:
         self.url, self.reason = without_userinfo(url)[:200], reason
@@ -110,7 +110,7 @@ def bin_of(url: str) -> str:
     """
     Return the host, with its port if that is not the default of the scheme: the unit of politeness.
 
-    So http on port 80 and https on port 443 of one host share a bin: they are one machine.
+    So http on port 80 and https on port 443 of one host share a bin, because they reach one machine.
     """
     start = 7 if url[4] == ":" else 8
     return url[start : url.index("/", start)]
