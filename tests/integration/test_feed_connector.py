@@ -8,14 +8,23 @@ from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.feed.connector import FeedConnector
 from jobs.connectors.repository.feed.kind import FEED, entries_wanted
+from jobs.connectors.repository.feed.reading import read_feed
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
+from jobs.extraction.pool import ChildrenBroken
 from tests.support.free_pace import FreePace
 from tests.support.hostile import HostileSite, answer, redirect
 from tests.support.tables import each_row
 
 PAGE = b"<title>A page</title><p>Words <a href=/c>c</a>"
+
+
+class ReadsHere:
+    """Reads feeds in this process: a child takes a second to start."""
+
+    async def read(self, body, *, url, content_type):
+        return read_feed(body, url=url, content_type=content_type)
 
 
 @pytest.fixture
@@ -34,7 +43,17 @@ def rss(*links, channel="", headers=()):
 
 
 async def process(
-    fetcher, site, path, *, depth=0, failures=2, validators="", carried=None, configuration="1", **specification
+    fetcher,
+    site,
+    path,
+    *,
+    depth=0,
+    failures=2,
+    validators="",
+    carried=None,
+    configuration="1",
+    feeds=None,
+    **specification,
 ):
     url = site.url(path)
     document = Document(
@@ -49,7 +68,7 @@ async def process(
         carried=carried,
     )
     asked = Asked({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
-    connector = FeedConnector(entries_wanted(asked), fetcher=fetcher, robots=RobotsTable())
+    connector = FeedConnector(entries_wanted(asked), feeds=feeds or ReadsHere(), fetcher=fetcher, robots=RobotsTable())
     activity = Activity(document, configuration)
     await connector.process(document, activity, FreePace())
     return activity.outcome
@@ -105,6 +124,19 @@ async def test_an_invalid_feed_fails_and_keeps_its_stored_entries(fetcher, route
         outcome = await process(fetcher, site, "/feed")
 
     assert (outcome.ending, outcome.code, outcome.references) == (Ending.FAILED, code, None)
+
+
+async def test_a_feed_that_cannot_be_read_now_is_tried_again(fetcher):
+    class Broken:
+        async def read(self, _body, **_facts):
+            raise ChildrenBroken("no memory")
+
+    async with HostileSite.serve({"/feed": rss("/a")}) as site:
+        again = await process(fetcher, site, "/feed", feeds=Broken(), failures=0)
+        last = await process(fetcher, site, "/feed", feeds=Broken(), failures=2)
+
+    assert (again.ending, again.code) == (Ending.RETRY, "EXTRACTION_FAILED")
+    assert (last.ending, last.references) == (Ending.FAILED, None)
 
 
 async def test_a_feed_that_breaks_off_is_tried_again_before_it_fails(fetcher):

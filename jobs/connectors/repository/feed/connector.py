@@ -5,7 +5,9 @@ Feeds as a source: the seeds of a job are feeds, and their entries are web pages
     304 to a conditional request           304; keeps its earlier references
     2xx with something else                NOT_A_FEED; failed
     a feed that breaks off                 BROKEN_FEED; retried as an incomplete page is
-    a feed of more than five megabytes     TOO_LARGE; failed
+    a feed of more than five megabytes,    TOO_LARGE; failed
+    or one that takes too long to read
+    a feed that breaks the parser down     EXTRACTION_FAILED; failed
     anything else, and every entry         as on the web (jobs.connectors.repository.web.connector)
 
 A failed feed keeps its entries. If it publishes how often it changes (ttl, sy:updatePeriod), a continuous job reads it
@@ -13,24 +15,28 @@ again at that interval. The links of an entry's page are not followed. The date 
 its page.
 """
 
-import asyncio
 import datetime as dt
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
-from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from jobs.connectors.metadata import MOST_VALUES, Metadata
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, ScheduleBounds, hash_of
-from jobs.connectors.repository.feed.reading import Feed, NotRead, read_feed
+from jobs.connectors.repository.feed.children import ReadsFeeds
+from jobs.connectors.repository.feed.reading import Feed, NotRead
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.retry import retry_or_fail
+from jobs.connectors.repository.web.specification import WebSpecification
 from jobs.connectors.repository.web.urls import BadUrl, bin_of, canonical
 from jobs.connectors.repository.web.validators import conditions_of, validators_of
+from jobs.extraction.pool import ChildrenBroken
+
+logger = logging.getLogger(__name__)
 
 # Names of the carried values from a feed to its entries: their dates, as the feed gives them, and their metadata.
 _PUBLISHED: Final = "published"
@@ -39,9 +45,13 @@ _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,a
 
 
 class FeedConnector(WebConnector):
-    """Feeds and their entries, as one job requests them."""
+    """Feeds and their entries, as one job requests them. The jobs of the process share `feeds`."""
 
     max_depth: Final = None
+
+    def __init__(self, specification: WebSpecification, *, feeds: ReadsFeeds, **options: Any) -> None:
+        super().__init__(specification, **options)
+        self._feeds = feeds
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
         # Feeds may give different dates for a shared entry.
@@ -71,11 +81,14 @@ class FeedConnector(WebConnector):
         if not _is_feed(document):
             await super()._end_success(response, document, activity)
             return
-        read = partial(
-            read_feed, response.body, url=document.identifier, content_type=response.headers.get("Content-Type", "")
-        )
         try:
-            feed = await asyncio.to_thread(read)
+            feed = await self._feeds.read(
+                response.body, url=document.identifier, content_type=response.headers.get("Content-Type", "")
+            )
+        except ChildrenBroken:
+            logger.exception("cannot read feed %s", document.identifier)
+            retry_or_fail("EXTRACTION_FAILED", document, activity, limits=self._limits)
+            return
         except NotRead as unread:
             if unread.code == "BROKEN_FEED":
                 retry_or_fail(unread.code, document, activity, limits=self._limits)

@@ -1,12 +1,14 @@
 """Feeds as a kind of source: the specification of a job, and its seeds."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
+from jobs.connectors.repository.feed.children import FeedReader
 from jobs.connectors.repository.feed.connector import FeedConnector
 from jobs.connectors.repository.kind import Asked, Judged
+from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.kind import AddressKind, specification_of
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import ScopeKind
@@ -39,6 +41,21 @@ SCHEMA: Final = Schema(
 )
 
 
+class FeedRuntime(WebRuntime):
+    """The shared state of feed jobs in one process: that of web jobs, and the children that read feeds."""
+
+    def __init__(self) -> None:
+        super().__init__(entries_wanted)
+        self._feeds = FeedReader()
+
+    def new_connector(self, specification: WebSpecification, **options: Any) -> WebConnector:
+        return FeedConnector(specification, feeds=self._feeds, **options)
+
+    async def close(self) -> None:
+        await self._feeds.close()
+        await super().close()
+
+
 class FeedKind(AddressKind):
     name: Final = "feed"
     label: Final = _("Feeds")
@@ -55,7 +72,7 @@ class FeedKind(AddressKind):
         return replace(judged, refusal="", rule="a feed of the job") if is_seed else judged
 
     def runtime(self) -> WebRuntime:
-        return WebRuntime(entries_wanted, connector=FeedConnector)
+        return FeedRuntime()
 
 
 def entries_wanted(asked: Asked) -> WebSpecification:

@@ -21,13 +21,10 @@ _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
 class WebRuntime(Runtime):
-    """`reads` returns the specification of a job's request. `connector` is the class that fetches with it."""
+    """`reads` returns the specification of a job's request."""
 
-    def __init__(
-        self, reads: Callable[[Asked], WebSpecification], *, connector: type[WebConnector] = WebConnector
-    ) -> None:
+    def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
         self._reads = reads
-        self._connector = connector
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
         # Answers that this worker fetched and may not have stored yet: a write may have to be repeated.
@@ -36,7 +33,13 @@ class WebRuntime(Runtime):
     def open(self, asked: Asked) -> WebConnector:
         specification = self._reads(asked)
         fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
-        return self._connector(specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=asked.keeps_archive)
+        return self.new_connector(
+            specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=asked.keeps_archive
+        )
+
+    def new_connector(self, specification: WebSpecification, **options: Any) -> WebConnector:
+        """Return the connector that fetches by a specification."""
+        return WebConnector(specification, **options)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
         """Return the connections with or without access to private networks; opened at first use."""
