@@ -1,16 +1,20 @@
 """The version of the database's tables: missing tables are created, newer and unfinished older ones are refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from django.apps import apps
 from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations import Migration
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from nodes.database.connections import without_timeouts
+
+# The label of an application, and the name of a migration.
+_Key = tuple[str, str]
 
 # The packages whose applications have tables of ours.
 _OURS: Final = ("crawlctl", "jobs", "nodes")
@@ -117,7 +121,7 @@ def refuse_other_versions() -> None:
     Raises:
         SchemaRefused: the tables are those of a newer version, or too old.
     """
-    _read_state()
+    _read_applied()
 
 
 def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
@@ -140,15 +144,31 @@ def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
 
 
 def _is_behind() -> bool:
-    executor = _read_state()
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    """
+    True if this program has a migration that the tables lack.
+
+    A migration that replaces others is applied if all of these are, and each of these is applied if the new one is.
+
+    Raises:
+        SchemaRefused: the tables are those of a newer version, or too old.
+    """
+    known, applied = _migrations(), _read_applied()
+    for key in applied & known.keys():
+        applied |= set(known[key].replaces)
+    return any(
+        key not in applied and not (migration.replaces and applied.issuperset(migration.replaces))
+        for key, migration in known.items()
+    )
 
 
-def _read_state() -> MigrationExecutor:
-    connection = connections[DEFAULT_DB_ALIAS]
-    # Read without the database: a loader that meets a part of the replaced migrations there breaks.
-    known = MigrationLoader(None).disk_migrations
-    applied = set(MigrationRecorder(connection).applied_migrations())
+def _read_applied() -> set[_Key]:
+    """
+    Return the applied migrations of all applications.
+
+    Raises:
+        SchemaRefused: the tables are those of a newer version, or too old.
+    """
+    known, applied = _migrations(), set(MigrationRecorder(connections[DEFAULT_DB_ALIAS]).applied_migrations())
     replaced = {old for migration in known.values() for old in migration.replaces}
     ours = {app.label for app in apps.get_app_configs() if app.name.split(".")[0] in _OURS}
     if newer := {(app, name) for app, name in applied if app in ours} - known.keys() - replaced:
@@ -157,10 +177,17 @@ def _read_state() -> MigrationExecutor:
         lacking = set(migration.replaces) - applied
         if key not in applied and lacking and lacking != set(migration.replaces):
             raise SchemaTooOld(_names(lacking))
-    return MigrationExecutor(connection)
+    return applied
 
 
-def _names(migrations: Iterable[tuple[str, str]]) -> list[str]:
+@cache
+def _migrations() -> Mapping[_Key, Migration]:
+    """Return the migrations of this program. They are read once: a process does not change its own files."""
+    # Without the database: a loader that meets a part of the replaced migrations there breaks.
+    return MigrationLoader(None).disk_migrations
+
+
+def _names(migrations: Iterable[_Key]) -> list[str]:
     return sorted(f"{app}.{name}" for app, name in migrations)
 
 
