@@ -12,10 +12,12 @@ from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Kind, RunEnd, Scan
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.order import FIRST_FRESH, RECHECKED
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.wake import wake_job
 
 # Each state of a batch has its own index: a condition on both at once would read all batches of the last minutes.
@@ -43,22 +45,22 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
         WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
 # Probes an index once for each of the job's lanes. Documents behind a gate are in no index of a lane.
-_LEFT: Final[LiteralString] = """
+_LEFT: Final[LiteralString] = f"""
 SELECT EXISTS (
        SELECT FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
-        WHERE gated.job_id = %(job)s AND item.run_no = %(run)s AND item.stage = 0
+        WHERE gated.job_id = %(job)s AND item.run_no = %(run)s AND item.stage = {Stage.PENDING:d}
     ) OR EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
         WHERE seed.job_id = %(job)s
           AND (EXISTS (SELECT FROM jobs_queueitem AS item
-                        WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = 0
+                        WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = {Stage.PENDING:d}
                           AND item.seq IS NOT NULL AND item.seq < %(below)s)
                OR EXISTS (SELECT FROM jobs_queueitem AS item
-                           WHERE item.lane_id = lane.id AND item.stage = 0 AND item.check_time IS NOT NULL
+                           WHERE item.lane_id = lane.id AND item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL
                              AND item.run_no = %(run)s)
                OR (%(continues)s AND EXISTS (SELECT FROM jobs_queueitem AS item
                                               WHERE item.lane_id = lane.id AND item.run_no = %(run)s
-                                                AND item.stage IN (0, 2)))
+                                                AND item.stage IN {PENDING_OR_DONE}))
                OR (%(rechecks)s <> '' AND EXISTS (
                    SELECT FROM jobs_queueitem AS item
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
@@ -81,12 +83,12 @@ SELECT EXISTS (
           AND EXISTS (SELECT FROM jobs_queueitem AS item WHERE item.lane_id = lane.id AND item.run_no < %(before)s))
 """
 # Documents of a job that left its hop limits and may be in an output.
-_OUTSIDE: Final[LiteralString] = """
+_OUTSIDE: Final[LiteralString] = f"""
 SELECT EXISTS (
        SELECT FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
         WHERE seed.job_id = %(job)s
           AND EXISTS (SELECT FROM jobs_queueitem AS item
-                       WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = 5 AND item.indexed_before))
+                       WHERE item.lane_id = lane.id AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before))
 """
 _EVERY_RUN: Final = 2**31 - 1
 _NEVER: Final = 1 << 62

@@ -16,6 +16,7 @@ from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.queue.again import make_due
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.wake import wake_job
 
 # Documents that one transaction schedules.
@@ -57,7 +58,7 @@ _LOCK: Final[LiteralString] = f"""
 SELECT item.hash, item.job_id
   FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS wanted(hash, job_id)
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
- WHERE item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d})
+ WHERE item.stage IN {PENDING_OR_DONE}
  ORDER BY item.hash, item.job_id
    FOR NO KEY UPDATE OF item
 """

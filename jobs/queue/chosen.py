@@ -24,6 +24,7 @@ from jobs.queue.sql.chosen_states import states_in
 from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import UNCLAIMED
 from jobs.queue.wake import wake_job, wake_lanes
 
 # Keys that one chunk examines, and documents that it removes.
@@ -74,7 +75,7 @@ class Choice:
 
 
 _ENDED: Final = f"item.run_no = %(run)s AND item.stage = {Stage.DONE:d}"
-_AT_REST: Final = f"item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOPCOUNT_REMOVED:d})"
+_AT_REST: Final = f"item.stage IN {UNCLAIMED}"
 # The documents that each operation changes. A denied document, or one that was held back as a part of a trap, has not
 # failed: it is retried if its code is given.
 _OF: Final = {
@@ -121,7 +122,7 @@ WITH chosen AS (
        FOR NO KEY UPDATE OF item SKIP LOCKED
 ), sent AS (
     UPDATE jobs_queueitem AS item
-       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, action = {Action.PROCESS:d}, outcome = 0,
+       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, action = {Action.PROCESS:d}, outcome = {Outcome.NONE:d},
            result_code = '', failures = 0, failing_since = NULL, losses = 0,
            version = CASE WHEN %(forgets)s THEN '' ELSE item.version END,
            validators = CASE WHEN %(expires)s THEN '' ELSE item.validators END

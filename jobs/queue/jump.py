@@ -8,7 +8,7 @@ jump. So no gap between two requests becomes shorter than the limits of a host a
 from typing import Final, LiteralString
 
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS
-from jobs.lifecycle.document import Stage
+from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.sql.states import lock_newest_states, lock_states, write_states
 from nodes.membership.jumps import AHEAD
 
@@ -53,7 +53,7 @@ WITH locked AS MATERIALIZED (
     SELECT item.hash, item.job_id
       FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id JOIN jobs_lane AS lane ON lane.seed_id = seed.id
       JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.check_time > %(now)s
-     WHERE job.phase = 'active' AND item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d})
+     WHERE job.phase = 'active' AND item.stage IN {PENDING_OR_DONE}
        AND greatest(item.failing_since, item.fetched_at, item.changed_at) > %(now)s + {AHEAD}
      ORDER BY item.hash, item.job_id FOR NO KEY UPDATE OF item
 )

@@ -25,6 +25,7 @@ from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.queue.pace.limits import open_lanes
 from jobs.queue.sql.order import FIRST_FRESH
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import PENDING_OR_DONE, UNCLAIMED
 from jobs.queue.wake import wake_lanes
 from jobs.throttling.bins import LONGEST_PLAN
 
@@ -74,7 +75,7 @@ WITH seeds AS MATERIALIZED (
            coalesce(CASE WHEN removed_before > 0 THEN
                          (SELECT true FROM jobs_queueitem AS item
                            WHERE item.lane_id = asleep.lane_id AND item.run_no < asleep.removed_before
-                             AND item.stage IN (0, 2, 5) LIMIT 1) END,
+                             AND item.stage IN {UNCLAIMED} LIMIT 1) END,
                     CASE WHEN takes_out THEN
                          (SELECT true FROM jobs_queueitem AS item
                            WHERE item.lane_id = asleep.lane_id AND item.run_no = asleep.run_no
@@ -85,10 +86,10 @@ WITH seeds AS MATERIALIZED (
     SELECT lane_id, removes OR wakes_at = 'infinity' AS at_once FROM looked
      WHERE removes OR is_active AND
            coalesce((SELECT true FROM jobs_queueitem AS item
-                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = 0
+                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = {Stage.PENDING:d}
                         AND item.seq IS NOT NULL AND (NOT looked.is_full OR item.seq < {FIRST_FRESH}) LIMIT 1),
                     (SELECT true FROM jobs_queueitem AS item
-                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage IN (0, 2)
+                      WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage IN {PENDING_OR_DONE}
                         AND item.check_time < looked.wakes_at LIMIT 1),
                     (SELECT true FROM jobs_queueitem AS item
                       WHERE item.lane_id = looked.lane_id AND item.run_no < looked.run_no

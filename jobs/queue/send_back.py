@@ -45,7 +45,7 @@ _SEND: Final[LiteralString] = f"""
        FOR NO KEY UPDATE SKIP LOCKED
 ), sent AS (
     UPDATE jobs_queueitem AS item
-       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, outcome = 0, result_code = '', failures = 0,
+       SET stage = {Stage.PENDING:d}, seq = {AGAIN}, check_time = NULL, outcome = {Outcome.NONE:d}, result_code = '', failures = 0,
            failing_since = NULL, losses = 0
       FROM failed WHERE item.hash = failed.hash AND item.job_id = failed.job_id
     RETURNING failed.*

@@ -231,3 +231,15 @@ def test_files_and_classes_are_short_or_a_record_says_why_not():
     files, _, classes = lists.partition("Classes:")
     assert set(re.findall(r"`((?:crawlctl|jobs|nodes|tools)/[a-z_/]+\.py)`", files)) == long_files
     assert set(re.findall(r"`([A-Z]\w+)`", classes)) == long_classes
+
+
+def test_statements_name_stages_and_outcomes_instead_of_writing_their_numbers():
+    number = re.compile(r"\b(?:stage|outcome|action) (?:NOT )?(?:IN \(|= |<> )\d")
+    statements = [
+        path
+        for package in ("jobs", "nodes")
+        for path in (ROOT / package).rglob("*.py")
+        if "migrations" not in path.parts
+    ]
+
+    assert [str(path.relative_to(ROOT)) for path in statements if number.search(path.read_text())] == []

@@ -185,7 +185,8 @@ class Writer:
         count_dropped(dropped)
         close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
-            connection.execute(_SAY_NO_MORE, (job_id, self._refused.pop(job_id)))
+            connection.execute(_SAY_NO_MORE, (job_id, self._refused[job_id]))
+            del self._refused[job_id]
         self._must_wake = True
         self._wake_managers(connection)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind, Phase, Scan
+from jobs.queue.sql.stages import PENDING_OR_DONE
 
 # Phases of a job in which its unclaimed documents wait for their removal.
 _DELETE_PHASES: Final = (
@@ -113,7 +114,7 @@ _PENDING, _ACTIVE, _DONE = (f"item.stage = {stage:d}" for stage in (Stage.PENDIN
 _DELETED: Final = "job.phase IN (" + ", ".join(f"'{phase}'" for phase in _DELETE_PHASES) + ")"
 _REMOVED: Final = (
     f"(item.stage IN ({Stage.BEING_CLEANED:d}, {Stage.BEING_DELETED:d})"
-    f" OR (item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) AND {_DELETED}))"
+    f" OR (item.stage IN {PENDING_OR_DONE} AND {_DELETED}))"
 )
 _OUT_OF_SCOPE: Final = f"item.stage = {Stage.HOPCOUNT_REMOVED:d}"
 _EXPIRES: Final = f"item.action = {Action.EXPIRE:d}"

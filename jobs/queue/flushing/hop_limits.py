@@ -17,10 +17,12 @@ import psycopg
 
 from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Action, Stage
+from jobs.models import Outcome
 from jobs.queue.flushing import hops
 from jobs.queue.flushing.hops import HopGraph
 from jobs.queue.flushing.outcomes import JobFacts, Key, Result
 from jobs.queue.sql.order import FRESH
+from jobs.queue.sql.stages import PENDING_OR_DONE
 
 # A document that is being removed from the outputs and comes within the limits is marked; its remover gives it up.
 # Locks: QueueItem by hash, but no row that is being processed: so this never waits for a flush or a release that
@@ -33,7 +35,7 @@ WITH locked AS MATERIALIZED (
      WHERE CASE WHEN judged.is_within
                 THEN item.stage IN ({Stage.HOPCOUNT_REMOVED:d}, {Stage.BEING_CLEANED:d}) AND NOT item.rescan
                      AND (item.run_no = %(run)s OR NOT %(full)s)
-                ELSE item.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}) END
+                ELSE item.stage IN {PENDING_OR_DONE} END
      ORDER BY item.hash
        FOR NO KEY UPDATE OF item
 ), moved AS (
@@ -44,7 +46,7 @@ WITH locked AS MATERIALIZED (
            run_no = CASE WHEN %(full)s THEN item.run_no ELSE %(run)s END,
            seq = CASE WHEN locked.is_within AND item.stage <> {Stage.BEING_CLEANED:d} THEN {FRESH} END, check_time = NULL,
            action = CASE WHEN item.stage = {Stage.BEING_CLEANED:d} THEN item.action ELSE {Action.PROCESS:d} END, validators = '',
-           outcome = 0, result_code = '', failures = 0, failing_since = NULL
+           outcome = {Outcome.NONE:d}, result_code = '', failures = 0, failing_since = NULL
       FROM locked
      WHERE item.hash = locked.hash AND item.job_id = %(job)s
     RETURNING item.lane_id, item.run_no, item.stage, item.indexed_before

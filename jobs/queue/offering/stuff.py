@@ -19,7 +19,7 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Phase
-from jobs.models import Batch, Bin
+from jobs.models import Batch, Bin, Outcome
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
@@ -29,6 +29,7 @@ from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.runnable import RUNNABLE
+from jobs.queue.sql.stages import CLAIMED, PENDING_OR_DONE
 from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.queue.sql.transaction import implicit_transaction
 from jobs.queue.wake import wake_lanes
@@ -130,7 +131,7 @@ WITH wanted AS (
         SELECT due.*, {AGAIN} AS number, wanted.run_no AS this_run
           FROM wanted CROSS JOIN LATERAL (
                SELECT hash, job_id, lane_id, run_no, stage, outcome, result_code FROM jobs_queueitem
-                WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2)
+                WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN {PENDING_OR_DONE}
                   AND action = {Action.PROCESS:d} AND run_no = wanted.run_no
                 ORDER BY check_time LIMIT greatest({_DUE_AGAIN_AT_ONCE}, wanted.count)
                   FOR NO KEY UPDATE SKIP LOCKED) AS due
@@ -146,7 +147,7 @@ WITH wanted AS (
 ), ripe AS (
     UPDATE jobs_queueitem AS item
        SET seq = due.number, check_time = NULL, stage = {Stage.PENDING:d}, run_no = due.this_run,
-           action = {Action.PROCESS:d}, outcome = 0, result_code = '',
+           action = {Action.PROCESS:d}, outcome = {Outcome.NONE:d}, result_code = '',
            failures = CASE WHEN due.stage = {Stage.DONE:d} THEN 0 ELSE item.failures END,
            failing_since = CASE WHEN due.stage = {Stage.DONE:d} THEN NULL ELSE item.failing_since END
       FROM due
@@ -170,10 +171,10 @@ SELECT * FROM (
      CROSS JOIN wanted CROSS JOIN LATERAL (
            SELECT hash, job_id, seq, losses, admitted_run
              FROM jobs_queueitem AS due
-            WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = 0 AND seq IS NOT NULL
+            WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = {Stage.PENDING:d} AND seq IS NOT NULL
               AND seq >= wanted.head AND seq < wanted.below
               AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                               WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN (1, 3, 4))
+                               WHERE other.hash = due.hash AND other.job_id <> due.job_id AND other.stage IN {CLAIMED})
             ORDER BY seq LIMIT wanted.count
               FOR NO KEY UPDATE SKIP LOCKED) AS item
      LIMIT %(most)s) AS found
@@ -183,10 +184,10 @@ SELECT * FROM (
 # The moment at which a lane that gave too few documents may give more. It is at once if a document is due: the lane's
 # head was wrong, or another job has claimed it. Otherwise it is when the first waiting document ripens, or never
 # (null: the lane is dormant).
-_NEXT_READY: Final[LiteralString] = """
+_NEXT_READY: Final[LiteralString] = f"""
 SELECT lane_id,
        CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
-                          WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = 0
+                          WHERE item.lane_id = looked.lane_id AND item.run_no = looked.run_no AND item.stage = {Stage.PENDING:d}
                             AND item.seq IS NOT NULL AND item.seq < looked.below)
               OR (rechecks <> '' AND EXISTS (
                   SELECT FROM jobs_queueitem AS item
@@ -195,7 +196,7 @@ SELECT lane_id,
             THEN %(soon)s
             -- No row if no document waits: greatest() ignores a null, and the lane would never sleep.
             ELSE (SELECT greatest(item.check_time, %(now)s) FROM jobs_queueitem AS item
-                   WHERE item.lane_id = looked.lane_id AND item.check_time IS NOT NULL AND item.stage IN (0, 2)
+                   WHERE item.lane_id = looked.lane_id AND item.check_time IS NOT NULL AND item.stage IN {PENDING_OR_DONE}
                      AND item.run_no = looked.run_no
                    ORDER BY item.check_time LIMIT 1)
        END AS ready_at

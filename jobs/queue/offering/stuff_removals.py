@@ -18,6 +18,7 @@ from jobs.models import Batch
 from jobs.queue.offering.hold import DRAW_IDS, OFFER, GroupHeld, Held, JobHeld, Stuffed, hold
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import CLAIMED, PENDING_OR_DONE, UNCLAIMED
 from jobs.queue.sql.states import write_states
 
 # Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
@@ -30,14 +31,14 @@ _NO_RUN: Final = 0
 
 # Documents that a finished run did not reach, or all documents of a job that is being deleted.
 # Locks: QueueItem, skipping locked rows.
-_REMOVABLE: Final[LiteralString] = """
+_REMOVABLE: Final[LiteralString] = f"""
 SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.outcome, item.result_code
   FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
  CROSS JOIN LATERAL (
        SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS old
-        WHERE lane_id = wanted.lane_id AND run_no < wanted.before AND stage IN (0, 2, 5)
+        WHERE lane_id = wanted.lane_id AND run_no < wanted.before AND stage IN {UNCLAIMED}
           AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN (1, 3, 4))
+                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN {CLAIMED})
         LIMIT %(most)s
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
@@ -51,7 +52,7 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
        SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS outside
         WHERE lane_id = wanted.lane_id AND run_no = wanted.run_no AND stage = {Stage.HOPCOUNT_REMOVED:d} AND indexed_before
           AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                           WHERE other.hash = outside.hash AND other.job_id <> outside.job_id AND other.stage IN (1, 3, 4))
+                           WHERE other.hash = outside.hash AND other.job_id <> outside.job_id AND other.stage IN {CLAIMED})
         LIMIT %(most)s
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
@@ -63,20 +64,20 @@ SELECT wanted.lane_id, item.hash, item.job_id, item.stage, item.run_no, item.out
   FROM unnest(%(lanes)s::bigint[], %(jobs)s::bigint[], %(before)s::int[]) AS wanted(lane_id, job_id, before)
  CROSS JOIN LATERAL (
        SELECT hash, job_id, stage, run_no, outcome, result_code FROM jobs_queueitem AS old
-        WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN (0, 2) AND run_no <= wanted.before
+        WHERE lane_id = wanted.lane_id AND check_time <= %(now)s AND stage IN {PENDING_OR_DONE} AND run_no <= wanted.before
           AND action = {Action.EXPIRE:d}
           AND NOT EXISTS (SELECT FROM jobs_queueitem AS other
-                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN (1, 3, 4))
+                           WHERE other.hash = old.hash AND other.job_id <> old.job_id AND other.stage IN {CLAIMED})
         ORDER BY check_time
         LIMIT %(most)s
           FOR NO KEY UPDATE SKIP LOCKED) AS item
 """
 
-_CLAIM_REMOVALS: Final[LiteralString] = """
+_CLAIM_REMOVALS: Final[LiteralString] = f"""
 WITH counted AS (
     INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-    SELECT job_id, lane_id, run_no, 'stage', stage, CASE WHEN stage = 2 THEN outcome ELSE 0 END,
-           CASE WHEN stage = 2 THEN code ELSE '' END, -1
+    SELECT job_id, lane_id, run_no, 'stage', stage, CASE WHEN stage = {Stage.DONE:d} THEN outcome ELSE 0 END,
+           CASE WHEN stage = {Stage.DONE:d} THEN code ELSE '' END, -1
       FROM unnest(%(count_jobs)s::bigint[], %(count_lanes)s::bigint[], %(runs)s::int[], %(stages)s::int[],
                   %(outcomes)s::int[], %(codes)s::text[]) AS gone(job_id, lane_id, run_no, stage, outcome, code)
     UNION ALL
@@ -96,7 +97,7 @@ _NEXT_READY: Final[LiteralString] = f"""
        served_at = %(now)s,
        ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
                                      WHERE item.lane_id = held.id AND item.run_no < held.before
-                                       AND item.stage IN (0, 2, 5))
+                                       AND item.stage IN {UNCLAIMED})
                          OR (held.takes_out AND EXISTS (
                              SELECT FROM jobs_queueitem AS item
                               WHERE item.lane_id = held.id AND item.run_no = held.run_no

@@ -25,6 +25,7 @@ from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
+from jobs.queue.sql.stages import UNCLAIMED
 from jobs.queue.take import Claimed
 from nodes.membership.fences import hold_node
 
@@ -220,7 +221,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT locked.*, lane.seed_id FROM locked JOIN jobs_lane AS lane ON lane.id = locked.lane_id
  WHERE locked.job_id = %(job)s AND locked.hash = ANY(%(hashes)s::uuid[])
-   AND locked.stage IN ({Stage.PENDING:d}, {Stage.DONE:d}, {Stage.HOPCOUNT_REMOVED:d})
+   AND locked.stage IN {UNCLAIMED}
    AND NOT EXISTS (SELECT FROM locked AS other WHERE other.hash = locked.hash AND other.batch_id IS NOT NULL)
  ORDER BY locked.hash
 """

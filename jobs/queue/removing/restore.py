@@ -24,6 +24,7 @@ from jobs.connectors.repository.missing import MISSING_BINS
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, Phase
+from jobs.models import Outcome
 from jobs.partitions.here import placement_of_hosts
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.recrawl import Intervals
@@ -92,7 +93,7 @@ WITH stone AS MATERIALIZED (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, redirects,
                                 outcome, result_code, version, validators, fetched_at, changed_at, check_time)
     SELECT hash, %(job)s, lane, identifier, {Stage.DONE:d}, true, false, least(item_run, %(job_run)s), %(action)s, depth, redirects,
-           CASE WHEN outcome = 0 THEN {Ending.UNCHANGED:d} ELSE outcome END, result_code,
+           CASE WHEN outcome = {Outcome.NONE:d} THEN {Ending.UNCHANGED:d} ELSE outcome END, result_code,
            CASE WHEN %(reads_whole)s THEN '' ELSE version END, CASE WHEN %(reads_whole)s THEN '' ELSE validators END,
            fetched_at, changed_at, %(check_time)s::timestamptz
       FROM stone ORDER BY hash
