@@ -178,7 +178,9 @@ def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str
 
 
 def _parts_of_part(raw: Raw, budget: Budget, levels: int, wanted: Wanted, identifier: str) -> Iterator[Part]:
-    """Yield the parts of a part. If it breaks off, its other parts and its neighbours stay."""
+    """
+    Yield the parts of a part. If the part breaks off, the parts that were read and the other parts of the file stay.
+    """
     try:
         yield from _parts_of(raw, budget, levels, wanted, within=f"{identifier}{WITHIN}")
     except ExtractionFailed as failure:

@@ -1,7 +1,7 @@
 """
 The messages between a worker and its child: one line of JSON with the length of the body, then the body.
 
-JSON, because a child that a file has taken over may answer anything, and reading JSON executes nothing.
+A file may take over a child, which may then answer anything. So answers are JSON: reading it executes nothing.
 """
 
 import json

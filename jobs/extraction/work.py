@@ -23,7 +23,7 @@ _SAMPLE: Final = (
 
 class Work(Protocol):
     """
-    One kind of work of children, an object of a module.
+    One kind of work of children; it is an object in a module.
 
     `prepare` imports everything that `do` needs, because a confined process opens no file. `do` gets the facts and the
     bytes of a request, and returns an answer of values of JSON. It raises ExtractionFailed for a file without a text.
@@ -64,6 +64,6 @@ def extraction_of(answer: Facts) -> Extraction:
     Return the extraction in an answer.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: the answer has none.
+        KeyError, TypeError, ValueError, AttributeError: the answer has no extraction.
     """
     return Extraction.from_json(answer)

@@ -1,1 +1,1 @@
-"""Forms that stand on watch pages and on set-up pages alike."""
+"""Forms that both watch pages and set-up pages have."""

@@ -1,8 +1,8 @@
 """
 The form of a job's pipeline: a part for each stage, and the stage of each output. It needs no scripts.
 
-The form may be sent to add a stage. It then comes back with an empty stage of the chosen kind, and nothing is stored.
-Stages are sent in any order: a stage may follow one that stands below it.
+The form may be sent to add a stage. The page then shows it again with an empty stage of the chosen kind, and stores
+nothing. The stages may be sent in any order: a stage may follow one that is below it on the page.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -134,7 +134,9 @@ class PipelineForm:
         return self._data is not None and _ADD in self._data
 
     def add_stage(self) -> None:
-        """Add an empty stage of the chosen kind behind the last one; a problem of the form if that is not possible."""
+        """
+        Add an empty stage of the chosen kind behind the last one. If that is not possible, add a problem to the form.
+        """
         kind = self._data.get(_ADD_KIND, "") if self._data is not None else ""
         if kind not in registry.installed() or len(self.stages) >= MOST_STAGES:
             self.problems.append(gettext("Choose a kind of stages. A pipeline has at most 50 stages."))
@@ -154,7 +156,10 @@ class PipelineForm:
         return all([self.ends.is_valid(), *results])
 
     def value(self) -> dict[str, Any]:
-        """Return the pipeline of a valid form. A stage without its input follows the input of that one."""
+        """
+        Return the pipeline of a valid form. If the input of a stage no longer exists, the stage follows the input of
+        that input.
+        """
         kept = [stage for stage in self.stages if not _is_removed(stage)]
         names: dict[str, str] = {
             stage.cleaned_data["was"] or stage.cleaned_data["name"]: stage.cleaned_data["name"] for stage in kept
@@ -210,7 +215,7 @@ def _is_removed(stage: StageForm) -> bool:
 
 
 def _in_order(stages: Sequence[StageForm], names: Mapping[int, str]) -> list[StageForm]:
-    """Return the stages so that each follows its input. Those of a circle come last, as they are."""
+    """Return the stages so that each follows its input. Stages of a circle come last, in their order."""
     left, placed = list(stages), {SOURCE}
     order: list[StageForm] = []
     known = set(names.values())

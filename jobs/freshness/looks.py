@@ -6,10 +6,10 @@ first T seconds after a look, and after x seconds with probability exp(-r (x - T
 `fresh_share`. With T = 0 it is the freshness of Cho and Garcia-Molina ("Effective page refresh policies for web
 crawlers", 2003).
 
-As a function of looks per second the share is concave, also for a document that has several rates with some chance each.
-So a budget of looks buys the most freshness if the last look at each document buys the same: its *price*, in seconds of
-freshness (Azar and others, "Tractable near-optimal policies for crawling", 2018). At a price, documents that change too
-often get no look but for the longest interval.
+As a function of looks per second the share is concave, also for a document that has several rates with some chance
+each. So a budget of looks buys the most freshness if the last look at each document buys the same: its *price*, in
+seconds of freshness (Azar and others, "Tractable near-optimal policies for crawling", 2018). At a given price,
+documents that change too often are looked at only at the longest interval.
 """
 
 import math

@@ -3,7 +3,7 @@ Plans: the price of a look for each goal on one host.
 
 A goal takes the highest price at which it is met: the fewest looks. If the goals of a host need more looks than it
 allows, the price rises for all of its documents until the looks suffice. A goal that already has a higher price keeps
-it, so a modest goal pays last for a greedy one.
+it, so a goal that needs few looks loses looks last.
 """
 
 import math
@@ -64,7 +64,8 @@ class Demand:
 @dataclass(frozen=True, slots=True)
 class Promise:
     """
-    The price of one goal on a host, the looks per second that it `needs` and `gets`, and the share that is fresh then.
+    The price of one goal on a host, the looks per second that it `needs` and `gets`, and the share that is fresh at
+    this price.
     """
 
     price: float
@@ -103,7 +104,10 @@ def smoothed(before: float | None, found: float) -> float:
 
 
 def _highest(holds: Callable[[float], bool], *, most: float) -> float:
-    """Return the highest price for which a condition holds that holds for low prices; 0 if it holds for none."""
+    """
+    Return the highest price at which a condition still holds; 0 if it holds at no price. The condition holds for low
+    prices first.
+    """
     low, high = math.log(_LEAST_PRICE), math.log(max(most, _LEAST_PRICE))
     if not holds(_LEAST_PRICE):
         return 0.0

@@ -53,7 +53,8 @@ class Seen(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GoalState:
     """
-    A goal in one lane. `fresh` is the likely share of its documents that are fresh now, `expected` that of its looks.
+    A goal in one lane. `fresh` is the likely share of its documents that are fresh now, and `expected` the share that
+    its looks lead to.
 
     It `needs` looks per second to be met, and gets `gets`. `first` is the longest interval after the first look at a
     document; 0 if the host has no looks to spare.

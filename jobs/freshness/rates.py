@@ -5,7 +5,7 @@ A look does not say how often a document changed since the look before, only tha
 each look may change at any faster rate, and no single number describes it (Cho and Garcia-Molina, "Estimating frequency
 of change", 2003). Here the *evidence* of a document is the logarithm of the likelihood of all its looks, for each of 14
 rates. Together with the *prior* of its template it gives the chance of each rate. The prior is the mean of these chances
-over a sample of documents, so a new document begins as the others of its template.
+over a sample of documents, so a new document begins with the rates of its template.
 
 Old looks are forgotten slowly, because pages change their habits.
 """
@@ -87,7 +87,7 @@ def pack(evidence: Evidence) -> bytes:
 
 
 def unpack(stored: bytes | memoryview) -> Evidence:
-    """Return stored evidence; none if it has another form."""
+    """Return stored evidence; an empty one if the stored form is unknown."""
     if len(stored) != _STORED.size:
         return NO_EVIDENCE
     return tuple(-one / _UNITS for one in _STORED.unpack(stored))

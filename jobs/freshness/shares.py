@@ -1,6 +1,6 @@
 """
-The requests that a host has for its goals: those of its own limits, and of limits that several hosts share, without the
-requests for other documents. Arithmetic, no I/O.
+The requests that a host has for its goals, by its own limits and by limits that several hosts share. Requests for other
+documents are subtracted. Arithmetic, no I/O.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
     """
     Return the requests per second for documents without a goal.
 
-    `waits` are documents in the order of their next readings, None for one with a goal. Without the whole lane, the
-    readings that are due first stand for all: a document is among them by the share of its interval that they span.
+    `waits` are documents in the order of their next readings, None for one with a goal. If `waits` is only the
+    beginning of the lane, its readings stand for all: each document counts by the share of its interval that they span.
     """
     span = float("inf")
     due = [wait for wait in waits if wait is not None]
@@ -40,7 +40,10 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
 
 
 def left(rate: float, *, others: float, own: float) -> float:
-    """Return the part of a rate that others leave, or a part in proportion to the own needs if that is more."""
+    """
+    Return the part of a rate that other documents or hosts leave. If a part in proportion to the own needs is larger,
+    return that.
+    """
     own = max(own, rate * _LEAST)
     return max(rate - others, rate * own / (own + others))
 

@@ -1,4 +1,7 @@
-"""The template of an address: documents of one template change alike, so a new one begins with the rates of the others."""
+"""
+The template of an address: documents of one template change at similar rates, so a new document begins with the rates
+of the others.
+"""
 
 import re
 from typing import Final

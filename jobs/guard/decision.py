@@ -42,7 +42,7 @@ class HostShare:
 
     @property
     def share(self) -> float:
-        """The share of the host's documents that would be removed, from 0 to 1."""
+        """Return the share of the host's documents that would be removed, from 0 to 1."""
         return self.leaving / (self.leaving + self.staying) if self.leaving else 0.0
 
 
@@ -61,7 +61,7 @@ class Parent:
     """
     A document that named `children` of the documents to be removed, and no longer does.
 
-    `reached` includes the documents behind these: all to which links from there lead. It counts up to a limit.
+    `reached` also counts the documents behind these children, to which links from them lead, up to a limit.
     """
 
     identifier: str
@@ -84,7 +84,8 @@ class Facts:
     """
     The documents that a run's clean-up would remove from the outputs, and the documents that it would keep.
 
-    `outside` of the leaving ones are outside the hop limits. Links were followed from parents to at most `followed` documents.
+    `outside` is the number of leaving documents outside the hop limits. Links were followed from parents to at most
+    `followed` documents.
     """
 
     leaving: int
@@ -98,7 +99,7 @@ class Facts:
 
     @property
     def share(self) -> float:
-        """The share of the job's documents that would be removed, from 0 to 1."""
+        """Return the share of the job's documents that would be removed, from 0 to 1."""
         return self.leaving / (self.leaving + self.staying) if self.leaving else 0.0
 
 
@@ -123,9 +124,10 @@ def hosts_that_lose_too_much(facts: Facts, thresholds: Thresholds) -> list[HostS
 
 def _is_lost(seed: Seed, facts: Facts) -> bool:
     """
-    True if a seed does not exist any longer, or lost its links and most of its host or of the job would be removed.
+    True if a seed no longer exists.
 
-    A seed that really lost its last link of a few changes little, and a login page in its place changes nearly all.
+    Also true if it lost its links, and most of its host or of the job would be removed: a login page in its place
+    removes nearly all, and the loss of a few real links only a few.
     """
     if seed.state == ParentState.GONE or facts.share > _MOST:
         return True

@@ -5,7 +5,7 @@ from typing import Final
 
 
 class ActivityName(enum.StrEnum):
-    """Activities by ManifoldCF's names. Those of outputs are shown with the output's name."""
+    """Activities by ManifoldCF's names. Activities of outputs are shown with the name of the output."""
 
     FETCH = "fetch"
     INGEST = "document ingest"

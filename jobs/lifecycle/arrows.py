@@ -29,7 +29,7 @@ STAGES: Final[Mapping[str, Sequence[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A transition that is possible from a state, and the state to which it leads: perhaps the same one."""
+    """A transition that is possible from a state, and the state to which it leads, which may be the same."""
 
     transition: Transition
     target: str

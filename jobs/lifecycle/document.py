@@ -1,9 +1,10 @@
 """
 The lifecycle of a document.
 
-It has four facts: `stage`, `indexed_before`, `rescan`, and `run_no` compared with the job's. ManifoldCF's thirteen
-names are derived. The run's scan decides the meaning of an older `run_no`. A full scan makes a done row PURGATORY
-(cleaned at the end unless a document references it) and a pending row absent until it is referenced.
+A document has four facts: `stage`, `indexed_before`, `rescan`, and `run_no` compared with the job's. ManifoldCF's
+thirteen names are derived from them. The scan of the run decides the meaning of an older `run_no`. In a full scan, a
+done row is PURGATORY: it is cleaned at the end unless a document references it. A pending row counts as absent until it
+is referenced.
 """
 
 import enum

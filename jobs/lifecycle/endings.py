@@ -1,5 +1,5 @@
 """
-Endings of documents as numbers, so that each flush sees which documents end otherwise than in the run before.
+Endings of documents as numbers. By them each flush sees the documents whose result differs from the run before.
 
 A result is its outcome and its code in one small number. `endings` of a document are three facts in one number: its last
 result, the run of that result, and its result before that run.
@@ -31,8 +31,8 @@ class Kind(StrEnum):
     Kinds of documents that differ.
 
     A new document was unknown at the end of the earlier run, and a gone one at the end of the later run. A changed
-    document was read in both runs and has another version. The others have another result: a worse one if the document
-    failed or was excluded in the later run only, a better one if only in the earlier run.
+    document was read in both runs and has another version. The other kinds have another result. It is worse if the
+    document failed or was excluded only in the later run, and better if only in the earlier run.
     """
 
     NEW = "new"
@@ -44,7 +44,9 @@ class Kind(StrEnum):
 
 
 class Flip(NamedTuple):
-    """A document that ended otherwise than `before` the run. `amount` is -1 for a flip that no longer holds."""
+    """
+    A document that ended with another result than `before` the run. `amount` is -1 for a flip that no longer holds.
+    """
 
     before: int
     after: int

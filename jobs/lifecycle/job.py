@@ -161,7 +161,7 @@ def manifoldcf_name(state: JobState) -> str:
 
 
 def states_by_name() -> dict[str, JobState]:
-    """Return one state for each of ManifoldCF's names: the simplest that has it."""
+    """Return one state for each of ManifoldCF's names: the simplest state with this name."""
     found: dict[str, JobState] = {}
     for state, name in _NAMES.items():
         found.setdefault(name, state)

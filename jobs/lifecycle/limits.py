@@ -16,7 +16,10 @@ MOST_BYTES: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitColumns:
-    """Limits for each host, then for all hosts together. None means no limit in a policy, and the policy's in a rule."""
+    """
+    Limits for each host, then for all hosts together. None means no limit in a policy, and the limit of the policy in a
+    rule.
+    """
 
     open_requests: int | None = None
     min_gap: float | None = None

@@ -2,8 +2,9 @@
 The times in which a job's schedule lets it run.
 
 A *window* opens at each minute that matches its fields on the clock of its own time zone. It stays open for its
-duration, `[opening, opening + duration)`, or permanently. Clocks that are set forward skip openings. Clocks that are
-set back repeat some. The displayed time decides. Openings are computed from the calendar, not by trying every minute.
+duration, `[opening, opening + duration)`, or permanently. The time that the clock shows decides. A clock that is set
+forward skips openings, and one that is set back repeats some. Openings are computed from the calendar, not by trying
+every minute.
 """
 
 import calendar
@@ -28,7 +29,7 @@ _OPENINGS_COMPARED: Final = 5_000
 @dataclass(frozen=True)
 class Window:
     """
-    The times of one window, each a sorted tuple of numbers. An empty one is not given.
+    The times of one window, each a sorted tuple of numbers. An empty tuple means that the field is not given.
 
     Days of the week are 1 (Monday) to 7. Days of the month and months count from 1. Fields coarser than the finest one
     given match any value. Finer fields default to their minimum. So a month alone means its first day at midnight, and
@@ -142,8 +143,8 @@ def opening_at(
     """
     Return the open window that lets a job run now, or None.
 
-    With `WINDOW_BEGIN` it is one that has opened since `checked_at` and is still open. With `WINDOW_INSIDE` it may
-    already have been open then. If several are open, it is the one that closes last.
+    With `WINDOW_BEGIN`, the window has opened since `checked_at` and is still open. With `WINDOW_INSIDE`, it may have
+    opened earlier. If several are open, return the one that closes last.
     """
     if method == StartMethod.MANUAL:
         return None
@@ -224,8 +225,7 @@ def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int,
 
 def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
     """
-    Return the problem of windows that overlap with another or with their own earlier opening, or open at the same
-    moment.
+    Return the problem of windows that overlap each other or their own earlier opening, or that open at the same moment.
     """
     coming = sorted(
         (opening, place) for place, window in enumerate(windows) for opening in _first_openings(window, after=now)

@@ -37,12 +37,12 @@ class Transition:
 
     @property
     def verb(self) -> str:
-        """Return its name as one word, for addresses and commands."""
+        """Return the name of the transition as one word, for addresses and commands."""
         return self.name.replace(" ", "-")
 
     @property
     def kind(self) -> str:
-        """Return the kind of its events in the journal."""
+        """Return the kind that its events have in the journal."""
         return self.name.replace(" ", "_")
 
     def becomes_from(self, source: str) -> Mapping[str, object]:

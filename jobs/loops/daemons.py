@@ -89,7 +89,7 @@ def run_worker(
 
 @contextmanager
 def _life_logged(identity: NodeIdentity) -> Iterator[None]:
-    """Log the start and the end of a node of the cluster. For a one-shot command, its output has these."""
+    """Log the start and the end of a node of the cluster. A one-shot command prints them itself."""
     if identity.scope != CLUSTER_SCOPE:
         yield
         return
@@ -250,9 +250,9 @@ def _reach_store(
     effective: Effective, *, dsn: Dsn, identity: NodeIdentity, should_stop: Callable[[], bool] = lambda: False
 ) -> Coordination | None:
     """
-    Return the node's connection to the coordination store beside the database; None if there is none.
+    Return the node's connection to a coordination store that is not the database; None without such a store.
 
-    A one-shot command is alone in its scope, and has none.
+    A one-shot command needs none, because it is alone in its scope.
 
     Raises:
         CoordinationError: the store did not answer, refused the connection, or has an invalid address.

@@ -59,7 +59,7 @@ def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     """
     Make Django's connections of this process sessions of the node too, with its id and its limits.
 
-    The work of a daemon on Django's connection holds the same locks as that on its own connection.
+    Work of a daemon on Django's connection holds the same locks as work on its own connection.
     """
     django_connection.close()
     options = connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"]
@@ -85,7 +85,7 @@ class TablesMissing(psycopg.OperationalError):
 
 
 class WorkConnection:
-    """The connection of a daemon's queue functions; replaced when it breaks."""
+    """The connection of a daemon's queue functions. A broken one is replaced."""
 
     def __init__(
         self,
@@ -98,8 +98,9 @@ class WorkConnection:
         is_pooled: bool = False,
     ) -> None:
         """
-        `dsn` leads to sessions that clients share if it `is_pooled`. `gives_up` is called after each failure, with the seconds since the first one in a row, and while an answer is
-        pending, with the seconds since the request.
+        `dsn` leads to sessions that clients share if it `is_pooled`. `gives_up` is called after each failure, with the
+        seconds since the first failure in a row. While an answer is pending, it is called with the seconds since the
+        request.
         """
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
         self._is_pooled = is_pooled
@@ -178,11 +179,12 @@ class WorkConnection:
 
 class DatabaseClock:
     """
-    The database's time without a query for each use, and never ahead of it: no work starts before it is due.
+    The time of the database, without a query for each use.
 
-    Clocks of machines may differ by hours, and the database's clock decides what is due. An answer was true at some
-    moment while it was awaited (Cristian's algorithm, 1989). The earliest possible time is used, or a later one that
-    earlier answers prove. So a slow line or server makes this clock late by at most its delay.
+    Clocks of machines may differ by hours, so the clock of the database decides whether work is due. This clock is
+    never ahead of it, so no work starts too early. An answer was true at some moment while it was awaited (Cristian's
+    algorithm, 1989). The earliest possible time is used, or a later one that earlier answers prove. So a slow network
+    or server makes this clock late by at most its delay.
     """
 
     def __init__(self) -> None:

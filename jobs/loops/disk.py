@@ -1,7 +1,7 @@
 """
-Free space on the disks of a worker: below a limit it takes no work, and above the limit it continues by itself.
+Free space on the disks of a worker: below a limit the worker takes no work, and above the limit it continues by itself.
 
-A full disk is worse: the embedded database stops, a log loses lines, an output refuses documents.
+On a full disk, the embedded database would stop, a log would lose lines, and an output would refuse documents.
 """
 
 import os
@@ -33,7 +33,7 @@ class FreeDisk:
             self._places.setdefault(file.parent, "output")
 
     def forget_files(self) -> None:
-        """Forget the files: an output may have another one now. The next write adds the files in use."""
+        """Forget the files, because an output may have another file now. The next write adds the files in use."""
         self._places = _usual_places()
         self._last_look_at = float("-inf")
 

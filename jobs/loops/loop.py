@@ -43,9 +43,9 @@ class Duty(Generic[_C]):
     in one statement, so idle duties cost nothing.
 
     A duty with a time to `collect` moves documents that arrive in a stream. After each move it waits for this time, and
-    then moves more of them at once. Its moves change the condition of no duty.
+    then moves more documents at once. Its moves do not change the condition of any duty.
 
-    `in_flow` is the least pause of a duty while documents flow steadily, for work that can wait for more of the same.
+    `in_flow` is the least pause of a duty while documents flow steadily, for work that is cheaper in larger amounts.
     """
 
     run: Callable[[_C], int]
@@ -67,10 +67,10 @@ class Duty(Generic[_C]):
 @dataclass(slots=True)
 class Rhythm(Generic[_C]):
     """
-    Performs the duties that are called and due; a duty that moved something is due again at once, or when it has
-    collected more.
+    Performs the duties that are called and due.
 
-    `changed` is how much the last pass moved, apart from duties that collect.
+    A duty that moved something is due again at once, or after its time to collect. `changed` is the sum of the results
+    of the last pass, without duties that collect.
     """
 
     duties: tuple[Duty[_C], ...]
@@ -88,7 +88,7 @@ class Rhythm(Generic[_C]):
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
     def speed_up_one(self, duty: Callable[[_C], int]) -> None:
-        """Make one duty due after an event that concerns no other."""
+        """Make one duty due after an event that concerns only this duty."""
         self._due_at.pop(duty.__name__, None)
 
     def perform(
@@ -104,8 +104,8 @@ class Rhythm(Generic[_C]):
 
         `in_flow` is true while documents flow steadily.
 
-        A failed duty is logged with its name and tried again at its next turn. After a duty that was aborted, the
-        others wait for the next pass (`was_broken_off`): it may have waited for the lock of a node that must be
+        A failed duty is logged with its name and tried again at its next turn. After an aborted duty, the others wait
+        for the next pass (`was_broken_off`), because the duty may have waited for the lock of a node that must be
         judged.
 
         Raises:
@@ -146,7 +146,7 @@ class Rhythm(Generic[_C]):
 
 
 def duties(*rows: tuple[Callable[[_C], int], float, LiteralString] | Duty[_C]) -> tuple[Duty[_C], ...]:
-    """Return duties from (function, seconds, call); whole ones stay as they are."""
+    """Return duties made from (function, seconds, call). Items that are duties already stay as they are."""
     return tuple(row if isinstance(row, Duty) else Duty(row[0], dt.timedelta(seconds=row[1]), row[2]) for row in rows)
 
 

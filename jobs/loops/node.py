@@ -51,10 +51,10 @@ class Node:
         membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        `heard` is called for each notification of `channels`, and with two empty texts after a reconnect. `answered`
-        is called after each beat with the names of the conditions of `asks` that are true. Both run in the thread of
-        the heartbeat. A node that `stands` can become the main manager. `store` has been reached; None if there is
-        none.
+        `heard` is called for each notification of `channels`, and with two empty texts after a reconnect. `answered` is
+        called after each beat with the names of the conditions of `asks` that are true. Both run in the thread of the
+        heartbeat. A node that `stands` can become the main manager. `store` is an open coordination store; None without
+        one.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
         self.heartbeats = HeartbeatThread(

@@ -1,4 +1,4 @@
-"""A command restores removed documents in its own process, since no worker may be running."""
+"""Restorations in the process of a command, because no worker may be running."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,10 @@ from nodes.database.address import database_dsn
 
 
 def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _done: None) -> Restoration:
-    """Carry out restorations until this one has ended or is refused. `said` gets the number of restored documents."""
+    """
+    Carry out restorations until this one has ended or is refused. `said` is called with the number of restored
+    documents.
+    """
     refused: frozenset[int] = frozenset()
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         while True:

@@ -1,4 +1,4 @@
-"""Commands that show a connection by its name, or ask something of it."""
+"""Commands that show a connection by its name, or perform an action on it."""
 
 import argparse
 import getpass

@@ -223,7 +223,7 @@ def _create(options: CrawlOptions, *, scope: str, say: Callable[[str], None], no
 
 
 def _refuse_what_does_not_apply(options: CrawlOptions, *, to: RepositoryKind) -> None:
-    """Refuse options that mean nothing to this kind of source."""
+    """Refuse options that this kind of source does not have."""
     known = {field.name for field in to.specification.fields}
     given = [name for name in options.specification if name not in known]
     if to is not WEB:
@@ -264,7 +264,9 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
 
 
 def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
-    """Return the output connections of the options, stored by their texts. Each can be written to."""
+    """
+    Return the output connections of the options, which are stored under their texts. Each of them can be written to.
+    """
     stored = []
     for text in given:
         if text == STANDARD_OUTPUT:
@@ -283,7 +285,7 @@ def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
 
 
 def _set_policy(job: Job, options: CrawlOptions) -> None:
-    """A policy of the job's own, from --connections-per-host, --delay, --rate and --bytes-per-second."""
+    """Give the job its own policy, from --connections-per-host, --delay, --rate and --bytes-per-second."""
     policy = ThrottlePolicy.objects.filter(private_to=job).first()
     if policy is None:
         if job.seeds.filter(policy__isnull=False).exists():
@@ -310,7 +312,7 @@ def _name_after(url: str, *, now: dt.datetime) -> str:
 
 
 def _read_rate(text: str) -> tuple[int, Period]:
-    """Starts in a period, such as `30/minute`."""
+    """Return the starts and the period of a text such as `30/minute`."""
     said = _RATE.fullmatch(text)
     if said is None:
         periods = ", ".join(Period)

@@ -23,7 +23,7 @@ _ON_THIS_MACHINE: Final[Mapping[RepositoryKind, str]] = {FILE_SYSTEM: "files", A
 
 
 class CrawlRefused(Exception):
-    """The crawl that was asked for is impossible; nothing was changed."""
+    """The requested crawl is impossible. Nothing was changed."""
 
 
 def kind_of(urls: Sequence[str], *, named: str | None) -> RepositoryKind:
@@ -128,7 +128,7 @@ def _means(kind: RepositoryKind, url: str) -> bool:
 
 def _directory_at(kind: RepositoryKind, url: str) -> str:
     """
-    Return the directory that an address of files or archives means; for a single file the one that it is in.
+    Return the directory that an address of files or archives means; for a single file, the directory of the file.
     """
     try:
         path = read_place(url).path if kind is ARCHIVE else path_of(FILE_SYSTEM.canonical(url))

@@ -1,4 +1,4 @@
-"""The exit codes of `manage.py crawl`: the only place that says them."""
+"""The exit codes of `manage.py crawl`, which are defined only here."""
 
 import enum
 

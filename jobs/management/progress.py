@@ -35,7 +35,7 @@ class Bar:
     """
     Progress on standard error: done, waiting, failed, rate, time left.
 
-    A bar in a terminal, else a line by `say` every 30 seconds.
+    In a terminal it is a bar; elsewhere `say` writes a line every 30 seconds.
     """
 
     def __init__(self, *, say: Callable[[str], None]) -> None:

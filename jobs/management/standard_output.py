@@ -1,9 +1,9 @@
 """
 `jsonl:-`: documents as JSON lines on standard output, while they are crawled.
 
-Workers append to a file below `var/`, as to any file of JSON lines, and this process copies its whole lines. So a
-slow reader holds up no worker. The file stays after a kill, and the next crawl of the job copies it first: no
-document is missing from the stream, but some may come twice.
+Workers append to a file below `var/`, as to any file of JSON lines, and this process copies its whole lines. So a slow
+reader delays no worker. The file stays after a kill, and the next crawl of the job copies it first. So the stream lacks
+no document, but may repeat some.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ _BLOCK: Final = 1 << 20
 
 
 def connection_of(job_name: str) -> OutputConnection:
-    """Return the connection by which a job writes to standard output; it is stored."""
+    """Store and return the connection by which a job writes to standard output."""
     directory = _directory()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = {"connector": "jsonl", "configuration": {"path": str(directory / f"{uuid.uuid4()}.jsonl")}}
@@ -98,7 +98,7 @@ class DocumentStream:
 
 
 def _length_between_writes(descriptor: int) -> int:
-    """The file's length while no worker is in the middle of a write."""
+    """Return the length of the file while no worker is writing to it."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     try:
         return os.fstat(descriptor).st_size

@@ -1,7 +1,7 @@
 """
 Figures of the whole cluster at the web server: read from the database at each request, as pages are.
 
-Only web servers show them, so that no sum counts them twice: several web servers show the same values.
+Only web servers show them. Several web servers show the same values, so do not add them up.
 """
 
 from typing import Final

@@ -9,8 +9,8 @@ class NewAddress(models.Model):
     """
     The address of a new document, until the main manager moves it into a block.
 
-    The database inserts the row with that of the document, whatever program inserts this one. The table has no index, so
-    that a flush pays little for it: a search reads it whole.
+    A trigger inserts the row when any program inserts the document. The table has no index, which keeps the flush
+    cheap: a search reads the whole table.
     """
 
     pk = models.CompositePrimaryKey("job_id", "hash")
@@ -26,7 +26,8 @@ class AddressBlock(models.Model):
     Some hundred addresses of one job that are neighbours in the order of text, and every three bytes in a row of them,
     with ASCII letters in lower case.
 
-    A block is written once, and so may have documents that left the queue. A search looks up the documents that it found.
+    A block is written once, so it may name documents that left the queue. A search checks that the found documents
+    still exist.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")

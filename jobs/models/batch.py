@@ -60,11 +60,11 @@ class Turn(models.Model):
     """
     Consecutive documents of one lane, handed out with a pace: at most 10 s of planned work.
 
-    `requests` of the bin's open requests belong to this turn. A turn that follows another has none until that one
-    closes and passes on its own. `gap` is the time between two starts (seconds). `parents` are the bins above from
-    which it takes its requests, too: by id, each with its gap, its bytes a second and its limit of open requests.
-    Documents of a `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer
-    lowers its level. `starts` and `bytes_read` are set when it closes, as the bin's state counts them.
+    `requests` of the bin's open requests belong to this turn. A successor has none until the turn before it closes and
+    passes on its requests. `gap` is the time between two starts (seconds). `parents` are the bins above its bin, whose
+    limits also apply: by id, each with its gap, its bytes a second and its limit of open requests. Documents of a
+    `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer lowers its level.
+    `starts` and `bytes_read` are set when it closes, as the bin's state counts them.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")

@@ -105,7 +105,10 @@ class BinHour(models.Model):
 
 
 class BinLimit(models.Model):
-    """A policy that a job applies to a bin, created with the lane. The strictest of running jobs applies."""
+    """
+    A policy that a job applies to a bin. The row is created with the lane. Of the policies of running jobs, the
+    strictest applies.
+    """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="limits")
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
@@ -153,8 +156,8 @@ class LaneState(models.Model):
     The values of a lane that each turn changes, in its one row, which is created with the lane and locked in its place.
 
     `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
-    document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has come
-    to the front of the line and has more to give, so it does not queue again. `version` grows with each turn
+    document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has
+    reached the front of the queue and has more documents, so it keeps its place. `version` grows with each turn
     (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
     """
 

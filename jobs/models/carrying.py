@@ -4,7 +4,7 @@ from django.db import models
 
 
 class CarryDown(models.Model):
-    """The values that one parent carries to one child, by name. The child reads those of all its parents."""
+    """The values that one parent carries to one child, by name. The child reads the values of all its parents."""
 
     pk = models.CompositePrimaryKey("job_id", "child", "parent")
     job = models.ForeignKey(

@@ -8,8 +8,8 @@ class Counted(models.Model):
     A number of documents of a job.
 
     `measure` is 'stage' for documents that are at (`stage`, `outcome`, `code`) in a run. 'deleted' and 'bytes' count
-    events of a run, and 'offered' and 'requests' those of no lane (0). 'differs' counts documents whose result was `stage`
-    before the run and is `outcome` now: the fold adds these to `RunDifference`.
+    events of a run. 'offered' and 'requests' count events that belong to no lane (0). 'differs' counts documents whose
+    result was `stage` before the run and is `outcome` now: the fold adds these to `RunDifference`.
     """
 
     job_id = models.BigIntegerField()

@@ -24,11 +24,11 @@ class QueueItem(models.Model):
     """
     A document of a job, found under the 128-bit hash of its identifier.
 
-    `seq` is set only when the document is due: class, then number (`jobs.queue.sql.order`). `batch` is its claim. `version`
-    and `validators` describe the content of the outputs. `admitted_run` is the run in which it got its place in the
-    job's budget. `check_time` is when it is due again: a pending document for a retry, a done document of a continuous
-    job for its recrawl. `changed_at` is kept for such jobs. Foreign keys of this table are not enforced by the
-    database: the hot path would pay for a look-up and a lock for each row that it writes.
+    `seq` is set only when the document is due: class, then number (`jobs.queue.sql.order`). `batch` is its claim.
+    `version` and `validators` describe the content of the outputs. `admitted_run` is the run in which it got its place
+    in the job's budget. `check_time` is the time at which it is due again: the retry of a pending document, or the
+    recrawl of a done document of a continuous job. `changed_at` is kept only in continuous jobs. Foreign keys of this
+    table are not enforced by the database: the hot path would pay for a look-up and a lock for each row that it writes.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
@@ -174,7 +174,7 @@ class IndexedDocument(models.Model):
 
 class PipelineRefusal(models.Model):
     """
-    A document that a stage of its job's pipeline passes on to no output, or not to this one, with the reason.
+    A document that a stage of its job's pipeline does not pass on to this output, with the reason.
 
     `version` is that of the document in the queue; '' if the stage failed, so that the next run reads it as a whole.
     """

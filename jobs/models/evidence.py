@@ -8,9 +8,10 @@ from jobs.evidence.chain import NOTHING_BEFORE
 
 class EvidenceRecorder(models.Model):
     """
-    Until when a worker has reported its requests, and from when it has counted all of them.
+    The record of one worker: the moment from which it has counted all its requests, and the moment until which it has
+    reported them.
 
-    Deleted after the worker has ended, and its last minute is decided.
+    The row is deleted after the worker has ended, and its last minute is decided.
     """
 
     worker = models.UUIDField(primary_key=True)

@@ -1,4 +1,4 @@
-"""Change rates of documents, and plans of the next looks at them: only of jobs with freshness goals."""
+"""Change rates of documents, and plans of the next looks at them. Only jobs with freshness goals have them."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -33,7 +33,7 @@ class LanePlan(models.Model):
 
     `goals` identifies the goals of the job for which it was made. The host allows `allows` requests per second (null:
     any number), and the goals of all jobs need `host_needs` there. Documents without a goal need `host_others`, which
-    are not part of `allows`. `lacks` is the difference if it is too slow.
+    are not part of `allows`. `lacks` is the missing number of requests per second if the host is too slow.
     """
 
     # A plan outlives its lane until the main manager has subtracted it from the totals.

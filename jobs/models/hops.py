@@ -26,8 +26,8 @@ class HopCount(models.Model):
     """
     The fewest links of one type on a path from a seed to a document. Links of other types count zero.
 
-    `via` is the source of the last link of such a path. Together they form a tree, so walking it finds all documents
-    behind a removed link. A document that is farther than its job allows has no row.
+    `via` is the source of the last link of such a path. These sources form a tree, so a walk through it finds all
+    documents behind a removed link. A document that is farther than its job allows has no row.
     """
 
     pk = models.CompositePrimaryKey("job_id", "hash", "link_type")

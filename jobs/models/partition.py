@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 class PartitionFact(models.Model):
     """
-    A fact that a partition tells another one, such as the wanted state of a run.
+    A fact that a partition sends to another one, such as the wanted state of a run.
 
     The newest row of a source and key counts. `number` grows with each fact of a source.
     """
@@ -77,7 +77,7 @@ class ForeignLink(models.Model):
     """
     A document of another partition that documents here reference, with its least depth in the last run that named it.
 
-    It keeps the identifier, so that an answer without a body (a 304) names the document again.
+    The row keeps the identifier, so that an answer without a body (a 304) can name the document again.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")

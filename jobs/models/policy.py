@@ -61,7 +61,7 @@ class ThrottlePolicy(_Limits):
     Limits for each bin that a seed of this policy reaches, and for all these bins together.
 
     They are global: if several policies reach one bin, the strictest limit of the running jobs applies. A rate is a gap
-    between starts (docs/decisions/0015). The longer of it and `min_gap` applies.
+    between starts (docs/decisions/0015). The longer one of this gap and `min_gap` applies.
     """
 
     name = models.CharField(max_length=200, unique=True)
@@ -112,9 +112,11 @@ class ThrottlePolicy(_Limits):
 
 class BinPlacing(models.Model):
     """
-    Bins with numbers above `after` have still to be checked whether the policy needs them below their addresses.
+    A pending check of a policy that limits addresses: bins with numbers above `after` may still lack their address as
+    parent.
 
-    Inserted when the policy is stored, or a seed gets it. Deleted when the main manager has checked the last bin.
+    The row is inserted when the policy is stored, or a seed gets it. It is deleted when the main manager has checked
+    the last bin.
     """
 
     policy = models.OneToOneField(ThrottlePolicy, on_delete=models.CASCADE, primary_key=True, related_name="+")

@@ -52,11 +52,12 @@ class Run(models.Model):
 
 class RunSample(models.Model):
     """
-    Documents of a job at the end of a run, in columns, by hash: those with the lowest hashes, so all runs have the same.
+    A sample of the documents of a job at the end of a run, in columns, by hash.
 
-    It `is_whole` if it has all documents of the job. `outcomes` and `codes` are the last results then. `versions` are
-    short hashes of the versions, 0 without a version. `answer_ms` are durations of requests of this run, null without one.
-    Identifiers may be cut. `jobs.state.run_samples` writes it.
+    It has the documents with the lowest hashes, so all runs have the same ones. It `is_whole` if it has all documents
+    of the job. `outcomes` and `codes` are their last results at that time. `versions` are short hashes of the versions,
+    0 without a version. `answer_ms` are durations of requests of this run, null without one. Identifiers may be cut.
+    `jobs.state.run_samples` writes it.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="sample")
@@ -77,11 +78,11 @@ class RunSample(models.Model):
 
 class RunDifference(models.Model):
     """
-    The number of documents of a job that ended in a run otherwise than before it, with the first of them.
+    The number of documents of a job whose result in a run differs from that before the run, with the first of them.
 
-    `before` and `after` are results (`jobs.lifecycle.endings`), and `code` is the code of the second one. `bin_id` is 0 for
-    new and changed documents, and for further hosts. The fold of counts writes it, so there is no row of the run yet or
-    any more in some cases.
+    `before` and `after` are results (`jobs.lifecycle.endings`), and `code` is the code of the second one. `bin_id` is 0
+    for new and changed documents, and for further hosts. The fold of counts writes it, so it may be older or younger
+    than the row of its run.
     """
 
     job_id = models.BigIntegerField()

@@ -54,7 +54,7 @@ class ScheduleWindow(models.Model):
 
     @property
     def times(self) -> schedule.Window:
-        """Return its times as a value."""
+        """Return the times of the window as a value."""
         return schedule.Window(
             **{name: tuple(sorted(getattr(self, name))) for name in FIELDS},
             time_zone=self.time_zone,

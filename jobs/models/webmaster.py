@@ -15,8 +15,8 @@ class WebmasterLimit(models.Model):
     """
     The limit of a host that its webmaster asked for, at most one for each host.
 
-    `gap` is the time between two starts (seconds); null stops all requests. The rules of the policy `Webmasters` have it
-    in force. `proof` is the way in which control of the host was proved, with the published `token`.
+    `gap` is the time between two starts (seconds); null stops all requests. Rules of the policy `Webmasters` apply it.
+    `proof` is the way in which control of the host was proved, with the published `token`.
     """
 
     class Proof(models.TextChoices):

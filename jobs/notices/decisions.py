@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A condition that stands now, or an event. `event` names one event of a journal; '' is a condition."""
+    """A condition that holds now, or an event. `event` names an event of a journal; '' means a condition."""
 
     topic: str
     key: str
@@ -59,7 +59,7 @@ def compare(
     """
     Return the changes of a rule since its last check.
 
-    A topic in `full` has more lines than its list shows, so a condition that is missing there may still stand.
+    A topic in `full` has more lines than its list shows, so a condition that is missing there may still hold.
     """
     changes = Changes()
     open_: Mapping[Key, Open] = {(one.topic, one.key): one for one in known}

@@ -101,7 +101,7 @@ class NotificationCondition(models.Model):
 
 
 class NotificationMessage(models.Model):
-    """A message of a channel, which was sent, failed, or was suppressed: the log of notifications."""
+    """A message of a channel that was sent, failed or was suppressed. The rows are the log of notifications."""
 
     class About(models.TextChoices):
         NEW = "new", _("new")
@@ -151,7 +151,7 @@ class NotificationCheck(models.Model):
     """
     The state of the last check, in one row.
 
-    Events of journals are read after `job_event` and `read_until`; `seen` are those behind them that were read already.
+    The next check reads events of journals after `job_event` and `read_until`, without the events in `seen`.
     `progress` has the run, the processed documents and the time of the last one of each running job.
     """
 

@@ -58,7 +58,7 @@ class Situation:
     """
     Everything that a check found. Topics in `full` have more lines than their lists show.
 
-    The lines of `silent` partitions are not known, so their conditions stand as before.
+    The lines of `silent` partitions are not known, so their conditions stay as they were.
     """
 
     lines: Sequence[AttentionLine]
@@ -68,7 +68,7 @@ class Situation:
     is_of_tasks_only: bool = False
 
     def hides(self, condition: NotificationCondition, seen: Collection[tuple[str, str]]) -> bool:
-        """True if a condition may stand although its topic and key are not `seen`."""
+        """True if a condition may still hold although its topic and key are not `seen`."""
         _key, _, partition = condition.key.rpartition(_IN)
         return partition in self.silent and (condition.topic, condition.key) not in seen
 
@@ -129,9 +129,9 @@ def _seen(line: AttentionLine) -> Seen:
 
 def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
     """
-    Store for each running job its processed documents, and when they last became more.
+    Store for each running job its number of processed documents, and the time at which it last grew.
 
-    Without a rule that needs it, store nothing: a cluster may have thousands of running jobs.
+    Store nothing if no rule needs it, because a cluster may have thousands of running jobs.
     """
     progress: dict[str, Any] = {}
     if NotificationRule.objects.filter(is_enabled=True, topics__contains=["no_documents"]).exists():

@@ -1,7 +1,7 @@
 """
 All operations on channels and rules. Pages, the API, commands and the admin call these.
 
-Administrators change them, and operators test and mute them. Secrets are sealed, and nothing returns them.
+Administrators change them, and operators test and mute them. Secrets are sealed, and no function returns them.
 """
 
 import datetime as dt

@@ -89,7 +89,7 @@ def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
 
 def add(connection: psycopg.Connection[Any], name: str) -> bool:
     """
-    Note the partition `name` beside the known ones; return False if it is noted already. It has no slots at first.
+    Note the partition `name` beside the known ones, without slots. Return False if it is noted already.
 
     Raises:
         BadPartitions: the settings do not name it last, after the known ones.
@@ -120,9 +120,9 @@ def noted_names(connection: psycopg.Connection[Any]) -> Note | None:
 
 def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", removed: str = "") -> None:
     """
-    Note in a database that a partition is `leaving`, or that it is `removed`: it is no longer among the names then.
+    Note in a database that a partition is `leaving`, or that it is `removed` and no longer among the names.
 
-    The removed partition itself notes that it is alone. Its main manager makes no exchange any more.
+    The removed partition notes that it is alone, so its main manager no longer makes an exchange.
     """
     noted = told_to_itself(connection, _NAMES)
     if noted is None:
@@ -142,7 +142,7 @@ def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", remove
 
 
 def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> Placement:
-    """Return the placement without partitions that leave or have left: no rows are exchanged with them."""
+    """Return the placement without partitions that leave or have left, because no rows are exchanged with them."""
     noted = told_to_itself(connection, _NAMES)
     if noted is None:
         return stated

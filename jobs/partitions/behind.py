@@ -24,7 +24,8 @@ class Behind:
     """
     Another partition, and the bytes of the write-ahead log that are `kept` for it; `most` is the limit, None without one.
 
-    Above the limit the log is lost for it: at its return, the exchange begins again with all rows of the run.
+    Above the limit the log is lost for this partition: when it returns, the exchange begins again with all rows of the
+    run.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """
 The configuration of jobs for other partitions, as definitions.
 
-`jobs.definitions` stands above this package and registers its two functions at the start of the program.
+`jobs.definitions` is a layer above this package, and registers its two functions at the start of the program.
 """
 
 from collections.abc import Callable, Mapping, Sequence

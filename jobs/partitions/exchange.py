@@ -5,13 +5,13 @@ Each partition publishes, for each other one, the own rows of `jobs_partitionfac
 it, and subscribes to the rows that the others publish for it. Only inserts travel, in the order of their commits and
 exactly once. A new subscription begins with a copy of all rows that still exist at the publisher.
 
-A database that was restored from a backup has lost rows that it had received, and rows that others have received from
-it. So both directions begin again: it drops its own subscriptions, and the slots from which the others read. A
-subscription whose slot no longer exists is made again.
+A database that was restored from a backup lacks rows that it had received, and rows that others received from it. So
+both directions begin again: it drops its own subscriptions, and the slots from which the others read. A subscription
+whose slot no longer exists is made again.
 
-A restored partition may also have lost documents that no other one sent it in this run: it named them itself before the
-naming document moved, or a move brought them. The others know them by their links. So a partition that subscribes again
-offers these links as references.
+A restored partition may also lack documents that no other one sent in this run: it named them itself before the naming
+document moved, or a move brought them. The other partitions still have links to these documents. So they offer these
+links as references to a partition that subscribes again.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """
 The last answers of other partitions, for pages that are open.
 
-Such a page is read again and again, and must not wait for a partition that is away.
+An open page is read repeatedly, and must not wait for a silent partition.
 """
 
 import threading
@@ -30,7 +30,7 @@ class Held(Generic[T]):
     found: Merged[T | None]
 
     def beside(self, own: T) -> Merged[T]:
-        """Return them with the answer of this partition."""
+        """Return the answers with that of this partition."""
         others = {name: answer for name, answer in self.found.others.items() if answer is not None}
         return Merged(own, others, self.found.silent)
 
@@ -54,9 +54,9 @@ class HeldAnswers(Generic[T]):
         """
         Return the last answers, and begin to read them again after some seconds.
 
-        The first ones are waited for, and those of a page that was not open for a while.
+        The caller waits for the first answers, and for those of a page that was not open for a while.
 
-        They are None outside of the control partition.
+        The result is None outside of the control partition.
         """
         if not here.control_name():
             return None
@@ -71,7 +71,7 @@ class HeldAnswers(Generic[T]):
         return last.held if last is not None else None
 
     def keep(self, found: Merged[T | None]) -> None:
-        """Keep answers that a page has just read, so that it is not followed by older ones when it is open."""
+        """Keep answers that a page has just read, so that the open page does not show older ones next."""
         if here.control_name():
             self._answers[translation.get_language()] = _Answers(Held(found), time.monotonic())
 

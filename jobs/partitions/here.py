@@ -32,9 +32,9 @@ class ControlledElsewhere(Refused):
 
 def placement() -> Placement | None:
     """
-    Return the placement of this process, or of the partition that this thread is inside of.
+    Return the placement of this process, or of the partition that this thread works as.
 
-    It is None if the database of this process is the only one.
+    Return None if the database of this process is the only one.
 
     Raises:
         BadPartitions: the settings contradict each other.
@@ -57,7 +57,7 @@ def placement_of_hosts(connection: psycopg.Connection[Any]) -> Placement | None:
 
 @contextmanager
 def inside(name: str) -> Iterator[None]:
-    """Work as another partition in this thread, whose connection leads to the database of that one."""
+    """Work as another partition in this thread, whose connection leads to the database of that partition."""
     token = _inside.set(name)
     try:
         yield
@@ -66,7 +66,7 @@ def inside(name: str) -> Iterator[None]:
 
 
 def foreign_name() -> str:
-    """Return the name of the other partition that this thread is inside of; "" if it is in its own."""
+    """Return the name of the other partition that this thread works as; "" if it works as its own."""
     return _inside.get()
 
 
@@ -77,14 +77,14 @@ def path_in(name: str) -> str:
 
 def address_in(name: str, address: str) -> str:
     """
-    Return the address in the control partition of a page of a partition, from the address there. "": this partition.
+    Return the address that a page of a partition has in the control partition. `""` is this partition.
     """
     return path_in(name) + address.removeprefix("/")
 
 
 @contextmanager
 def addresses_in(name: str) -> Iterator[None]:
-    """Give all addresses that are made in this context the beginning of a partition's pages. "" changes nothing."""
+    """Add the prefix of a partition's pages to all addresses that are made in this context. `""` adds nothing."""
     before = get_script_prefix()
     if name:
         set_script_prefix(path_in(name))

@@ -1,13 +1,13 @@
 """
 The removal of a partition whose database is lost: the others take its slots, and find its documents again by themselves.
 
-If documents are copied by a move, the move goes on without the lost partition first (`jobs.partitions.moving`). The removal
-follows when it is done, and all runs are ended.
+If a move copies documents, it first continues without the lost partition (`jobs.partitions.moving`). The removal
+follows when the move is done and all runs have ended.
 
-The control partition does it in the databases of all that are left, while no job is in a run. Each works by a new map
-of slots, and reads all seeds again. A document that names documents of the lost partition is fetched without conditions
-in the next run, so that it names them again: an answer without a body could not. Each step may be repeated, so an
-interrupted removal is completed by the same command.
+The control partition removes it from the databases of all other partitions, while no job is in a run. Each partition
+adopts a new map of slots, and reads all seeds again. A document that names documents of the lost partition is fetched
+without conditions in the next run, because an answer without a body would not name them again. Each step can be
+repeated, so the same command completes an interrupted removal.
 """
 
 import datetime as dt
@@ -59,7 +59,7 @@ _FORGET_LINKS: Final[LiteralString] = "DELETE FROM jobs_foreignlink WHERE target
 @dataclass(frozen=True, slots=True)
 class Loss:
     """
-    Describe the loss of a partition.
+    The loss of a partition.
 
     Its `slots` go to the others, `given` by name. `documents` is the last number that it sent, at `told_at`. `links` of
     the others lead to its documents. If it `ends_a_move`, documents are copied, and only its slots are given to others now.
@@ -92,7 +92,8 @@ def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -
     """
     Remove a partition whose database is lost from all others; the settings are changed afterwards.
 
-    While a move copies documents, only let it go on without the partition, and return a loss that `ends_a_move`.
+    While a move copies documents, only let the move continue without the partition, and return a loss that
+    `ends_a_move`.
 
     Raises:
         Invalid, NotRemovable: as for the plan, or the exchange is still in use.
@@ -113,7 +114,7 @@ def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -
 
 
 def _take_over(database: psycopg.Connection[Any], placement: Placement, name: str, new: SlotMap) -> None:
-    """Let a partition work by the new map, and mend its links to lost documents."""
+    """Let a partition adopt the new map, and repair its links to lost documents."""
     if read_map(database, placement.names).slots_of(name):
         with database.transaction():
             adopt_map(database, placement, new)
@@ -128,7 +129,7 @@ def _take_over(database: psycopg.Connection[Any], placement: Placement, name: st
 
 
 def _chunks(database: psycopg.Connection[Any], name: str) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Yield the links to documents of the lost partition, as they were at first."""
+    """Yield the links to documents of the lost partition, as they were before the first repair."""
     with database.transaction(), database.cursor(name="lost_links", withhold=True) as cursor:
         cursor.execute(_LINKS, {"name": name})
         while chunk := cursor.fetchmany(_AT_ONCE):

@@ -1,9 +1,9 @@
 """
 One reading, or one change, in the databases of all partitions, for pages, API and commands of the control partition.
 
-It runs in each database as it would at home: in a thread of its own, whose connection for Django leads there.
-The connection of a reading only reads. A partition that does not answer in time is named, and no reading asks it again
-for a while.
+It runs in a thread of its own for each database, as it would in a process of that partition: Django's connection of the
+thread leads there. The connection of a reading is read-only. A partition that does not answer in time is named, and no
+reading asks it again for a while.
 """
 
 import datetime as dt
@@ -57,7 +57,7 @@ _silent_until: dict[str, float] = {}
 
 
 class PartitionAway(Refused):
-    """A partition that the answer, or the change, needs does not answer."""
+    """A partition does not answer, and the reading or the change needs it."""
 
     code = "partition_away"
 
@@ -81,7 +81,7 @@ class Merged(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[T]):
-    """A line of a list, and the other partition that has it; "" for this one."""
+    """A line of a list, and the name of the partition that has it, or "" for this one."""
 
     line: T
     partition: str = ""
@@ -199,7 +199,10 @@ def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: boo
 
 
 def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
-    """Ask questions, do one's own part meanwhile, and return its result with the answers that came in time."""
+    """
+    Send the questions, do the part of this partition meanwhile, and return its result with the answers that came in
+    time.
+    """
     began_at = time.monotonic()
     for question in asked.values():
         question.thread.start()
@@ -218,7 +221,7 @@ def is_left_alone(address: str) -> bool:
 
 
 def leave_alone(address: str) -> None:
-    """Let no reading ask a database for a while that did not answer."""
+    """Exclude a database that did not answer from readings for a while."""
     _silent_until[address] = time.monotonic() + _LEFT_ALONE
 
 
@@ -228,7 +231,7 @@ def merge_lines(
     """
     Return the `lines` of the parts of all partitions.
 
-    Each part has its lines in the order of their keys, and own ones come before equal others.
+    Each part has its lines in the order of their keys. Among lines with equal keys, those of this partition come first.
     """
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     placed = [[Placed(line, name) for line in lines(part)] for name, part in parts.items()]

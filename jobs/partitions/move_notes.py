@@ -176,7 +176,7 @@ def request_move(
 
 def go_on_without(connection: psycopg.Connection[Any], placement: Placement, name: str) -> Move:
     """
-    Let a copying move go on without a partition that is lost; return the move that follows.
+    Let a move that copies documents continue without a lost partition. Return the move that follows.
 
     Raises:
         MoveGoesOn: no documents are copied.

@@ -8,14 +8,14 @@ A move is a whole new map with a higher epoch, so any number of partitions can g
    documents that it no longer has in numbered chunks, and applies the chunks of the others.
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
-A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs go on with the old map then.
-If a partition is lost while documents are copied, another move follows, which waits for all but that one. Its slots go
-to the others, and each takes back the chunks that it had sent to the lost one. A partition that comes back nevertheless
-receives the move, and sends the documents that it still has.
+A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs then continue with the old
+map. If a partition is lost while documents are copied, another move follows, which does not wait for it. Its slots go
+to the others, and each partition takes back the chunks that it had sent to the lost one. If the lost partition returns
+nevertheless, it receives the move, and sends the documents that it still has.
 
-Phases and reports are states, not messages. So a partition may be away, be killed or be restored at any point: it
-compares the phase with its own state, and makes the next step. The chunks of a restored database are a new series.
-The others send the control partition the move that they know, so that a restored one learns a forgotten move.
+Phases and reports are states, not messages. So a partition may be down, killed or restored at any point: it compares
+the phase with its own state, and makes the next step. The chunks of a restored database are a new series. The others
+send the control partition the move that they know, so that a restored one learns a forgotten move.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,8 @@ class Move:
     """
     The last move, as the control partition sends it. `to` is its map, whose epoch is the number of the move.
 
-    `why` is the reason for which it was refused. It waits for no partition of `without`: these are lost.
+    `why` is the reason for which it was refused. The move does not wait for the partitions in `without`, which are
+    lost.
     """
 
     to: SlotMap
@@ -72,7 +73,7 @@ class Move:
         return self.to.epoch
 
     def is_before(self, other: "Move") -> bool:
-        """True if the other one is a later move, or a later phase of this one."""
+        """True if the other one is a later move, or a later phase of the same move."""
         return (self.number, self.phase.place) < (other.number, other.phase.place)
 
     def as_json(self) -> dict[str, Any]:
@@ -108,9 +109,9 @@ class Report:
     """
     The state of one partition in a move.
 
-    `epoch` is that of the map by which it works. `held` are its jobs by number, None while one of them is not held;
-    `waits_for` names it. `sent` counts chunks by target, None before the last one. `series` is that of its chunks.
-    `applied` counts chunks of the others by source and series.
+    `epoch` is the epoch of the map that it applies. `held` has its jobs by number, None while a job is not held, which
+    `waits_for` names. `sent` counts chunks by target, None before the last chunk. `series` names its chunks. `applied`
+    counts the chunks of other partitions by source and series.
     """
 
     number: int
@@ -141,7 +142,7 @@ class Report:
         return cls(**{**body, "held": jobs})
 
     def has_moved(self, number: int) -> bool:
-        """True if this partition works by the map of the move, and has sent all that it no longer has."""
+        """True if this partition applies the map of the move, and has sent all documents that it no longer has."""
         return self.number == number and self.epoch >= number and self.sent is not None
 
 

@@ -5,7 +5,7 @@ Documents move between partitions, so no partition can tell alone that nothing i
 of them for their figures, in numbered rounds. A run has ended when two rounds in a row found every partition quiet,
 with the same figures, and with each sent reference applied (Mattern's four counters: F. Mattern, "Algorithms for
 distributed termination detection", Distributed Computing 2, 1987, section 4). One round is not enough: a reference may
-travel behind the questions.
+arrive after its receiver has answered.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """
 The removal of a partition that has no slots and no documents any more.
 
-The control partition does it in the databases of all partitions. Each first notes that the partition leaves: from then on
-its main manager makes no exchange with it. Then both sides drop their subscriptions, publications and slots, and the rows
-of the exchange. Last, the partition is no longer among the noted names. Each step may be repeated, so an interrupted
-removal is completed by the same command.
+The control partition removes it from the databases of all partitions. Each database first notes that the partition
+leaves: from then on its main manager makes no exchange with it. Then both sides drop their subscriptions, publications
+and slots, and the rows of the exchange. Last, the partition is no longer among the noted names. Each step can be
+repeated, so the same command completes an interrupted removal.
 """
 
 import time

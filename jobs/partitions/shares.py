@@ -14,8 +14,8 @@ class Share:
     """
     The share of one partition: `told` was sent to it last, and it confirmed `most` last.
 
-    `free` of its places are certainly unused. A partition that `lacks` places has used all of them, and has more
-    documents. It `rests` if it has used all of them, and no document can go on without another place.
+    `free` of its places are certainly unused. A partition that `lacks` places has used all of its places, and has more
+    documents. It `rests` if it has used all of its places, and no document can continue without another one.
     """
 
     told: int
@@ -27,7 +27,7 @@ class Share:
 
     @property
     def held(self) -> int:
-        """The number of places that the partition may use or have used."""
+        """Return the number of places that the partition may use or have used."""
         return max(self.told, self.most)
 
 
@@ -59,7 +59,10 @@ def redistribute(limit: int, shares: Mapping[str, Share]) -> dict[str, int]:
 
 
 def is_limit_reached(limit: int, shares: Mapping[str, Share]) -> bool:
-    """True if the places of all partitions are used, nothing goes on without another place, and one lacks places."""
+    """
+    True if the places of all partitions are used, no document can continue without another place, and a partition lacks
+    places.
+    """
     return (
         all(share.rests and share.is_confirmed for share in shares.values())
         and any(share.lacks for share in shares.values())

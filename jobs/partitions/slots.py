@@ -41,7 +41,7 @@ UPDATE jobs_job SET unread = unread + 1 WHERE phase = 'active' AND id IN (SELECT
 
 @dataclass(frozen=True, slots=True)
 class SlotMap:
-    """The partition of each slot. The map of epoch 0 is nowhere noted: all partitions have equal parts."""
+    """The partition of each slot. The map of epoch 0 is not stored: all partitions have equal parts."""
 
     epoch: int
     owners: tuple[str, ...]
@@ -67,7 +67,7 @@ class SlotMap:
 
 
 def read_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotMap:
-    """Return the map by which this database works."""
+    """Return the map that this database applies."""
     return SlotMap.from_json(told_to_itself(connection, KEY), names)
 
 
@@ -98,7 +98,7 @@ def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
 
 
 def adopt_map(connection: psycopg.Connection[Any], placement: Placement, new: SlotMap) -> None:
-    """Work by the map of a move from now on. Call it in a transaction, while all jobs are held."""
+    """Adopt the map of a move. Call it in a transaction, while all jobs are held."""
     tell(connection, placement.here, placement.here, KEY, new.as_json())
     connection.execute(_RENEW_JOBS)
     for statement in _READ_SEEDS_AGAIN:

@@ -55,7 +55,7 @@ def report_of(
     """
     Return the report of a partition about the share that was sent to it.
 
-    While requests of a higher share may be open, it still reports that share, from its report `before`.
+    While requests of a higher share may be open, the partition still reports that share, which its report `before` has.
     """
     if not is_lowering:
         return {"number": told["number"], "share": told["share"], "need": need}

@@ -2,7 +2,7 @@
 Documents of a job that an operator chose by a filter: they are counted, and then read again or removed in chunks.
 
 A chunk continues after a key. Its transaction also writes the progress of the operation (`note`), so a chunk counts
-once, whatever is killed. Documents that are claimed by a batch are left alone.
+once, whichever process is killed. Documents that are claimed by a batch are left alone.
 """
 
 import datetime as dt

@@ -3,7 +3,7 @@ Notifications of outputs: a run has ended, or a job is being deleted.
 
 A notification is claimed like a document. The main manager inserts one for each output that requests it. A worker
 claims it, notifies the output outside any transaction, and writes the result. If the worker dies, another one claims
-it, so an output is notified at least once, and perhaps twice.
+it, so an output is notified at least once, and in rare cases twice.
 """
 
 import uuid
@@ -94,7 +94,7 @@ def plan(connection: psycopg.Connection[Any], *, job_id: int, outputs: Sequence[
 
 
 def look(connection: psycopg.Connection[Any], *, job_id: int) -> NotificationState:
-    """Return the state of a job's notifications, after it released claims of dead workers."""
+    """Release the claims of dead workers, and return the state of a job's notifications."""
     connection.execute(_RELEASE, {"job": job_id})
     row = connection.execute(_READ, {"job": job_id}).fetchone()
     assert row is not None

@@ -2,9 +2,9 @@
 Releasing: documents return to the queue without an outcome.
 
 A document keeps its number and comes first in its lane, since it already has its place in the run. The content of its
-outputs is uncertain if its batch was sent and its worker was lost, or if an output refused its flush or removal: a log
-among the outputs may have its line already. Then it counts as perhaps indexed, and it is read unconditionally. After a
-refusal it is also written again.
+outputs is uncertain in two cases: its worker was lost after the batch was sent, or an output refused its flush or
+removal, and a log among the outputs may have its line already. Such a document counts as possibly indexed, and is read
+unconditionally. After a refusal it is also written again.
 """
 
 import datetime as dt
@@ -133,9 +133,10 @@ def give_back(
     now: dt.datetime,
 ) -> int:
     """
-    Return documents that a worker has not begun to the queue; return the number of claims that still held.
+    Put documents that a worker has not begun back into the queue.
 
-    `is_uncertain` if an output refused a flush of them, so that another output may have them in part.
+    Return the number of claims that still held. Set `is_uncertain` if an output refused a flush of them, because
+    another output may have some of them.
 
     Raises:
         FenceRefused: the worker was marked failed; the main manager returns its documents.
@@ -152,7 +153,8 @@ def postpone(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, claims: Sequence[Claimed], until: dt.datetime
 ) -> int:
     """
-    Return documents whose removal an output refused, with the next attempt at `until`; return their number.
+    Put documents whose removal an output refused back into the queue, with the next attempt at `until`. Return their
+    number.
 
     Raises:
         FenceRefused: the worker was marked failed.
@@ -191,7 +193,7 @@ def give_back_batches(
     connection: psycopg.Connection[Any], *, worker: uuid.UUID, batches: Iterable[int], now: dt.datetime
 ) -> int:
     """
-    Return whole batches that a worker has not begun to the queue; return the number of documents.
+    Put whole batches that a worker has not begun back into the queue. Return the number of documents.
 
     A batch that has ended meanwhile is left alone: requests that its turns inherited may still be open.
 
@@ -263,11 +265,10 @@ def release_of_lost_workers(
     enough: int | None = None,
 ) -> int:
     """
-    Return the documents of failed and stopped workers of a scope to the queue, in chunks; return the number of
-    documents.
+    Put the documents of failed and stopped workers of a scope back into the queue, in chunks.
 
-    No further chunk begins once `enough` documents are back. Each chunk is a transaction: if the main manager dies in
-    between, the next one releases the rest.
+    Return the number of documents. No further chunk begins once `enough` documents are back. Each chunk is a
+    transaction: if the main manager dies in between, the next one releases the rest.
     """
     released = 0
     groups: set[int] = set()
@@ -290,7 +291,7 @@ def release_of_lost_workers(
 def _lose(
     connection: psycopg.Connection[Any], *, batches: list[int], term: TermHeld, now: dt.datetime
 ) -> tuple[int, set[int]]:
-    """Return the documents of these batches to the queue; return the number of documents, and their groups."""
+    """Put the documents of these batches back into the queue. Return the number of documents, and their groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         # The bins first: they start a gap at this moment, as a request may have just left.

@@ -2,15 +2,15 @@
 Rounds over sleeping lanes: they find lanes whose wake-up was lost.
 
 A lane sleeps without a document (`ready_at` is null), until its first document is due, or until its bin opens. A
-wake-up is lost if a process dies between its commit and the wake-up. And a bin opens earlier than its lanes know after
-an edit of limits, the end of another job, or another answer of its host. So the owner of a group walks over its lanes,
-round after round, and wakes lanes that sleep for too long. The same applies to documents that must be removed: a
-clean-up or a deletion of which one lane sleeps would never end.
+wake-up is lost if a process dies between its commit and the wake-up. After an edit of limits, the end of another job,
+or another answer of its host, a bin may open earlier than its lanes know. So the owner of a group walks over its lanes,
+round after round, and wakes lanes that sleep for too long. This includes documents that must be removed: a clean-up or
+a deletion would never end while one of its lanes sleeps.
 
 A round follows the states of lanes in the order of their table. The state of a sleeping lane is not written, so it
 keeps its place until the round reaches it. A step reads some pages, each once for all its rows and without an index:
-while a backup has a snapshot open, an index would lead to dead entries. Only this process knows how far the round has
-come. Another one starts from the beginning.
+while a backup has a snapshot open, an index would lead to dead entries. Only this process knows the progress of the
+round. Another process starts from the beginning.
 """
 
 import datetime as dt
@@ -118,7 +118,7 @@ class Rounds:
         self.is_fast = True
 
     def go_on(self, connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-        """Take the steps that are due in a pass at `now`; return the number of woken lanes."""
+        """Execute the steps that are due in a pass at `now`. Return the number of woken lanes."""
         if not self.is_fast and self._stepped_at is not None and _NOTHING <= now - self._stepped_at < _INTERVAL:
             return 0
         self._stepped_at = now

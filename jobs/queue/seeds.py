@@ -83,8 +83,8 @@ def discover_seeds(
     Insert the documents of a seed into the run of its job; return the number of documents.
 
     With `again`, documents that the run has already done are read once more. If the job `tracks_depth`, so are
-    documents that the run found farther away from its seeds. Such documents are read without conditions: perhaps their
-    links were not followed there.
+    documents that the run found farther away from its seeds. Such documents are read without conditions, because their
+    links may not have been followed at the old depth.
 
     `urls` are the addresses of the seed when its source was read: a seed that changed since then is read again.
     `version` is the source's name for this seeding.

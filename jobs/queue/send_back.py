@@ -1,10 +1,11 @@
 """
 Sending back: failed documents of a job's run are read again, all of them or those with some codes.
 
-A document that was denied, or held back as a part of a trap, has not failed: it is sent back only if its code is given.
+A document that was denied, or held back as a part of a trap, has not failed, so it is sent back only if its code is
+given.
 
-They are due at once if the job is active, and otherwise in its next run that rechecks known documents or looks for
-changes. Each chunk is a transaction of its own.
+In an active job, the documents are due at once. Otherwise the next run reads them, if it rechecks known documents or
+looks for changes. Each chunk is a transaction of its own.
 """
 
 import datetime as dt
@@ -82,7 +83,7 @@ def send_back(
     """
     Make documents due again that failed with one of `codes`, or with any; None if the job is in a transition.
 
-    `documents` are the keys of the only documents that may be sent back; all of the job without them.
+    With `documents`, only the documents with these keys may be sent back; otherwise all of the job.
     """
     sent, found = 0, _AT_ONCE
     while found == _AT_ONCE and sent < MOST:

@@ -1,8 +1,8 @@
 """
 Taking: a worker gets batches, with the facts about documents, paces and hosts that it needs.
 
-One statement that is its own transaction. The batches were committed together with their documents and turns. A
-worker that loses the answer finds its batches when it compares its own with those in the database.
+Taking is one statement, and so one transaction. The batches were committed together with their documents and turns. A
+worker that loses the answer finds the missing batches when it compares its batches with the database.
 """
 
 import datetime as dt
@@ -211,10 +211,10 @@ class PaceTaken:
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
     """
-    Documents of one lane, and the pace of their requests: that of their bin, and of each of its parents.
+    Documents of one lane, and the paces of their requests, for their bin and each of its parents.
 
-    `requests` may be open at once; 0 for a turn that inherits them from the one that it follows. A denied turn sends
-    no request. A good answer in a trial lowers the back-off level of a bin.
+    `requests` may be open at once; 0 for a successor, which inherits the requests of the turn before it. A denied turn
+    sends no request. A good answer in a trial lowers the back-off level of a bin.
     """
 
     id: int

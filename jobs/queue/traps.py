@@ -1,7 +1,7 @@
 """
 The counts of suspects: a worker counts its first readings of documents by groups of addresses, and writes suspects.
 
-Nothing is written before a group is a suspect. Counts are written together, after a flush and under none of its locks.
+A group is written once it is a suspect. Counts are written together, after a flush and under none of its locks.
 If the worker dies before, these counts are missing. A suspect that is new makes all workers read the job again, so that
 they hold back its documents.
 """

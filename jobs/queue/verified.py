@@ -162,18 +162,20 @@ def read_known(
 
 def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
     """
-    Return those of these documents that another connection has recorded for the same place, such as the same file.
+    Return the documents among these that another connection has recorded for the same place, such as the same file.
     """
     return {row[0].hex for row in cursor.execute(_OF_TWINS, {"output": output, "hashes": list(hashes)})}
 
 
 def hold_jobs(cursor: psycopg.Cursor[Any], output: int) -> dict[int, str]:
-    """Return the phases of the jobs that write to the output and are in no transition, and keep them so."""
+    """Return the phases of the jobs that write to the output and are in no transition. Lock these phases."""
     return dict(cursor.execute(_HOLD_JOBS, {"output": output}).fetchall())
 
 
 def job_to_read(known: Known | None, jobs: Mapping[int, str]) -> int | None:
-    """Return the job that reads a document again, preferably a running one that keeps it; None if none can now."""
+    """
+    Return the job that reads a document again, preferably a running job that keeps it; None if no job can do it now.
+    """
     if known is None:
         return None
     able = [job for job, stage in known.jobs.items() if job in jobs and stage in _AT_REST]

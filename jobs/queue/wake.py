@@ -1,8 +1,8 @@
 """
 Wake-ups: lanes become ready, and listeners are notified.
 
-The commit of a NOTIFY takes a lock for the whole instance, so none is inside the queue's transactions. It follows
-their commit, merged by the loop that sends it. Every process also polls, and the owner of a group walks over its lanes
+The commit of a NOTIFY takes a lock for the whole instance, so the queue's transactions contain none. A loop sends
+merged notifications after their commits. Every process also polls, and the owner of a group walks over its lanes
 (`jobs/queue/rounds.py`). So a lost wake-up costs latency, never progress.
 """
 

@@ -10,7 +10,7 @@ Declarations may be wrong, and valid UTF-8 is hardly ever a coincidence. So the 
 
 - Content-Type names an older encoding, the document does not, and the bytes are UTF-8: it is UTF-8.
 - UTF-8 is declared and the bytes are not UTF-8 at all: the other declaration counts, or else the guess.
-- Content-Type and document name two older encodings: the one that explains the bytes counts.
+- Content-Type and document name two older encodings: the encoding that explains the bytes counts.
 """
 
 import re
@@ -91,7 +91,7 @@ def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
 
 
 def _likelier(body: bytes, from_header: str, in_document: str) -> str:
-    """Return the one of two declared encodings that explains the bytes; if both do, that of the header."""
+    """Of two declared encodings, return the one that explains the bytes; if both do, return the one of the header."""
     if from_header == in_document:
         return from_header
     wrong = [len(_NO_CHARACTER.findall(_decoded(body, encoding))) for encoding in (from_header, in_document)]

@@ -84,8 +84,8 @@ class RobotsDirectives:
 @dataclass(frozen=True, slots=True)
 class Page:
     """
-    `links` are as written. They are relative to `base` if the page names one, else to the page. `named` has the facts of
-    the page's meta elements, by name.
+    `links` are as written. They are relative to `base` if the page names a base, otherwise to the page. `named` has the
+    facts of the page's meta elements, by name.
     """
 
     title: str
@@ -226,9 +226,9 @@ def text_of_element(root: Element) -> str:
 
 def _text_of(root: Element) -> str:
     """
-    Return the text, with a break wherever a block begins or ends between two words.
+    Return the text, with a break between two words wherever a block begins or ends.
 
-    A block ended if the words before and after it have different innermost blocks.
+    A block begins or ends there if the two words have different innermost blocks.
     """
     pieces: list[str] = []
     block: Node | None = None

@@ -1,4 +1,4 @@
-"""The task that rehearses a change of a job, if that takes long. Its result is that of the API."""
+"""The task that rehearses a change of a job, if that takes long. It has the same result as the API."""
 
 import json
 from collections.abc import Mapping

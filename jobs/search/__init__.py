@@ -1,7 +1,7 @@
 """
 The search page and its operation in the API.
 
-Each search is one of a reader: the user of the request, or another one that an administrator names. The authorities
-answer which tokens the reader has, and the query returns only documents that these tokens may see. Roles are about the
-control of the crawl, so no role sees more documents than another one.
+Each search is for a reader: the user of the request, or a user that an administrator names. The authorities return the
+tokens of the reader, and the query returns only documents that these tokens may see. Roles are about the control of the
+crawl, so all roles see the same documents.
 """

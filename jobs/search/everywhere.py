@@ -17,7 +17,7 @@ from jobs.queries.documents.search import Hit, SearchPage, position_of, search
 
 @dataclass(frozen=True, slots=True)
 class FoundEverywhere:
-    """A page of the partitions that answered, whose `total` is at least that much if others are `silent`."""
+    """A page of the partitions that answered. If others are `silent`, its `total` is a lower limit."""
 
     page: SearchPage = field(default_factory=SearchPage)
     silent: tuple[Silent, ...] = ()
@@ -68,7 +68,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
 
 def _seen_here(hit: Hit, names: dict[int, str], numbers: dict[str, int]) -> Hit:
-    """Return a hit with the number of its output in the control partition, None if that has no output of this name."""
+    """Return a hit with the number of its output in the control partition, None if no output has this name there."""
     if not hit.partition or hit.output_id is None:
         return hit
     return replace(hit, output_id=numbers.get(names.get(hit.output_id, "")))

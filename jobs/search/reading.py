@@ -65,8 +65,8 @@ def users_of(login: str, *, domain: str) -> dict[str, str]:
     """
     Return the names of a user by domain, as authorities are asked about them.
 
-    An authority without a domain is asked about the login. One with a domain is asked about the part before the last
-    `@` if the rest is its domain. A login without `@` belongs to `domain`, unless that is empty.
+    An authority without a domain is asked about the login. An authority with a domain is asked about the part before
+    the last `@`, if the rest is its domain. A login without `@` belongs to `domain`, unless that is empty.
     """
     name, at, rest = login.rpartition("@")
     users = {"": login}

@@ -17,8 +17,8 @@ def read_version_for(
     """
     Return a version of a document and its difference from an earlier one, if the user with this login may see both.
 
-    The user needs a token for the access of each version, for that of the newest one, and for the present rules of the
-    job. No authority is asked about an open document.
+    The user needs tokens for the access of both versions, for the access of the newest version, and for the present
+    rules of the job. No authority is asked about an open document.
 
     Raises:
         Unknown: the document, or a version of it, does not exist.

@@ -17,5 +17,5 @@ LIMITS: Final = "limits"
 
 
 def take_of(worker: uuid.UUID) -> str:
-    """Return the channel on which a worker hears of batches that it may take."""
+    """Return the channel on which a worker is notified of batches that it may take."""
     return f"{TAKE}_{worker.hex}"

@@ -65,8 +65,7 @@ def dig_out(job_id: int, *, now: dt.datetime) -> Job:
     """
     Restore a deleted job, stopped and without its documents.
 
-    Raises:
-        Refused: the job is no longer kept, its name is taken, or something that it needs no longer exists.
+    Raises: Refused: the job is no longer kept, its name is taken, or an object that it needs no longer exists.
     """
     with transaction.atomic():
         kept = DeletedJob.objects.select_for_update().filter(pk=job_id).first()

@@ -1,4 +1,4 @@
-"""Events of jobs as readable rows, written in the transaction that they describe."""
+"""Events of jobs as readable rows, each written in the transaction that it describes."""
 
 import datetime as dt
 from typing import Any

@@ -41,7 +41,7 @@ _NUMBERS: Final = {
 
 
 def begin_row(job: Job, *, made_by: str, now: dt.datetime) -> None:
-    """Write the row of a run that was just requested, and remove the row of one that is no longer kept."""
+    """Write the row of a run that was just requested, and remove the row of a run that is no longer kept."""
     number = job.run_no + 1
     unfinished = Run.objects.filter(job=job, run_no=job.run_no, ended_at=None).first()
     if unfinished is not None:

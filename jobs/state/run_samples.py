@@ -1,8 +1,9 @@
 """
 The sample of a job's documents at the end of each run, for comparisons of runs.
 
-The next run moves the documents, so their results are kept before. A sample has the documents with the lowest hashes.
-So it is bounded and unbiased, all runs of a job have the same documents in it, and a small job has all of its own.
+The next run changes the documents, so the sample keeps their results. A sample has the documents with the lowest
+hashes. So it is bounded and unbiased, and the samples of all runs of a job have the same documents. The sample of a
+small job has all its documents.
 """
 
 import datetime as dt

@@ -108,7 +108,7 @@ def make_transition(
 
 def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> None:
     """
-    Delete the row of a job that has no other rows any more: the end of its lifecycle.
+    Delete the row of a job that has no other rows left, at the end of its lifecycle.
 
     Raises:
         FenceRefused, TransitionRefused, Unknown: as above.

@@ -2,8 +2,8 @@
 The rules that accepted suspects give to their job.
 
 Rules change only while a job does not run. The rule of a suspect that was accepted during a run waits: workers hold the
-group back until the end of the run, and the transaction of the end gives the job the rule. In the same way, a job loses
-the rule of an acceptance that was undone.
+group back until the end of the run, and the transaction that ends the run adds the rule. If the acceptance is undone,
+the rule is removed in the same way.
 """
 
 import datetime as dt
@@ -56,7 +56,7 @@ def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
     """
     Add waiting rules to a job that does not run, and remove leaving ones. The caller holds the lock of the job.
 
-    The rules of a job of the control partition come from there, so another partition only notes that they do.
+    A job of the control partition gets its rules there, so another partition only notes the new state.
     """
     # A connector that is not installed reads no rules: they wait for the next end.
     suspects = waiting_rules(job)
@@ -90,7 +90,7 @@ def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
 
 
 def _rule_of(suspect: TrapSuspect) -> tuple[str, str]:
-    """Return the field of the specification, and the value that the rule is there."""
+    """Return the field of the specification that has the rule, and the value of the rule."""
     if suspect.accepted_as == RuleKind.DROP_PARAMETER:
         return "drop_parameters", suspect.parameter
     return "exclude", suspect.rule

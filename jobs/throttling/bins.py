@@ -4,7 +4,7 @@ The turns that a bin can give now, computed from the rows that stuffing has lock
 A *limited* bin (it has a gap, or a limit of bytes) has one open turn and at most one successor. The same worker takes
 the successor ahead and starts it when the first turn ends. A bin with only a limit of open requests may have several
 turns, whose requests sum to the limit, each with at most one successor of its own. A successor has no requests until
-the turn before it closes and passes on its own.
+the turn before it closes and passes on its requests.
 
 A bin may have *parents*, whose limits apply too: the address of its host, all bins of a policy together, all bins of
 the cluster. Requests that a turn takes of its own bin it also takes of each parent. All turns of a limited parent are
@@ -65,8 +65,8 @@ class BinSeen:
     """
     A bin under its lock. `limits` are the strictest of the running jobs' policies and of the source's own demands.
 
-    `back_off_level` counts its 429 and 503 answers. `rival_served_at` is when a lane of another group that is ready for
-    this bin too was last served; None without such a lane. `answer_seconds` is the time of one document, and
+    `back_off_level` counts its 429 and 503 answers. `rival_served_at` is the time at which a lane of another group that
+    is also ready was last served; None without such a lane. `answer_seconds` is the time of one document, and
     `page_bytes` its size; None if not measured.
     """
 
@@ -109,8 +109,8 @@ class ParentSeen:
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
     """
-    A lane under its lock. `workers` are those with its `tag`, to which alone it may go; None is any worker. `is_ahead`
-    is True if it was first in line before.
+    A lane under its lock. `workers` are the only workers that may have it, by its `tag`; None means any worker.
+    `is_ahead` is True if it was first in the queue before.
     """
 
     id: int
@@ -173,7 +173,8 @@ class _Place:
 @dataclass(slots=True)
 class _Room:
     """
-    The rest that a parent can give in this pass: requests for each turn if it is limited, else for all turns together.
+    The room that a parent has left in this pass: requests for each turn if it is limited, otherwise for all turns
+    together.
     """
 
     seen: ParentSeen
@@ -219,7 +220,7 @@ class _Room:
 
 @dataclass(slots=True)
 class _Plan:
-    """Turns that can be given, lanes without a place, and the rest of the parents."""
+    """Turns that can be given, lanes without a place, and the room that parents have left."""
 
     now: dt.datetime
     workers: int
@@ -275,7 +276,8 @@ def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
     """
     Return the turns by priority. Within each, lanes that are ahead alternate with others.
 
-    A lane that is ahead and waits would lose its pace. Without turns in between, the others would starve.
+    If lanes that are ahead had to wait, they would lose their pace. Without turns in between, other lanes would never
+    be served.
     """
     places: Counter[tuple[int, bool]] = Counter()
     ranked: list[tuple[int, int, bool, TurnPlan]] = []
@@ -321,7 +323,7 @@ def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Ro
 def _plan_under_parents(
     plan: _Plan, seen: BinSeen, queue: list[LaneSeen], places: Sequence[_Place], above: list[_Room]
 ) -> None:
-    """Plan as many of a bin's places as its parents have room for, each with the room that they have."""
+    """Plan the places of a bin for which its parents have room, each within that room."""
     blocked: _Room | None = None
     given: set[int] = set()
     for index, place in enumerate(places):

@@ -1,8 +1,8 @@
 """
 The worker that keeps a bin, so that its connections stay open and names stay resolved. No I/O.
 
-It uses rendezvous hashing (highest random weight: Thaler and Ravishankar 1998). All managers get the same answer
-without storing any, and when a worker ends only its bins move.
+It uses rendezvous hashing (highest random weight: Thaler and Ravishankar 1998). All managers compute the same answer,
+so none is stored. When a worker ends, only its bins move.
 """
 
 import uuid
@@ -15,7 +15,10 @@ from jobs.throttling.bins import BinSeen, TurnPlan
 
 
 def keepers_of(bin_id: int, workers: Collection[uuid.UUID]) -> list[uuid.UUID]:
-    """Return these workers: the one that keeps the bin first, then the one that would without it, and so on."""
+    """
+    Return these workers in their order for the bin: its keeper, then the worker that would keep it without the first,
+    and so on.
+    """
     return sorted(workers, key=lambda worker: (-mmh3.hash64(worker.bytes + bin_id.to_bytes(8))[0], worker))
 
 

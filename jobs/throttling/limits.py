@@ -23,8 +23,8 @@ class Limits:
     """
     At most `requests` open requests, `gap` seconds between two starts, and bytes a second (None: any number).
 
-    A `denied` bin gets no request at all, whatever the other limits are. With `closed_until` it gets none before that
-    moment, at which a denial ends.
+    A `denied` bin gets no request at all, whatever the other limits are. With `closed_until`, the bin gets no request
+    before that moment, at which a denial ends.
     """
 
     requests: int

@@ -1,5 +1,5 @@
 """
-The moment when a host opens: the earliest start of its next request. The one place that computes it; no I/O.
+The moment when a host opens: the earliest start of its next request. Only this module computes it. No I/O.
 
 The state of a bin stores its last start instead of its next one. So a gap that becomes shorter or longer applies at
 once. If bytes are limited, the bytes that were read delay the next start too: until `not_before` at the `paid_rate`.

@@ -3,8 +3,8 @@ Pace: the earliest start of the next request to a bin, as one moment. Arithmetic
 
 Three things move it: the gap after each start, the bytes that were read, and the bytes of the last window. A page of
 `b` bytes from a bin that allows `r` bytes a second takes `b / r` seconds. Its size is known only after it was read. So
-a start pays for a usual page, and the difference is settled when the page has arrived. A start may come one usual page
-early, to make up for a wait for the window.
+a start pays for a usual page, and the difference is settled when the page has arrived. After a wait for the window, a
+start may come earlier by the time of one usual page.
 
 The promise for bytes, while one worker reads from the bin: on average the limit is never exceeded, and pages that
 arrive within any `BYTES_WINDOW` have at most `r * BYTES_WINDOW` bytes. The size of a page is not known before it is
@@ -95,7 +95,8 @@ class Cadence:
 
         `page_bytes` is the usual size of a page as far as other workers know it.
 
-        If that was another worker, its pages may still be in the window, so two usual pages are waited for.
+        If another worker sent that request, its pages may still be in the window, so the new worker waits for two usual
+        pages.
         """
         self.opens_at = opens_at
         if self.bytes_per_second is None or used_at is None:

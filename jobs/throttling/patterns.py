@@ -1,12 +1,12 @@
 """
 Patterns of bins' names, such as `*.example.com`. No I/O.
 
-`*` matches any number of any characters, all other characters match themselves. Case is ignored. The empty pattern
+`*` matches any number of any characters. All other characters match themselves. Case is ignored. The empty pattern
 matches every name. `*.example.com` does not match `example.com`, and neither matches `example.com:8080`: a port that is
 not the scheme's own is part of the name.
 
-A name is compared with many patterns at a time. Most lists consist of exact names and of `*.` before a name, which are
-looked up. Only the others are tried one by one, each in time linear in the name.
+A name is compared with many patterns at once. Most patterns are exact names, or a name after `*.`, and are found by a
+look-up. Only other patterns are tried one by one, each in time linear in the name.
 """
 
 import re

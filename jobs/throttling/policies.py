@@ -1,8 +1,8 @@
 """
 The limits of a throttle policy: for one bin at one moment, and for all its bins together. No I/O.
 
-The first rule that matches a bin's name and is open at the moment applies. Values that the rule leaves open come from
-the policy. The longer one of minimum gap and gap of a rate applies.
+The first rule that matches a bin's name and is open at the moment applies. If a rule gives no value, the value of the
+policy applies. Of the minimum gap and the gap of a rate, the longer one applies.
 """
 
 import datetime as dt
@@ -25,7 +25,9 @@ _LOOPBACK: Final = ("localhost", "127.", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The limits of a policy or a rule; None is left open. `rate_gap` is the gap of its rate (seconds)."""
+    """
+    The limits of a policy or a rule; None means that it gives no value. `rate_gap` is the gap of its rate (seconds).
+    """
 
     requests: int | None = None
     min_gap: float | None = None
@@ -37,7 +39,7 @@ class Numbers:
         return self == _NOTHING
 
     def over(self, others: "Numbers") -> "Numbers":
-        """Return these limits, with the others where these leave something open."""
+        """Return these limits. A limit without a value here has the value of the others."""
         return Numbers(
             requests=others.requests if self.requests is None else self.requests,
             min_gap=others.min_gap if self.min_gap is None else self.min_gap,
@@ -174,7 +176,7 @@ class PolicyValues:
 
 
 def _share_of(total: Limits, share: Fraction) -> Limits:
-    """Return a share of the limits of all bins together. Without a whole request it allows none."""
+    """Return a share of the limits of all bins together. A share of less than one request allows no request."""
     requests = total.requests if total.requests >= UNLIMITED_REQUESTS else math.floor(total.requests * share)
     if requests == 0 or share == 0:
         return Limits(0, _NO_SHARE_GAP)

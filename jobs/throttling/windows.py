@@ -45,14 +45,14 @@ class Window:
         return (today in self.days and time >= self.opens) or (yesterday in self.days and time < self.closes)
 
     def next_change(self, after: dt.datetime) -> dt.datetime | None:
-        """Return the first moment (UTC) after this one at which it opens or closes; None if it never does."""
+        """Return the first moment (UTC) after this one at which the window opens or closes; None if there is none."""
         if self.opens is None and set(self.days) == set(EVERY_DAY):
             return None
         was_open = self.is_open(after)
         return next((moment for moment in self._edges(after) if self.is_open(moment) != was_open), None)
 
     def last_change(self, until: dt.datetime) -> dt.datetime | None:
-        """Return the last moment (UTC) up to this one at which it opened or closed; None if it never did."""
+        """Return the last moment (UTC) up to this one at which the window opened or closed; None if there was none."""
         if self.opens is None and set(self.days) == set(EVERY_DAY):
             return None
         last, was_open = None, None
@@ -66,7 +66,9 @@ class Window:
         return last
 
     def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
-        """Yield every moment at which it could open or close, in order. Between two of them nothing changes."""
+        """
+        Yield every moment at which the window could open or close, in order. It does not change between two of them.
+        """
         begin = after.astimezone(dt.UTC)
         for _ in range(_HORIZON):
             end = begin + _DAY
@@ -95,7 +97,7 @@ def parts_of_the_week(windows: Sequence[Window]) -> list[int]:
     """
     Return each window as a bit set of the parts of a week in which it is open. No window changes within a part.
 
-    All windows have one time zone, so the time that its clock shows is enough.
+    All windows have the same time zone, so the time that its clock shows is enough.
     """
     stretches = [_stretches(window) for window in windows]
     edges = sorted({edge for some in stretches for stretch in some for edge in stretch})

@@ -1,13 +1,13 @@
 """
 New content: the lines of a page that no page of its host had before.
 
-Lines tell more than a hash of the whole page. A calendar says a new date on each page, a sorted list has the same
-items in another order, and a missing page repeats its address. None of them has a new line. Dates, the path or its last
-segment, and words of the query therefore count for nothing, and a line of letters is compared without its numbers.
-Other words of the path count: a page of a reference manual may have little more of its own than a name.
+Lines are better evidence than a hash of the whole page. A calendar has a new date on each page, a sorted list has the
+same items in another order, and a missing page repeats its address. None of these pages has a new line. Dates, the path
+or its last segment, and words of the query therefore count for nothing, and a line of letters is compared without its
+numbers. Other words of the path count, because a page of a reference manual may have little new content besides a name.
 
-The memory of a host is bounded. A line that is not met for long is forgotten, and is new again: so the radar errs
-towards new content.
+The memory of a host is bounded. A line that did not occur for long is forgotten, and counts as new again. So an error
+of the radar finds too much new content, never too little.
 """
 
 import re
@@ -46,11 +46,12 @@ class Lines:
         """
         True if the page has new content; remember its lines.
 
-        A line that only addresses with a query or something odd had is new at a plain address. So a page is not blamed
-        for its printed version, whichever is read first.
+        A line that only addresses with a query or an odd path had before is new at a plain address. So a page counts as
+        new although its printed version was read first.
 
-        A plain address may also have the page of another one, but for a few words: the same function, documented for
-        another processor. So lines that few pages had make it new, too. Lines of a trap soon were on many pages.
+        A page at a plain address may also differ from another page by a few words only, such as a function that is
+        documented for another processor. So lines that few pages had make it new, too. The lines of a trap are soon on
+        many pages.
         """
         words = numbers = rare = 0
         for key, has_words in dict(_lines_of(address, text)).items():

@@ -1,8 +1,9 @@
 """
 The radar: counts of each group of addresses of a host, and the groups that look like traps.
 
-A group is judged once it used a budget of fetches. It is a suspect if the share of new content among the last ones is
-low beyond chance, and low among more of them, too. An address is avoidable if one of its groups is a suspect, unless its own template proved to have new content.
+A group is judged once it used a budget of fetches. It is a suspect if the share of new content is low among its last
+fetches, beyond chance, and also low among a larger number of fetches. An address is avoidable if one of its groups is a
+suspect, unless its own template proved to have new content.
 """
 
 import math

@@ -2,9 +2,9 @@
 The groups of a web address: its template, and wider groups to which traps spread.
 
 A template is the address with its variable parts generalised. The addresses of some traps have many templates, for
-example one for each combination of facets. So an address also belongs to a group for each parameter of its query, to
-that of its siblings below one path, and to groups of odd addresses: deep ones, repeated segments, double slashes, and
-upper-case letters.
+example one for each combination of facets. So an address also belongs to a group for each parameter of its query, and
+to the group of its siblings below one path. Odd addresses have groups, too: deep paths, repeated segments, double
+slashes, and upper-case letters.
 
 Each group has the rule that would refuse it: an expression for the exclusions of a job.
 """
@@ -43,9 +43,9 @@ _COPY: Final = re.compile(r"/(print|printable|amp|mobile)(/|$)", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    Addresses of one host that may be one trap. `rule` is the expression that would exclude them.
+    Addresses of one host that may be one trap. `rule` is the expression that would exclude the addresses.
 
-    `parameter` is the one that they have in common, "" for none. A group `is_wide` if it spans the host.
+    `parameter` is the query parameter that they share, "" for none. A group `is_wide` if it spans the host.
     """
 
     template: str
@@ -59,8 +59,8 @@ class Grouped:
     """
     The groups of an address. The first one is its template.
 
-    A `plain` address has no query and nothing odd, but it may be deep. A page may repeat parts of its address: the
-    `echoes` of its path, which are whole texts, and `words` of its query.
+    A `plain` address has no query and no odd path, but its path may be deep. A page may repeat parts of its address:
+    the `echoes` of its path, which are whole texts, and `words` of its query.
     """
 
     host: str
@@ -104,7 +104,9 @@ def grouped(url: str) -> Grouped:
 
 
 def _echoes(path: str) -> tuple[str, ...]:
-    """Return the path, its last segment, and that without its ending, without texts that occur by chance."""
+    """
+    Return the path, its last segment, and the segment without its ending. Texts that occur by chance are left out.
+    """
     last = path.rstrip("/").rpartition("/")[2]
     stem = last.rpartition(".")[0]
     return (*([path] if len(path) > 1 else []), *(text for text in (last, stem) if len(text) >= _ECHO_CHARACTERS))

@@ -16,7 +16,7 @@ from nodes.web.pages import name_of_who_may
 @page
 @require_POST
 def add(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Let the job with this name start after the job of the page has ended well."""
+    """Add a chain: the job with this name starts after the job of the page has ended well."""
     made_by = name_of_who_may(request, chains.MAY_CHAIN)
     name = request.POST.get("successor", "").strip()
     successor = Job.objects.filter(name=name).first() if "\0" not in name else None

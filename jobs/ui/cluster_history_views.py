@@ -34,7 +34,10 @@ _FORMS: Final = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 
 
 class MinuteForm(forms.Form):
-    """The minute to show, in UTC, and the partition, as parameters of the address. Without a partition: all."""
+    """
+    The minute to show, in UTC, and the partition, as parameters of the address. Without a partition, the page shows
+    all.
+    """
 
     at = forms.CharField(required=False, max_length=30, strip=True)
     partition = forms.CharField(required=False, max_length=100, strip=True)

@@ -1,4 +1,4 @@
-"""The page of the cluster, and the requests of administrators: each shows its plan before it is made."""
+"""The page of the cluster, and the requests of administrators: each shows its plan before the request is made."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence

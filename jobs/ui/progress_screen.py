@@ -60,9 +60,9 @@ def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
 
 def _counted(steps: Sequence[Step]) -> Sequence[Step]:
     """
-    Return the steps without a present one that is shorter than a minute.
+    Return the steps, without the present step if it is shorter than a minute.
 
-    Workers report with a delay of some seconds, so the line of a steady crawl would fall to nothing there.
+    Workers report with a delay of some seconds, so the line of a steady crawl would drop there.
     """
     return steps[:-1] if steps[-1].seconds < _COUNTED_AFTER else steps
 

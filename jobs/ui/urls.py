@@ -1,4 +1,4 @@
-"""The addresses of the pages."""
+"""The addresses of the pages of the crawl."""
 
 from django.urls import path
 

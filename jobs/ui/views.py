@@ -1,5 +1,5 @@
 """
-The pages. Each reads one module of `jobs.queries`. The only view that changes anything calls `control`.
+The pages. Each reads one module of `jobs.queries`. The only view that changes a job calls `control`.
 
 Every page requires a login and the permission to see jobs, which every role has.
 """

@@ -189,7 +189,7 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
     """
     Remove all present documents from this output, in all partitions; return the output.
 
-    Workers do that after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
+    Workers remove them after this call, a chunk at a time. `restoring.restore_cleared` restores the documents.
 
     Raises:
         Unknown: the output does not exist.
@@ -222,7 +222,7 @@ def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> Repo
 
 def _everywhere(verb: Callable[..., object], done: _C, made_by: str) -> _C:
     """
-    Do in other partitions what a verb has done here, to the connection of the same name. Return the one of this partition.
+    Perform a verb in the other partitions, on the connection of the same name. Return the connection of this partition.
 
     Raises:
         PartitionAway: a partition does not answer.

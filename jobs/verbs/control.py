@@ -145,11 +145,11 @@ def send_back_failed(
     """
     Make documents due again that failed in the job's run with one of these codes, or with any.
 
-    `documents` are the keys of the only documents that may be sent back; all of the job without them. Documents of the
+    With `documents`, only the documents with these keys may be sent back; otherwise all of the job. Documents of the
     job in other partitions are sent back, too, if this is the control partition and none are chosen.
 
-    In an active job they are due at once. An inactive job reads them in its next run, unless that is a full one,
-    which reads all documents that it reaches anyway.
+    In an active job they are due at once. An inactive job reads them in its next run. A full run reads all documents
+    that it reaches in any case.
 
     Raises:
         Unknown: the job does not exist.

@@ -45,7 +45,7 @@ _SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
 
 @dataclass(frozen=True, slots=True)
 class JobSaved:
-    """A stored job; `warnings` are sentences about fields that are valid and probably not meant."""
+    """A stored job; `warnings` are sentences about valid fields that are probably mistakes."""
 
     job: Job
     warnings: list[str] = field(default_factory=list)
@@ -333,7 +333,7 @@ def _changed_pipeline(
 
 
 def why_no_group(repository: RepositoryConnection, rules: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reason why no user could have the tokens of these rules, as a sentence; "" if that is not so."""
+    """Return the reason why no user could have the tokens of these rules, as a sentence; "" without such a reason."""
     if repository.authority_group_id is not None or not any(rule.get("allow") for rule in rules):
         return ""
     return f"Tokens belong to an authority group, and source {repository.name} has none. Choose its group first."

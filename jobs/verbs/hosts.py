@@ -1,10 +1,10 @@
 """
 All operations of operators on hosts. Pages, the REST API and commands translate their requests and call these.
 
-The switch of a host has two strengths. A *stop* lets the documents of a host wait until an operator releases the host. A
-*denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, apply to every port of a host that is named
-without one, and need a confirmation for an unknown host. Both apply to the whole cluster as soon as they are stored:
-workers close their open requests, and outputs keep their documents. The end of a back-off is as quick.
+The switch of a host has two strengths. A *stop* lets the documents of a host wait until an operator releases the host.
+A *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, and a confirmation for an unknown host. A
+host without a port stands for all its ports. Both apply to the whole cluster as soon as they are stored: workers close
+their open requests, and outputs keep their documents. The end of a back-off also applies at once.
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ _LONGEST_REASON: Final = 500
 
 
 class HostsUnknown(Refused):
-    """A name or pattern matches no host that a crawl has come to: perhaps it is misspelled. Nothing was changed."""
+    """A name or pattern matches no host that a crawl has reached, so it may be misspelled. Nothing was changed."""
 
     code = "unknown_hosts"
 
@@ -150,8 +150,8 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    End the back-off of a host, or its recovery, because an operator knows that the host works. Its full pace holds at
-    once.
+    End the back-off of a host, or its recovery, because an operator knows that the host works. The host has its full
+    pace at once.
 
     Its refusals are forgotten, also if the host requested a longer delay. Documents that failed there are retried now,
     and keep their number of failures.

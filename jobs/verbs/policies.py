@@ -64,7 +64,7 @@ class _Users:
 
 @dataclass(frozen=True, slots=True)
 class PolicySaved:
-    """A stored policy; `warnings` are sentences about fields that are valid and probably not meant."""
+    """A stored policy; `warnings` are sentences about valid fields that are probably mistakes."""
 
     policy: ThrottlePolicy
     warnings: Sequence[str] = field(default_factory=list)
@@ -121,7 +121,8 @@ def change(
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
-    Change a policy, and return it; missing fields stay. `rules` replaces all rules. The rest is as in `create`.
+    Change a policy, and return it; missing fields stay. `rules` replaces all rules. The other arguments are those of
+    `create`.
 
     Raises:
         Invalid: a field is invalid, or the name is taken.

@@ -67,8 +67,8 @@ def restore(
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Restoration:
     """
-    Restore documents that an operator's order removed from an output of a job, and the output of the job if it lost
-    it.
+    Restore documents that an operator removed from an output of a job. If the job lost the output, give the output
+    back.
 
     Raises:
         Invalid: the job lost the output, and cannot be changed now.

@@ -76,7 +76,8 @@ def restore(
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
-    Restore documents that an order removed from an output of a job, in all partitions, and the output of the job.
+    Restore documents that an operator removed from an output of a job, in all partitions. If the job lost the output,
+    give the output back.
 
     Raises:
         Invalid, Unknown, Refused, PartitionAway: as `restoring.restore_output` and `restore`.

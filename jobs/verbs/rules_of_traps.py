@@ -1,8 +1,9 @@
 """
 The rules that decisions about suspects give to a job, and take away.
 
-A job gets its rules in the control partition, and all partitions take them from there. If another partition has the suspect,
-the control partition keeps an own row of it, whose rule waits for the end of the run as any other. No list shows that row.
+A job gets its rules in the control partition, and all partitions take them from there. If another partition has the
+suspect, the control partition keeps a copy of its row. The rule of the copy waits for the end of the run like any
+other, and no list shows the copy.
 """
 
 import datetime as dt
@@ -54,7 +55,10 @@ class SuspectElsewhere:
 
 
 def elsewhere(job: Job, suspect: TrapSuspect) -> SuspectElsewhere | None:
-    """Return a suspect of the partition that this thread is inside of, for the control partition; None at home."""
+    """
+    Return a suspect of the partition that this thread works as, for the control partition; None if the thread works as
+    its own partition.
+    """
     partition = here.foreign_name()
     number = numbers_of({job.pk}).get(job.pk) if partition else None
     if number is None:
@@ -68,8 +72,7 @@ def give_rule(job: Job, suspect: TrapSuspect, *, rule: str, made_by: str, now: d
     """
     Give a job the rule of a suspect, now or when its run ends. The caller holds their locks, and stores the suspect.
 
-    Raises:
-        Refused: another rule of it leaves when the run ends.
+    Raises: Refused: another rule of the suspect leaves when the run ends.
         Invalid: with the rule, the job would have an invalid specification.
         ControlledElsewhere: this is not the control partition.
     """
@@ -170,7 +173,9 @@ def take_rule_of(known: SuspectElsewhere, job: Job, suspect: TrapSuspect, *, mad
 
 
 def outdate_workers(job: Job) -> None:
-    """Let workers read the job again: no worker judges a document that it takes from now on by suspects that it remembers."""
+    """
+    Let workers read the job again, so that they judge documents that they take from now on by the present suspects.
+    """
     Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

@@ -1,7 +1,7 @@
 """
 Operations of operators on schedules: a paused schedule starts no run until it is resumed.
 
-A run that lasts goes on, also through its windows. Windows that opened during the pause start nothing afterwards.
+A run in progress continues, also through its windows. Windows that opened during the pause start no run afterwards.
 """
 
 import datetime as dt
@@ -22,7 +22,7 @@ _MOST: Final = 10_000
 
 def pause(job_id: int, *, made_by: str, now: dt.datetime) -> Job:
     """
-    Pause the schedule of a job, and return the job. A paused one stays as it is.
+    Pause the schedule of a job, and return the job. A paused schedule stays as it is.
 
     Raises:
         Refused: the job has no schedule.
@@ -39,7 +39,7 @@ def pause(job_id: int, *, made_by: str, now: dt.datetime) -> Job:
 
 def resume(job_id: int, *, made_by: str, now: dt.datetime) -> Job:
     """
-    Resume the schedule of a job, and return the job. One that is not paused stays as it is.
+    Resume the schedule of a job, and return the job. A schedule that is not paused stays as it is.
 
     Raises:
         Refused: the job has no schedule.

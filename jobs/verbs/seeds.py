@@ -19,7 +19,8 @@ class SeedWanted:
     """
     A seed as input. A password in an address is never stored, since pages would show it.
 
-    `id` is the stored seed that this one replaces. Without an id it replaces the next seed that no other one names.
+    `id` is the stored seed that this one replaces. Without an id, it replaces the next seed that no other wanted seed
+    names.
     """
 
     urls: tuple[str, ...]

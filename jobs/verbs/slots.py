@@ -38,7 +38,7 @@ class NoControlPartition(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """Slots of a partition that go to others, in turn. It `keeps` the other ones."""
+    """Slots of a partition that go to others, in turn. The partition `keeps` the other slots."""
 
     source: str
     targets: Sequence[str]
@@ -63,7 +63,7 @@ def plan(
     """
     Return a move of these `slots` of a partition, of its last `count`, or of all. Nothing is changed.
 
-    Without targets, all other partitions get some.
+    Without targets, all other partitions get some of them.
 
     Raises:
         Invalid: a partition is unknown, or does not have the slots.

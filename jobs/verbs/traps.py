@@ -63,8 +63,9 @@ def accept(
     """
     Give the job the rule of a suspect: an exclude pattern, or a parameter that links lose.
 
-    A job that runs gets the rule when the run ends. Until then, its workers hold the group back in any mode of the guard.
-    Inside of another partition, the job of the control partition gets it, and the decision is stored in both.
+    A job that runs gets the rule when the run ends. Until then, its workers hold the group back in any mode of the
+    guard. If the thread works as another partition, the job of the control partition gets the rule, and both partitions
+    store the decision.
 
     Raises:
         Unknown: the suspect does not exist.

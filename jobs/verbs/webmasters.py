@@ -1,6 +1,6 @@
 """
-Limits that the webmasters of hosts ask for. The pages of webmasters put them in force after a proof of control, and
-operators withdraw them.
+Limits that the webmasters of hosts ask for. The pages of webmasters apply them after a proof of control, and operators
+withdraw them.
 
 The limit of a host is a rule of one policy, which applies everywhere. The strictest policy wins, so such a limit makes
 the crawler slower, never faster. A host that is named without a port gets a second rule for its ports.

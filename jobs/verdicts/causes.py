@@ -77,7 +77,7 @@ _OF_JOBS: Final = frozenset(
 
 
 def is_of_job(cause: Cause) -> bool:
-    """True if it holds a job or single documents of it, False if it holds a host."""
+    """True if the cause holds a job or single documents of it, False if it holds a host."""
     return cause in _OF_JOBS
 
 
@@ -87,8 +87,8 @@ class Verdict:
     One cause, its start, and its earliest end. None where that is unknown.
 
     `parent` is the id of the parent whose limit it is. `busy` of `places` requests are open, and an answer takes
-    `seconds`. `by` names the person or program that set it, and `detail` is a name or reason of that cause. `failing`
-    is there if most of the latest requests failed, whatever the cause is.
+    `seconds`. `by` names the person or program that set the cause, and `detail` is a name or reason that belongs to it.
+    `failing` is set if most of the latest requests failed, whatever the cause is.
     """
 
     cause: Cause

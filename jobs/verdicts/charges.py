@@ -33,7 +33,8 @@ def charge_now(*, hold: Verdict | None, hosts: Sequence[HostOfJob], waiting: int
     """
     Return the `waiting` documents of a job by the cause for which they wait now.
 
-    `hosts` are those where most of them wait. Documents at other hosts are charged to the most common cause of these.
+    `hosts` are the hosts at which most of them wait. Documents at other hosts are charged to the most common cause at
+    these hosts.
     """
     if not waiting:
         return {}
@@ -65,8 +66,8 @@ def charge(earlier: Reading[_S] | None, later: Reading[_S]) -> dict[tuple[_S, Ca
     """
     Return the document-seconds of each subject and cause between two readings.
 
-    Between these, the documents of each cause are taken to change evenly. A subject without an earlier reading has had
-    no waiting documents.
+    The calculation assumes that the documents of each cause change evenly between the readings. A subject without an
+    earlier reading has had no waiting documents.
     """
     if earlier is None or earlier.term != later.term or not 0 < later.at - earlier.at <= LONGEST_STEP:
         return {}

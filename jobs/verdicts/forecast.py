@@ -1,9 +1,10 @@
 """
 The forecast of the end of a run: the queues of its hosts, emptied at the rates that they allow. Arithmetic, no I/O.
 
-The queues are a fluid: each host is served at the rate that it allows, as long as the workers can, who share their time
-fairly between the hosts. Documents that are still to be found are added to the queues. Their number is the first unknown
-of the forecast, and the pace at which the crawl keeps to this model is the second: the band comes from both.
+The queues are a fluid: each host is served at the rate that it allows, as long as the workers can. The workers share
+their time fairly between the hosts. Documents that are still to be found are added to the queues. The forecast has two
+unknowns, and its band comes from both: the number of these documents, and the pace of the crawl compared with the
+model.
 """
 
 import datetime as dt
@@ -143,7 +144,7 @@ def _recent_rate(samples: Sequence[Sample]) -> float:
 
 def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, float, float]:
     """
-    Return the number of documents that are still to be found: at least, likely, at most.
+    Return three numbers of documents that are still to be found: the least, the likely and the most.
 
     Each ended document finds a part of the unknown documents, so discoveries fade exponentially. The halves of the
     samples show how fast. At most, each document finds as many as a document of the last minutes did.
@@ -169,7 +170,7 @@ def _found_by_each(earlier: Sample, later: Sample) -> float:
 
 
 def end_in_window(now: dt.datetime, seconds: float, *, opens: dt.time, closes: dt.time) -> dt.datetime:
-    """Return the end of work of some seconds that goes on only from `opens` until `closes` of each day."""
+    """Return the end of work of some seconds that is done only from `opens` until `closes` of each day."""
     at, left = now, seconds
     while True:
         start = dt.datetime.combine(at.date(), opens, at.tzinfo)

@@ -1,9 +1,9 @@
 """
 The verdict on a host: the reason for which it gets no more requests, from facts of one moment.
 
-The most decisive reason comes first: a denied host is not slow because of its gap. Beside a queue there is always a
-cause. Which limit applies to a host that is served follows from the limits and the time of an answer, not from a
-measured rate: a rate lags behind an edit, and says nothing before the first turns have closed.
+The most decisive reason comes first: a denied host is not slow because of its gap. A host with a queue always has a
+cause. For a host that is served, the cause follows from the limits and the time of an answer, not from a measured rate.
+A rate lags behind an edit, and is unknown before the first turns have closed.
 """
 
 import datetime as dt
@@ -43,7 +43,7 @@ class Above:
 
     @property
     def has_no_place(self) -> bool:
-        """True if no other turn can begin below it. Turns below a limited parent may share its requests."""
+        """True if no other turn can begin below this parent. Turns below a limited parent may share its requests."""
         if is_limited(self.limits):
             return self.open_documents >= documents_below(self.limits)
         return self.is_full
@@ -55,11 +55,11 @@ class Known:
     The facts of a host. `held` counts the `waiting` documents of jobs that are paused or wait; `in_progress` are handed
     out.
 
-    `ready_at` is when the first of its lanes may hand something out. `is_owned`, `is_served` and `missing_tag` say
-    whether a manager has the group of such a seed, and whether there is a worker that may have its documents.
-    `group_why` is why a group cannot be stuffed. `open_turns` and `lent` are places that workers have; `open_now` are
-    requests that they have open, None if no worker has reported. Rates are the latest, None if unknown. `changed_at` is
-    when its limits changed last.
+    `ready_at` is the time from which the first of its lanes may hand out a document. `is_owned` is True if a manager
+    has the group of such a seed. `is_served` and `missing_tag` show whether a worker may have its documents.
+    `group_why` is the reason why a group cannot be stuffed. `open_turns` and `lent` are places that workers have;
+    `open_now` are requests that they have open, None if no worker has reported. Rates are the latest, None if unknown.
+    `changed_at` is the time of the last change of its limits.
     """
 
     limits: Limits
@@ -90,14 +90,14 @@ class Known:
 
     @property
     def waiting_at_workers(self) -> int:
-        """Documents that workers have and have not begun."""
+        """Return the number of documents that workers have and have not begun."""
         if not self.open_turns:
             return 0
         return max(0, self.in_progress - (self.lent if self.open_now is None else self.open_now))
 
     @property
     def queued(self) -> int:
-        """Documents that are not being read, wherever they wait."""
+        """Return the number of documents that are not being read, wherever they wait."""
         return self.waiting + self.waiting_at_workers
 
 
@@ -188,7 +188,7 @@ def _has_free_connections(known: Known) -> bool:
 
 
 def _is_at_its_pace(known: Known) -> bool:
-    """True if the host is asked as often as its own gap allows."""
+    """True if the host gets as many requests as its own gap allows."""
     gap, rate = known.limits.gap, known.starts_per_second
     return gap > 0 and rate is not None and not _is_below(rate, 1 / gap)
 

@@ -16,9 +16,9 @@ _BEGINNING: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP})
 @dataclass(frozen=True, slots=True)
 class JobSeen:
     """
-    A job: its state, with its start, its author and its reason; `opens_at` is when its next window opens.
+    A job: its state, with its start, its author and its reason; `opens_at` is the time at which its next window opens.
 
-    `is_paused_by_output`: a worker paused it, since an output refused.
+    `is_paused_by_output` is True if a worker paused it because an output refused.
     """
 
     state: JobState
@@ -38,7 +38,7 @@ class JobSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """The nodes that may work for a job. `disk_shortage` is why no worker takes work, empty if some do."""
+    """The nodes that may work for a job. `disk_shortage` is the reason why no worker takes work, empty if some do."""
 
     managers: int
     workers: int
@@ -48,9 +48,9 @@ class ClusterSeen:
 @dataclass(frozen=True, slots=True)
 class DocumentSeen:
     """
-    A document that has not ended in this run. `check_time` is when it may be tried again, None if it is due.
+    A document that has not ended in this run. `check_time` is the time of the next attempt, None if it is due.
 
-    `gate` is the closed gate that it waits behind. The node `gate_by` closed it at `gate_since`. `other_job` is the name
+    `gate` is the closed gate for which it waits. The node `gate_by` closed it at `gate_since`. `other_job` is the name
     of another job that has claimed the same document.
     """
 
@@ -66,7 +66,10 @@ class DocumentSeen:
 
 @dataclass(frozen=True, slots=True)
 class HostOfJob:
-    """A host with its documents of one job, or of all jobs. `waiting` ones are in the queue, or at workers and not started."""
+    """
+    A host with its documents of one job, or of all jobs. The `waiting` documents are in the queue, or at workers and
+    not started.
+    """
 
     verdict: Verdict
     waiting: int

@@ -18,7 +18,8 @@ class Requests:
     """
     Requests that ended. `codes` counts the failed ones by result code.
 
-    `seconds` is how long an answer took on average, None if nothing was measured. `failing_since` is when the earliest of the failed ones began.
+    `seconds` is the average time of an answer, None if nothing was measured. `failing_since` is the start of the
+    earliest failed request.
     """
 
     ended: int = 0
@@ -29,7 +30,7 @@ class Requests:
 
     @property
     def share(self) -> float:
-        """The part of the requests that failed."""
+        """Return the part of the requests that failed."""
         return self.failed / self.ended if self.ended else 0.0
 
     @property
@@ -42,13 +43,13 @@ class Requests:
 
     @property
     def code(self) -> str:
-        """The most frequent code of a failure; '' if there is none."""
+        """Return the most frequent code of a failure; '' without a failure."""
         return max(sorted(self.codes), key=self.codes.__getitem__) if self.codes else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Requests with one result code: how many, the seconds that they took, and when the first one began."""
+    """Requests with one result code: their number, the seconds that they took, and the start of the first one."""
 
     code: str
     amount: int

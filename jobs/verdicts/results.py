@@ -72,7 +72,7 @@ _OF_HUNDREDS: Final = {
 
 
 def class_of(code: str, *, otherwise: ResultClass = ResultClass.NONE) -> ResultClass:
-    """Return the class of a result code; `otherwise` for one that is not known here, such as that of another connector."""
+    """Return the class of a result code; `otherwise` for an unknown code, such as that of a plugin's connector."""
     if (known := _OF_CODES.get(code)) is not None:
         return known
     if code.isdigit() and len(code) == 3:

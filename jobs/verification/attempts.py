@@ -40,7 +40,7 @@ def note(verification: Verification, **facts: object) -> None:
     Store the progress of a verification.
 
     Raises:
-        AnotherAttempt: another attempt carries it out, or it has ended.
+        AnotherAttempt: another attempt carries out the verification, or it has ended.
     """
     mine = _rows_like(verification).filter(pk=verification.pk, attempt=verification.attempt, ended_at=None)
     if not mine.update(**facts, moved_at=Now()):

@@ -31,7 +31,7 @@ class _Answer(Generic[T]):
 
 
 def covers_others(partition: str) -> bool:
-    """True if a verification of one partition, or of all for "", is not only that of this one."""
+    """True if a verification of this partition, or of all if the name is "", involves another partition."""
     return partition != here.name() if partition else bool(here.control_name())
 
 
@@ -39,8 +39,8 @@ def begin(partition: str, *, own: Callable[[], T] | None, there: Callable[[], T 
     """
     Schedule a verification in one partition, or in all for "".
 
-    `own` schedules it here, and leaves this partition out if it is None. `there` does it in the database of another one, and
-    returns None if that one has nothing to verify.
+    `own` schedules it here; None leaves this partition out. `there` schedules it in the database of another partition,
+    and returns None if that partition has nothing to verify.
 
     Raises:
         Invalid: no partition has this name.

@@ -3,7 +3,7 @@ The comparison of an output with its record, in chunks.
 
 A document that seems to differ is compared once more under the lock of its record, so a crawl that writes meanwhile
 gives no false finding. The transaction of a chunk also writes the counts and the last hash, so each document counts
-once, whatever is killed.
+once, whichever process is killed.
 """
 
 import bisect
@@ -51,7 +51,7 @@ def find(
 
     Raises:
         OutputError: the output cannot be read.
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     if verification.compared_at is not None:
         return True

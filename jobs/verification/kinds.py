@@ -19,7 +19,7 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
     Raises:
         OutputError: the output cannot be read, or refuses a removal.
         Unknown, Refused: the output does not exist, or cannot be listed.
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     verification = verbs.create_for_task(
         context.task,

@@ -1,5 +1,6 @@
 """
-Documents and files of other partitions, in places that partitions of a cluster may share: they must not be removed here.
+Documents and files of other partitions, in places that several partitions may share. This partition must not remove
+them.
 
 A path of an output or of an archive may lead to the same file, directory or bucket in several partitions.
 """
@@ -24,7 +25,7 @@ def sharing_partitions(connection: psycopg.Connection[Any], output: Output) -> P
 
 
 def may_be_of_another(url: str, placement: Placement | None) -> bool:
-    """Return True if a document that this partition does not know may be one of another partition."""
+    """True if a document that this partition does not know may belong to another partition."""
     if placement is None:
         return False
     # Only the address of a web page names the host whose slot decides.

@@ -67,7 +67,7 @@ def repair(verification: OutputVerification, output: Output, *, goes_on: GoesOn[
 
     Raises:
         OutputError: the output cannot be read, or refuses a removal.
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     assert isinstance(output, Lists)
     note(verification, question=_question(verification))

@@ -85,7 +85,9 @@ Total = Callable[[tuple[int, int], bool], str]
 
 
 def screen_of_parts(found: Merged[Part | None], total: Total) -> Record:
-    """Return the screen of all parts: rows by their start, and the last result of each partition. Add these up."""
+    """
+    Return the screen of all parts: rows by their start, and the last results of the partitions, which pages add up.
+    """
     parts = [part for _name, part in [("", found.own), *sorted(found.others.items())] if part is not None]
     rows = [row for part in parts for row in part.rows]
     if len(parts) > 1:

@@ -49,7 +49,7 @@ def verify_output(
 
     Raises:
         Invalid: a part is invalid.
-        Refused: the output cannot be listed, here or at all, or it refuses a removal.
+        Refused: the output cannot be listed (on this machine, or on any), or it refuses a removal.
     """
     verification = _create(
         output, sample=sample, repairs=repairs, most=most, allows_removals=allows_removals, made_by=made_by, task=None
@@ -172,7 +172,7 @@ def carry_out(verification: OutputVerification, *, goes_on: GoesOn[OutputVerific
 
     Raises:
         OutputError: the output cannot be read, or refuses a removal.
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     verification = begin_attempt(verification)
     if verification.ended_at is not None:

@@ -66,11 +66,11 @@ forget_checks: Final = _PACE.forget
 
 def check(wish: Wish, proof: Proof) -> str:
     """
-    Check a proof; if it holds, put the wish in force and return ''. Otherwise return the problem as a sentence.
+    Check a proof. If it holds, apply the wish and return ''. Otherwise return the problem as a sentence.
 
     Raises:
         TooOften: the last check was too short a time ago.
-        Refused: the limit cannot be put in force.
+        Refused: the limit cannot be applied.
         ControlledElsewhere: this is not the control partition.
     """
     if not _PLACES.acquire(blocking=False):

@@ -1,8 +1,8 @@
 """
 The proof of control by a file on the host, read with the fetcher of crawls.
 
-It connects to public addresses only, follows no redirect, and reads a few bytes. It tries https first. Certificates of
-some hosts cannot be checked, and such a proof can only slow the crawler down, so http is tried next.
+It connects to public addresses only, follows no redirect, and reads a few bytes. It tries https first, and then http,
+because the certificates of some hosts cannot be checked. A false proof can only slow the crawler down.
 """
 
 import asyncio

@@ -78,7 +78,7 @@ def ask(request: HttpRequest, host: str) -> HttpResponse:
 @public
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove(request: HttpRequest, host: str) -> HttpResponse:
-    """Show how to prove control of the host; on POST, check the proof, and put the wish in force if it holds."""
+    """Show the ways to prove control of the host. On POST, check the proof, and apply the wish if it holds."""
     name = _name_or_404(host)
     try:
         wish = wishes.read(request.GET.get("wish", ""), host=name)

@@ -2,8 +2,8 @@
 Wishes of webmasters for other limits, as signed texts.
 
 Nothing is stored before a proof, so visitors cannot fill a table. A wish is in the address of its page. The token that
-the webmaster publishes follows from it, and the wish does not follow from the token: a visitor who reads the token in
-the DNS can neither repeat the wish nor make another one.
+the webmaster publishes is computed from the wish, but the wish cannot be computed from the token. So a visitor who
+reads the token in the DNS can neither repeat the wish nor make another one.
 """
 
 import datetime as dt
@@ -35,7 +35,7 @@ class Wish:
     """
     A limit that a visitor asks for. `gap` is the time between two starts (seconds), or null for no requests at all.
 
-    A wish that `lifts` ends the limit of an earlier one. `text` is its signed form.
+    A wish that `lifts` ends the limit of an earlier wish. `text` is its signed form.
     """
 
     host: str

@@ -161,7 +161,7 @@ def _brief_sentence(verdict: Verdict) -> str:
 
 
 def _sentence(said: str, detail: str = "") -> str:
-    """Return words as a sentence, which ends differently in each language."""
+    """Return words as a sentence, with the full stop of the language."""
     return _("%(said)s: %(why)s.") % {"said": said, "why": detail} if detail else _("%(said)s.") % {"said": said}
 
 

@@ -81,7 +81,7 @@ class Container:
 
 @contextmanager
 def failing_plainly(what: str) -> Iterator[None]:
-    """Turn the errors of the standard library for damaged archives into one."""
+    """Turn the errors of the standard library for damaged archives into ExtractionFailed."""
     try:
         yield
     except DAMAGES as error:

@@ -72,7 +72,7 @@ def _date_of(message: Message) -> str | None:
 
 
 def _leaves_of(message: Message, levels: int) -> Iterator[Message]:
-    """Yield the parts that are not multiparts, but not those of attached e-mails: each of these is a part."""
+    """Yield the parts that are not multiparts. An attached e-mail is one part, and its own parts are not yielded."""
     waiting = [(message, 0)]
     while waiting:
         part, level = waiting.pop()

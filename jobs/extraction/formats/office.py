@@ -60,7 +60,7 @@ _PICTURES: Final = frozenset(
 
 
 def type_of(container: Container) -> str | None:
-    """Return the media type of an Office container; None if it is none."""
+    """Return the media type of an Office container; None for another container."""
     if "[Content_Types].xml" not in container:
         return None
     for name, media_type in (

@@ -26,7 +26,7 @@ _BLOCKS: Final = frozenset({"p", "h", "table-row"})
 
 
 def type_of(container: Container, budget: Budget) -> str | None:
-    """Return the media type of an OpenDocument container; None if it is none."""
+    """Return the media type of an OpenDocument container; None for another container."""
     if "mimetype" not in container or "content.xml" not in container:
         return None
     media_type = container.read("mimetype")[:_LONGEST_TYPE].decode("ascii", "replace").strip()

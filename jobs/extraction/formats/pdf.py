@@ -84,7 +84,7 @@ def _attachments_of(document: Any, budget: Budget) -> Iterator[RawPart]:  # noqa
 
 
 def _date_of(text: str) -> str | None:
-    """Return a date of a PDF as in ISO 8601; None if it is none."""
+    """Return a date of a PDF in ISO 8601; None if the text is not a date."""
     found = _DATE.match(text)
     if found is None:
         return None

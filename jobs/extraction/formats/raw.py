@@ -26,7 +26,7 @@ class Raw:
     """
     The findings of a reader. `parts` may be lazy: each part is unpacked when the extraction reaches it.
 
-    `language` is that which the file names, or "".
+    `language` is the one that the file names, or "".
     """
 
     content_type: str

@@ -1,4 +1,4 @@
-"""XML of files: read piece by piece, without a tree, without document types and entities."""
+"""XML of files, read piece by piece, without a tree, document types and entities."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,7 +17,7 @@ class XmlHandler:
     """
     Gets the elements of an XML file in their order. Names are local names, without the name space.
 
-    Attributes have local names, too: readers of documents need no two attributes that differ in the name space only.
+    Attributes have local names, too, because no reader needs two attributes that differ only in the name space.
     """
 
     def start(self, name: str, attributes: dict[str, str]) -> None: ...

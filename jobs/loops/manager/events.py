@@ -1,6 +1,6 @@
 """
-Events that a manager hears of between its passes: notifications of the database, answers to its heartbeats, and changes
-of its membership session.
+Events that a manager is notified of between its passes: notifications of the database, answers to its heartbeats, and
+changes of its membership session.
 """
 
 import threading
@@ -17,7 +17,7 @@ ASKS: Final[Asks] = MappingProxyType({_OWNS: "EXISTS (SELECT FROM jobs_throttleg
 
 
 class Events:
-    """Each event is set in the thread that hears of it, and cleared by the pass that follows."""
+    """The thread that learns of an event sets it, and the next pass clears it."""
 
     def __init__(self, *, scope: str) -> None:
         self._scope = scope

@@ -1,4 +1,4 @@
-"""The flow of documents through a manager. It only computes: times are arguments."""
+"""The flow of documents through a manager. Arithmetic only: times are arguments."""
 
 import math
 from dataclasses import dataclass

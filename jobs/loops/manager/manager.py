@@ -241,7 +241,7 @@ class Manager:
 
     @property
     def _is_idle(self) -> bool:
-        """True if this manager has no duty: it leads no scope, and owns no group as far as it was told."""
+        """True if this manager has no duty: it is not a main manager, and owns no group as far as it knows."""
         has_duties = self._office.term or self._groups or self.events.may_own_groups
         return not has_duties and self._asked_at > float("-inf")
 

@@ -49,11 +49,11 @@ class Office:
         self.term = self.workers = None
 
     def look_soon(self) -> None:
-        """Read the scope in the next pass, whatever the heartbeats saw."""
+        """Read the scope in the next pass, even if the heartbeats saw no reason."""
         self._looked_at = float("-inf")
 
     def keep_if_due(self, connection: psycopg.Connection[Any]) -> bool:
-        """Call `keep` if it is time for that and has a purpose. Return its result, or False."""
+        """Call `keep` if it is due and can change anything. Return its result, or False."""
         # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
         pause = 0.0 if self.misses_node else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
         if time.monotonic() - self._looked_at <= pause:
@@ -65,7 +65,7 @@ class Office:
     @property
     def _has_to_look(self) -> bool:
         """
-        True if this manager has to read its scope: it leads it, or no other manager certainly does.
+        True if this manager has to read its scope: it is the main manager, or it is not certain that another one is.
 
         The other managers of a large cluster rely on their heartbeats, which show the main manager.
         """

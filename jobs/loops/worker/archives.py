@@ -239,7 +239,7 @@ class JobArchives(ArchiveRecords):
         return self._open[job.id]
 
     def _end(self, connection: psycopg.Connection[Any], job_id: int, *, now: dt.datetime) -> None:
-        """End a file. Its row may say so twice: the call may be repeated after a lost connection."""
+        """End a file. The call may be repeated after a lost connection: a second end of the row changes nothing."""
         written = self._open[job_id]
         connection.execute(_END, {"id": written.id, "length": written.file.size, "now": now})
         written.file.close()
@@ -247,7 +247,10 @@ class JobArchives(ArchiveRecords):
 
 
 def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root: Path) -> None:
-    """Mark a file without a copy as lost, and read its documents again. A root that is not mounted proves nothing."""
+    """
+    Mark a file without a copy as lost, and read its documents again. If the root is not mounted, the file is not known
+    to be lost.
+    """
     if not root.is_dir():
         logger.warning("the directory of archives %s is missing: mount its disk, or verify the archive", root)
         return

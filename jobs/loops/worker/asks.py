@@ -1,7 +1,9 @@
 """
-The conditions that a worker asks with each heartbeat, in SQL. An idle worker looks only for work that they report.
+The conditions that a worker asks with each heartbeat, in SQL. An idle worker searches only for work that a condition
+reports.
 
-They name the row `beaten` of the heartbeat's statement. Each of them reads at most a few entries of one index.
+The conditions refer to the row `beaten` of the heartbeat's statement, and each reads at most a few entries of one
+index.
 """
 
 from types import MappingProxyType

@@ -15,7 +15,7 @@ _HOLDS: Final = 1.5
 
 
 class Backlog:
-    """The texts that wait to be indexed: the longest wait that this worker saw at its last check."""
+    """The backlog of texts to index: the longest wait of a text at this worker's last check."""
 
     def __init__(self) -> None:
         self._behind = 0.0

@@ -1,9 +1,9 @@
 """
 The batches of a worker, from their take until the database has them as done.
 
-The worker compares them with the batches that the database has as sent to it. A batch that is sent and not here was
-taken by a statement whose answer was lost. None of its documents has begun, so it is returned. A batch that is done
-may still have open requests, which its turn inherited. So a batch counts as here until the write of its end was
+The worker compares its batches with those that the database has as sent to it. If the worker lacks a sent batch, it was
+taken by a statement whose answer was lost. None of its documents has begun, so the batch is returned. A batch that is
+done may still have open requests, which its turn inherited. So the worker keeps a batch until the write of its end was
 answered.
 """
 

@@ -1,5 +1,6 @@
 """
-Work of a worker beside its crawl: it clears outputs, removes documents that no job keeps, and restores removed ones.
+Work of a worker beside its crawl: it clears outputs, removes documents that no job keeps, and restores removed
+documents.
 """
 
 import asyncio

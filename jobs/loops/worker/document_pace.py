@@ -16,10 +16,9 @@ class DocumentPace:
     """
     The pace of one document: its start was its first turn, and further requests wait for theirs.
 
-    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop is busy
-    or has to connect first. So an admitted request delays the others until it has left. `delay` returns the
-    crawl-delay known by now: robots.txt may have come with the first request. `left` is called when a request has
-    left.
+    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop is busy or
+    has to connect first. So an admitted request delays the others until it has left. `delay` returns the crawl-delay as
+    it is known now: robots.txt may have come with the first request. `left` is called when a request has left.
 
     The process may freeze between the start of a document and its request. So `may_begin` is called again when the
     request is admitted, and when it leaves. If it returns False, the request ends as if it was cancelled.
@@ -125,7 +124,7 @@ class DocumentPace:
             paced.count_bytes(count, paid=paid, now=now)
 
     def end(self) -> None:
-        """Settle the last start if its request was not sent, or failed: it has read nothing."""
+        """End the count of the last start if its request was not sent, or failed and so read nothing."""
         self._note_unanswered()
         self._settle(0)
 

@@ -7,7 +7,7 @@ from jobs.loops.worker.timer import Timer
 
 class Due:
     """
-    A request with a moment. `is_over` once the moment has come; the event is set then, until `clear`.
+    A request with a moment. Once the moment has come, `is_over` is true and the event is set, until `clear`.
 
     Belongs to the event loop's thread.
     """

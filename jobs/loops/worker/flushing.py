@@ -68,7 +68,8 @@ class Flushing:
 
     async def _write_by_job(self, given: ToWrite, error: OutputError) -> Written:
         """
-        Write each job by itself after an output refused. Its job is paused, and its documents are released.
+        Write the results of each job separately after an output refused. The job of that output is paused, and its
+        documents are released.
 
         So a full output does not cause repeated fetches of its documents.
         """
@@ -91,7 +92,10 @@ class Flushing:
         return Written(flushed=flushed, refused=written.refused)
 
     def _reason_of(self, refused: OutputError) -> str:
-        """Return the reason of a job whose output refused. The workers of a one-shot end with it, and resume nothing."""
+        """
+        Return the reason of a job whose output refused. It promises no resumption for a one-shot command, whose workers
+        end.
+        """
         me = self._state.identity
         if refused.disk is None or me.scope != CLUSTER_SCOPE:
             return str(refused)

@@ -1,8 +1,8 @@
 """
 One bin at a worker: its documents, and the paces of its requests.
 
-The worker that has the bin's turn keeps the pace, to the accuracy of its event loop's clock. Turns have limits of
-open requests. A turn that follows another inherits these when that one ends.
+The worker that has the bin's turn keeps the pace, to the accuracy of its event loop's clock. Turns have limits of open
+requests. A successor inherits the requests of its turn when that turn ends.
 """
 
 import math
@@ -23,7 +23,7 @@ _FOLLOWERS_ON_THE_WAY: Final = 16
 @dataclass(slots=True, eq=False)
 class PacedBin:
     """
-    The pace of a bin, or of a parent of many, at one worker; moments are on the event loop's clock, in seconds.
+    The pace of a bin, or of a parent of many bins, at one worker. Moments are on the event loop's clock, in seconds.
 
     A request that was admitted and has not left yet delays the others: the gap begins when it leaves.
     """
@@ -75,7 +75,8 @@ class PacedBin:
 
     def wait(self, *, now: float, has_turn: bool) -> float:
         """
-        Return the seconds until a request may be admitted, or until the next check; at most 0 if at once.
+        Return the seconds until a request may be admitted, or until the next check; 0 or less if it may be admitted
+        now.
 
         A request that `has_turn` was counted when its document began, so only requests that went out since then delay
         it.
@@ -85,7 +86,9 @@ class PacedBin:
         return (self.asked_at + self.cadence.gap if has_turn else self.cadence.next_start) - now
 
     def count_request(self, *, now: float, has_turn: bool) -> None:
-        """Count an admitted request; the next one may follow after the gap. One that `has_turn` is counted already."""
+        """
+        Count an admitted request; the next one may follow after the gap. A request that `has_turn` is counted already.
+        """
         self.asked_at = now
         self.starts += 1
         if has_turn:
@@ -165,10 +168,10 @@ class BinQueue:
 
     def add(self, taken: TurnTaken, *, parents: tuple[PacedBin, ...] = (), now: float) -> list[Claimed]:
         """
-        Take over a turn. One that follows a turn of this worker inherits its requests.
+        Take over a turn. The successor of a turn of this worker inherits its requests.
 
-        Return the documents that cannot be served here: those of a turn without requests whose predecessor is not
-        here.
+        Return the documents that cannot be served here: a turn without requests cannot be served if its predecessor is
+        not here.
         """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
         turn = OpenTurn(
@@ -192,7 +195,7 @@ class BinQueue:
 
     @property
     def may_begin(self) -> bool:
-        """True if a document waits and may begin; not while a request that starts a gap is still leaving."""
+        """True if a document waits and may begin. False while a request that starts a gap has not left yet."""
         return (
             bool(self.waiting)
             and not any(paced.is_held or paced.open >= paced.most_open for paced in self._next_paces)
@@ -202,10 +205,10 @@ class BinQueue:
     @property
     def awaited(self) -> int:
         """
-        Return the room that the worker keeps for a coming turn: a bin with a pace needs two turns, or it is idle in
-        between.
+        Return the room that the worker keeps for a coming turn.
 
-        It is not certain that one comes. A host that gave a single document is not expected to give more.
+        A bin with a pace needs two turns, because it is idle between two single ones. The turn may not come: a host
+        that gave a single document is not expected to give more.
         """
         if not self.turns or not self.paced.cadence.gap:
             return 0
@@ -313,7 +316,7 @@ class BinQueue:
 
 
 def _pace_of(paced: PacedBin) -> Pace | None:
-    """Return the pace for the next requests to the bin from elsewhere; None if no request was sent here."""
+    """Return the pace with which another worker must continue; None if this worker sent no request to the bin."""
     cadence = paced.cadence
     if cadence.last_start is None:
         return None

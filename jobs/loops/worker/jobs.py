@@ -209,7 +209,10 @@ class JobTable:
 
 
 def _quarantine(row: JobRow, guard: TrapGuard) -> Quarantine | None:
-    """Return the suspects that hold documents back: open ones if the guard holds, and accepted ones in any mode."""
+    """
+    Return the suspects that hold documents back: open suspects if the trap guard holds back, and accepted suspects in
+    any mode.
+    """
     held = [
         (host, template, proven)
         for host, template, proven, waits in row.suspects or ()

@@ -1,12 +1,13 @@
 """
-A cache of references that a worker wrote lately: they need not be sent to the database again.
+A cache of references that a worker wrote lately: they need not be sent to the database again. 97 of 100 links of a site
+are repeats.
 
-97 of 100 links of a site are repeats. The cache is bounded and belongs to the process. It is written only after the
-commit, so its content is durable. Only the database's thread uses it.
+The cache is bounded and belongs to the process. References are added only after the commit, so they are durable. Only
+the database's thread uses it.
 
-It stores whole hashes, so two never collide. They are packed, since a set of strings would need eight times the
-memory; the most frequent ones are also in a dictionary. When the young half of the cache is full, it becomes the old
-one. Only references of the old half that are requested again are kept: frequent link targets stay for the whole run.
+It stores whole hashes, so two never collide. They are packed, since a set of strings would need eight times the memory;
+the most frequent ones are also in a dictionary. When the young half of the cache is full, it replaces the old half.
+Only references that are used again survive this, so frequent link targets stay for the whole run.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +51,9 @@ class KnownReferences:
         return written is not None and (not job.tracks_depth or written <= depth)
 
     def unknown(self, job: JobFacts, hashes: Sequence[str], depth: int) -> Sequence[str]:
-        """Return the hashes that `holds` does not have. Most are at hand, so they are checked without a call each."""
+        """
+        Return the hashes for which `holds` is false. The dictionary answers for most of them, without a call for each.
+        """
         if job.hops is None and not job.loses_documents and not job.tracks_depth:
             at_hand = self._at_hand.get((job.id, job.run_no))
             if at_hand:

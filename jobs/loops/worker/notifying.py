@@ -33,7 +33,7 @@ async def notify_outputs(
     """
     Claim notifications one by one and perform them once `woken`, until cancelled.
 
-    A notification that is claimed then becomes free for other workers.
+    After a cancellation, the claimed notification is free for other workers.
     """
     while True:
         await woken.wait()

@@ -1,11 +1,11 @@
 """
 The effects of documents on the outputs of their jobs: writes to the outputs, and their records.
 
-`IndexedDocument` records which version of a document each output has. Its row is the lock under which the last holder
-of a document is decided. Jobs may share an output, and a document that one job no longer finds stays as long as
-another one has it. A transaction locks all the rows that it needs in the order of (output, hash), after the rows of
-the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is older
-than its lock wait.
+`IndexedDocument` records which version of a document each output has. A transaction locks its row before it decides
+which job is the last holder of a document. Jobs may share an output, and a document that one job no longer finds stays
+as long as another one has it. A transaction locks all the rows that it needs in the order of (output, hash), after the
+rows of the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is
+older than its lock wait.
 
 Unchanged documents are not written here. The worker processed such a document as unchanged because every output had
 exactly that version, and no other job can remove it while this one holds it.
@@ -109,7 +109,7 @@ RETURNING held.output_id, held.hash,
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A document without a text for its job, or only for these `outputs` of it, which a stage refused."""
+    """A document without a text for its job, or only without one for these `outputs`, because a stage refused it."""
 
     hash: str
     url: str
@@ -349,7 +349,7 @@ def _kept(cursor: psycopg.Cursor[Any], candidates: set[Key], leaving: list[_Leav
 def _let_go(
     cursor: psycopg.Cursor[Any], changes: Changes, jobs: Mapping[str, JobFacts], *, now: dt.datetime
 ) -> dict[Key, Entry]:
-    """Forget the parts that their documents no longer have, and keep their texts; return them."""
+    """Forget the parts that their documents no longer have, and keep the texts of these parts. Return the parts."""
     if not changes.removed:
         return {}
     if current()[KEEP_REMOVED]:
@@ -365,7 +365,10 @@ def _let_go(
 
 
 def _is_decided(result: Result) -> bool:
-    """True if the source, and not a stage, decided which outputs have the document: earlier refusals are over."""
+    """
+    True if the source, and not a stage, decided which outputs have the document. Earlier refusals of stages are then
+    deleted.
+    """
     return result.outcome.removes or result.outcome.ending == Ending.INDEXED
 
 

@@ -50,8 +50,8 @@ def decided(outcome: Outcome, deliveries: Mapping[int, Delivery]) -> Outcome:
     """
     Return the outcome of a document whose outputs get these results.
 
-    It is indexed if an output gets it. It fails if a stage failed and no output gets it: then the outputs of that stage
-    keep it. Else a stage refused it, and it leaves its outputs.
+    The document is indexed if an output gets it. If no output gets it and a stage failed, it fails, and the outputs of
+    that stage keep it. Otherwise a stage refused it, and it leaves its outputs.
     """
     if any(delivery.content is not None for delivery in deliveries.values()):
         return replace(outcome, deliveries=deliveries)

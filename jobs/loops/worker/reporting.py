@@ -10,7 +10,7 @@ async def report_sent_requests(state: WorkerState, *, is_last: bool = False) -> 
     """
     Write the requests of complete minutes, or of all minutes if it `is_last`.
 
-    An idle worker also writes until when its record is complete, once a minute.
+    An idle worker writes once a minute the moment until which its record is complete.
     """
     if state.sent.is_on and not state.clock.is_known:
         await state.database.run(state.clock.now)

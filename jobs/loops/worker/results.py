@@ -27,8 +27,8 @@ class Results:
     """
     Outcomes, documents to release, and closed turns, until a write takes them.
 
-    `flush_due` and `close_due` are the moments of the next flush and of the next write of closed turns alone; `wanted`
-    is set when one of them has come. All of it belongs to the event loop's thread.
+    `flush_due` is the moment of the next flush, and `close_due` that of the next write of closed turns alone. `wanted`
+    is set when one of them has come. The object belongs to the event loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -74,7 +74,9 @@ class Results:
         self._hosts_spoke = True
 
     def close(self, turns: Sequence[ClosedTurn], *, is_followed: bool) -> None:
-        """Close turns soon: sooner if no turn of their bin follows here, since the bin is idle until then."""
+        """
+        Close turns soon. If no turn of their bin follows here, close them sooner, because the bin is idle until then.
+        """
         self._closed.extend(turns)
         due = self.flush_due if self._hosts_spoke else self.close_due
         due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)

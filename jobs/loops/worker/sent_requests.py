@@ -2,8 +2,8 @@
 The requests that a worker sends, by host and minute, for the evidence of politeness.
 
 A request counts when it is written to its connection. It counts at the host of its address, in the second of the
-database's clock, with the limits that apply then. Nothing is written for a request: complete minutes are reported
-together, with the moment until which the worker has reported all. A worker that is killed loses the last minutes, and
+database's clock, with the limits that apply then. A single request writes nothing: complete minutes are reported
+together, with the moment until which the worker has reported all requests. A killed worker loses its last minutes, and
 this moment shows the loss.
 """
 
@@ -68,7 +68,7 @@ class SentRequests:
         self._off_at: float | None = None
 
     def switch(self, *, is_on: bool) -> None:
-        """Count requests from now on, or no more."""
+        """Begin or stop to count requests."""
         if is_on != self.is_on:
             self.is_on = is_on
             now = self._clock.seconds_at(time.monotonic())
@@ -78,7 +78,10 @@ class SentRequests:
                 self._off_at = now
 
     def count(self, address: str, paces: Iterable[PacedBin]) -> tuple[str, float]:
-        """Count a request for this address that is sent now, with the limits of these paces. Return host and moment."""
+        """
+        Count a request for this address that is sent now, with the limits that these paces apply. Return its host and
+        its moment.
+        """
         host = bin_of(address)
         at = self._clock.seconds_at(time.monotonic())
         minute, second = self._minute(host, at), int(at) % MINUTE

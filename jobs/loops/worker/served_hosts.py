@@ -20,14 +20,17 @@ class ServedBins:
 
     @property
     def at_work(self) -> list[BinQueue]:
-        """Return a copy of the list of bins with turns or open requests: a change may let a bin rest."""
+        """
+        Return a copy of the list of bins with turns or open requests, because the list may change during a loop over
+        it.
+        """
         return list(self._at_work.values())
 
     def has_waiting(self, least: int) -> bool:
         """
-        True if at least this many documents wait in all bins together.
+        True if at least this number of documents wait in all bins together.
 
-        It is asked for each result, so it counts no further.
+        Each result calls this method, so it stops to count at the number.
         """
         waiting = 0
         for queue in self._at_work.values():

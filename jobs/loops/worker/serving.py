@@ -1,4 +1,4 @@
-"""Serving bins: which document starts next, and when."""
+"""Serving bins: the decision which document starts next, and when."""
 
 import asyncio
 import time
@@ -86,7 +86,10 @@ class Serving:
         return tuple(parents)
 
     def dispatch(self, queue: BinQueue) -> None:
-        """Start the documents that the bin's pace and open requests allow now, and come back when they allow more."""
+        """
+        Start the documents that the bin's pace and open requests allow now, and schedule a call for when they allow
+        more.
+        """
         if queue.is_denied:
             self._deny_waiting(queue)
         while queue.may_begin:
@@ -117,7 +120,7 @@ class Serving:
         self.close_turns(queue)
 
     def _wait_until(self, next_start: float, bin_id: int, *, now: float) -> None:
-        """Come back to a bin at its next start, which may have moved to an earlier moment since the last wait."""
+        """Schedule a call at the next start of a bin, which may be earlier now than at the last call."""
         timer = self._timers.get(bin_id)
         if timer is not None:
             if timer.at <= next_start:

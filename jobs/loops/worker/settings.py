@@ -41,8 +41,8 @@ class WorkerSettings:
     @classmethod
     def of(cls, effective: Effective, *, scope: str) -> Self:
         """
-        Return them from all settings. The workers of a one-shot crawl have no others beside them, so they do all
-        work.
+        Return the settings of a worker from all settings. The workers of a one-shot crawl do all work, because no other
+        workers exist.
         """
         is_shared = scope == CLUSTER_SCOPE
         pools: dict[str, int] = {

@@ -2,7 +2,7 @@
 Complete archive files go to their stores, and local copies end by their policy.
 
 A file is on the machine of its worker, so a worker of that machine stores it, in a thread of its own. Any worker of the
-machine may: the lock of the file keeps two of them apart, and a worker takes over the files of its predecessors.
+machine may do it: the lock of the file excludes a second one, and a worker takes over the files of its predecessors.
 
 A store that does not answer is tried again after a pause. Meanwhile the machine keeps the files, up to a limit of their
 bytes. Above it, jobs with an archive wait (`jobs/duties/archives.py`).
@@ -110,7 +110,7 @@ class Storing:
     """
     The part of a worker that stores its machine's archive files.
 
-    `hold` says why jobs with an archive must wait: the stores have confirmed too little. It is "" if they need not.
+    `hold` is the reason why jobs with an archive must wait, such as too few confirmed files; "" if they need not wait.
     """
 
     def __init__(self, state: WorkerState) -> None:

@@ -76,7 +76,10 @@ class Taking:
 
     @property
     def _least_room(self) -> int:
-        """Return the room that is worth a take: fast bins come in large takes, bins with a pace in small ones."""
+        """
+        Return the least room for which a take is worth its cost: large takes for fast bins, small takes for bins with a
+        pace.
+        """
         return min(_WORTH_TAKING if self._took_lately else _LITTLE, self._state.settings.capacity)
 
     @property
@@ -85,7 +88,7 @@ class Taking:
 
     @property
     def _reserved(self) -> int:
-        """Return the room reserved for bins with a pace: the time until a late successor arrives is lost."""
+        """Return the room reserved for bins with a pace, which lose time if a successor arrives late."""
         return min(self._serving.awaited_documents, self._state.settings.capacity // _SHARE_RESERVED)
 
     async def take(self, room: int, *, reserved: int = 0) -> None:

@@ -9,7 +9,7 @@ class Timer:
     """
     A call of a function at the moment `at`.
 
-    uvloop's handle of a call within half a millisecond does not tell its moment, so that it is kept here.
+    uvloop's handle of a call within half a millisecond does not tell its moment, so this object keeps it.
     """
 
     def __init__(

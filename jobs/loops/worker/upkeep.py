@@ -82,7 +82,7 @@ class Upkeep:
         Make this worker's batches agree with the database's.
 
         A batch that only the database has was taken by a statement whose answer was lost. None of its documents has
-        started, so it goes back. If only the worker has a batch, another process ended its claims, so none of its
+        started, so it goes back. A batch that only the worker has lost its claims to another process, so none of its
         documents may start.
         """
         state = self._state
@@ -204,7 +204,7 @@ def _end_archive_files_of(state: WorkerState) -> Callable[[psycopg.Connection[An
 
 
 def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
-    """Return those of these jobs that must not start any document. They include jobs that no longer exist."""
+    """Return the jobs among these that must not start any document, including jobs that no longer exist."""
     rows = connection.execute(
         f"""
         SELECT id FROM jobs_job AS job

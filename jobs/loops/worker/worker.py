@@ -153,7 +153,7 @@ class Worker:
         """
         Report to the heartbeat thread that the loop runs, and react to the state of the node.
 
-        It never waits for the database: open requests have to end even if it does not answer.
+        This task never waits for the database, because open requests have to end even if the database does not answer.
         """
         dispatched_at = float("-inf")
         while True:

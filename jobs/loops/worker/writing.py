@@ -192,7 +192,7 @@ class Writer:
 
     def postpone(self, connection: psycopg.Connection[Any], *, claims: Sequence[Claimed], reason: str) -> None:
         """
-        Release documents whose removal an output refused, for a later attempt, and show the reason.
+        Release documents whose removal an output refused, so that it is tried again later, and show the reason.
 
         Raises:
             FenceRefused: the worker was marked failed.

@@ -135,7 +135,8 @@ class Command(BaseCommand):
 
 def _find(partition: str, find: Callable[[], _T | None]) -> _T | None:
     """
-    Return what `find` finds in this partition, or in others, one after the other. A named one is the only one to be asked.
+    Return the result of `find` in this partition, or else in the others, one after the other. A partition that is named
+    is searched alone.
 
     Raises:
         Unknown: no other partition has this name.

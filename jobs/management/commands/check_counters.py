@@ -1,4 +1,4 @@
-"""`manage.py check_counters [JOB …]`: whether the counts of documents agree with the documents."""
+"""`manage.py check_counters [JOB …]`: compare the counts of documents with the documents."""
 
 import argparse
 from collections.abc import Sequence

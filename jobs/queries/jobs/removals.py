@@ -63,7 +63,7 @@ def read_removals_everywhere(job_id: int) -> Removals | None:
     """
     Return the removals of a job in all partitions, with the numbers of this one; None if there is no such job.
 
-    Documents of a run, and of an order about an output, are added. The question is about all partitions anyway.
+    Documents of a run, or of a removal from an output, are added up. The question is about all partitions in any case.
     """
     found: Merged[_Part | None] = read_everywhere(lambda: None, lambda _name: _read_part(job_id))
     own = read_removals(job_id)
@@ -191,7 +191,7 @@ def read_runs(job_id: int) -> list[RunRemovals]:
         return [RunRemovals(run, number, at, number >= COUNTED_AT_MOST) for run, number, at in cursor.fetchall()]
 
 
-# An operator's orders about outputs have run 0. The count of a large output is a lower bound.
+# An operator's removals from outputs have run 0. The count of a large output is a lower bound.
 _OUTPUTS: Final = """
 SELECT output.id, output.name, count(DISTINCT stone.hash), max(stone.removed_at), bool_or(stone.cause = %(taken_away)s)
   FROM (SELECT output_id, hash, removed_at, cause FROM jobs_tombstone
@@ -204,7 +204,7 @@ SELECT output.id, output.name, count(DISTINCT stone.hash), max(stone.removed_at)
 
 @dataclass(frozen=True, slots=True)
 class OutputRemovals:
-    """Documents that an operator's order took out of an output; `was_taken_away` if the job lost the output, too."""
+    """Documents that an operator removed from an output; `was_taken_away` if the job lost the output, too."""
 
     output_id: int
     output: str

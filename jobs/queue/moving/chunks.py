@@ -1,8 +1,8 @@
 """
 Chunks: documents of one partition for another one, each a fact that the exchange carries.
 
-A partition numbers the chunks of its database for each target. The `series` is that of the database, so the chunks of a
-restored one begin again. A chunk is applied once: its target counts the applied ones of each source and series.
+A partition numbers the chunks of its database for each target. The `series` belongs to the database, so the chunks of a
+restored database begin again. A chunk is applied once: its target counts the applied chunks of each source and series.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ DO UPDATE SET amount = jobs_jobcounter.amount + excluded.amount
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk that arrived, or comes back. `place` is its number in the series of its source."""
+    """A chunk that arrived, or that this partition takes back. `place` is its number in the series of its source."""
 
     source: str
     series: str
@@ -76,7 +76,7 @@ def next_chunk(connection: psycopg.Connection[Any], here: str, *, lost: Sequence
     """
     Return the next chunk that arrived, in the order of its source; None without one.
 
-    Own chunks for `lost` partitions come back: no other partition has their documents.
+    Chunks for `lost` partitions return to their sender, because no other partition has their documents.
     """
     row = connection.execute(_NEXT, {"here": here, "lost": list(lost)}).fetchone()
     if row is None:

@@ -199,10 +199,10 @@ _OUTPUTS: Final[LiteralString] = "SELECT coalesce(array_agg(id), '{}') FROM jobs
 @dataclass(frozen=True, slots=True)
 class Sent:
     """
-    The progress of a partition: no host up to the bin `after` has documents left that belong elsewhere.
+    The progress of a partition: no host up to the bin `after` still has documents of another partition.
 
-    `amounts` counts the chunks of this series by target. After the last host, `stone` is the last removed document that was
-    looked at, as job, run and hash. It `is_complete` after the last of these.
+    `amounts` counts the chunks of this series by target. After the last host, `stone` is the last tombstone that was
+    examined, as job, run and hash. The progress `is_complete` after the last tombstone.
     """
 
     series: str

@@ -1,8 +1,8 @@
 """
 Tombstones of moved hosts: removed documents that another partition can restore from now on.
 
-They follow the documents of a move. The partition walks over its tombstones once, in the order of their index, and sends
-those of hosts that it no longer has as chunks.
+They follow the documents of a move. The partition walks over its tombstones once, in the order of their index. It sends
+the tombstones of hosts that it no longer has, in chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -42,8 +42,8 @@ class GroupHeld:
 @dataclass(frozen=True, slots=True)
 class Stuffed:
     """
-    The offer of one pass. `keepers` are the workers that its batches are for, or that they prefer. `open_batches`
-    prefer none.
+    The offer of one pass. `keepers` are the workers for which batches are reserved, or which batches prefer.
+    `open_batches` counts the batches that prefer no worker.
     """
 
     documents: int = 0
@@ -179,9 +179,9 @@ class Held:
     """
     The locked rows of a stuffing transaction, for a group whose seeds all have one `policy`, or none.
 
-    `bins` are the bins of the lanes, and the addresses above them. `heads` has for each lane the lowest sequence
-    number of its due documents. `budgets` is how many documents jobs with a limit may still admit. `versions` and
-    `bin_versions` are those of the states of lanes and bins, the latter as far as they were read.
+    `bins` are the bins of the lanes, and the addresses above them. `heads` has for each lane the lowest sequence number
+    of its due documents. `budgets` has the number of documents that each job with a limit may still admit. `versions`
+    has the versions of the states of lanes, and `bin_versions` those of the bins that were read.
     """
 
     group: GroupHeld

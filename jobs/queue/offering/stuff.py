@@ -2,8 +2,8 @@
 Stuffing: the owner of a group claims due documents and offers them in batches.
 
 It is one transaction of a few statements. It locks first (node, group, jobs, budgets, bins, lanes) and reads in later
-statements what the locked rows allow. It never waits for a bin, a lane or a document that another transaction holds:
-it skips these rows, and the next pass finds them again.
+statements what the locked rows allow. It skips a bin, a lane or a document that another transaction holds, and the next
+pass finds these rows again.
 """
 
 import datetime as dt
@@ -384,7 +384,9 @@ def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], r
 
 
 def _within(turns: list[TurnPlan], *, room: int) -> list[TurnPlan]:
-    """Return the first planned turns that fit into the room; at least one, so that none starves."""
+    """
+    Return the first planned turns that fit into the room, and at least one, so that a large turn never waits forever.
+    """
     kept: list[TurnPlan] = []
     for plan in turns:
         if kept and room < plan.documents:
@@ -582,9 +584,9 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
     """
     Pack turns into batches.
 
-    Small turns share a batch, successors share one with others for the same worker, and suspects are alone. Turns
-    that need a tag have separate batches, and so have turns that one worker must have together. New turns of one bin
-    are for different workers, so they never share a batch.
+    Small turns share a batch. Successors share a batch with others for the same worker. A document that may kill its
+    worker is alone. Turns that need a tag have separate batches, and turns that must go to one worker together have
+    them, too. New turns of one bin are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
     filling: dict[Any, list[tuple[TurnPlan, list[Any]]]] = {}
@@ -675,7 +677,8 @@ def _next_ready(
     cursor: psycopg.Cursor[Any], held: Held, lanes: Sequence[LaneSeen], *, now: dt.datetime
 ) -> dict[int, dt.datetime | None]:
     """
-    Return the moment from which each of these lanes may give a document; None for a dormant lane. They gave none now.
+    Return the moment from which each of these lanes may give a document; None for a dormant lane. The lanes gave no
+    document in this pass.
     """
     jobs = held.jobs
     rows = cursor.execute(

@@ -80,8 +80,8 @@ class Workers:
         """
         Wake the workers that can use an offer, and others for late batches.
 
-        `told` are the workers of batches that were offered before, None for those of any worker. They come by
-        themselves when they have room. `channel_of` returns the channel of a worker.
+        `told` are the workers of batches that were offered before, None for those of any worker. Those workers take
+        batches by themselves when they have room. `channel_of` returns the channel of a worker.
         """
         wanted: set[uuid.UUID] = set()
         open_batches = 0
@@ -98,7 +98,7 @@ class Workers:
             connection.execute(_TELL, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
 
     def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
-        """Return other workers for batches that were not taken in time. Each batch is seen once."""
+        """Return other workers for batches that were not taken in time. Each batch causes this once."""
         until = now - _LATE
         since = self._looked_until or until - _LOOK
         if since > until:

@@ -4,8 +4,8 @@ Addresses as parents: hosts at one address share the limits of policies that app
 A bin knows its address after the first request to its host. It gets that address as its parent only if a policy
 requires it: stuffers of bins with the same parent wait for each other's locks.
 
-A policy that starts to require it may reach any number of existing bins. The main manager gives them their parents in
-steps (`place_some`). Each step stores how far it came, so that the next main manager continues there.
+A policy that starts to require it may reach any number of existing bins. The main manager gives the bins their parents
+in steps (`place_some`). Each step stores its progress, so that the next main manager continues there.
 """
 
 from collections.abc import Sequence

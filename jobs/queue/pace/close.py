@@ -1,8 +1,8 @@
 """
 Closing turns: a bin gets its place back when the last request of a turn has ended.
 
-Closing is a short transaction apart from the flush: a place is about requests, not about outcomes. A turn with a
-successor hands its requests to the successor, so the sum of the bin stays the same.
+Closing is a short transaction of its own, not a part of the flush, because a place counts requests and not outcomes. A
+turn with a successor hands its requests to the successor, so the sum of the bin stays the same.
 """
 
 import datetime as dt
@@ -51,9 +51,9 @@ class Pace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ClosedTurn:
     """
-    A turn to close, and the use that no turn which closed before has reported.
+    A turn to close, and the use that no earlier closed turn has reported.
 
-    `pace` applies to the next start in its bin; None if the turn started no request. `parents` has the same for the
+    `pace` applies to the next start in its bin; None if the turn started no request. `parents` has the paces of the
     bins above, by id. `follows` is the turn that handed its requests over. `use` is the use of its bin, and
     `uses_above` the use of the bins above.
     """

@@ -1,7 +1,7 @@
 """
-The end of a back-off by an operator: documents that wait for it continue at once.
+The end of a back-off by an operator: documents that wait for its end continue at once.
 
-A lane sleeps until its bin opens, and a refused document has its own time of the next attempt. Both become due. The
+A lane sleeps until its bin opens, and a refused document has its own time for the next attempt. Both become due. The
 search is bounded: lanes of a host have few of these documents, since a host that backs off gets one request at a
 time.
 """

@@ -1,5 +1,5 @@
 """
-The limits of a bin. They come from policies of the seeds that have a lane there (stored by job), policies that hold
+The limits of a bin. They come from policies of the seeds that have a lane there (stored by job), policies that apply
 everywhere, requests of its source, and stops by an administrator.
 """
 
@@ -66,7 +66,7 @@ LEFT JOIN LATERAL (
 
 
 def rebind_bins(cursor: Any, *, seed_id: int, before: int | None) -> None:
-    """Apply the present policy of a seed to its bins, in place of the one that it had `before`."""
+    """Apply the present policy of a seed to its bins, in place of the policy that it had `before`."""
     facts = {"seed": seed_id, "before": before}
     cursor.execute(_BIND, facts)
     if before is not None:
@@ -121,7 +121,7 @@ class AppliedPolicies:
         return [(policy, limits) for policy, limits in limited if limits is not None]
 
     def whole_of(self, row: Any) -> Limits | None:
-        """Return the limits of all partitions together, if those of this bin are only a share of them."""
+        """Return the limits of all partitions together, if this bin has only a share of them."""
         policy = self._by_id.get(int(row.name)) if row.namespace == Bin.POLICY else None
         return policy.in_whole_total(self._now) if policy and policy.share != 1 else None
 
@@ -139,7 +139,7 @@ class AppliedPolicies:
         ]
 
     def _held(self, row: Any) -> tuple[list[PolicyValues], Limits | None]:
-        """Return the policies that hold for a bin, and its usual limits if none of its jobs brought a policy."""
+        """Return the policies that apply to a bin, and its usual limits if none of its jobs has a policy for it."""
         brought = [self._by_id[int(id_)] for id_ in row.policies if int(id_) in self._by_id]
         others = [policy for policy in self._everywhere if str(policy.id) not in row.policies]
         if row.namespace == Bin.ADDRESS:
@@ -198,7 +198,7 @@ SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {OPENI
 
 def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
     """
-    Return those of these lanes whose bins and addresses are open now, by the present limits.
+    Return the lanes among these whose bins and addresses are open now, by the present limits.
 
     A denied bin is always open: its documents end without a request.
     """

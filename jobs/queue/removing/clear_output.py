@@ -60,7 +60,7 @@ UPDATE jobs_outputconnection SET clearing_refused = %(why)s
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """The result of one chunk. `output` is None if no output is to be cleared; `refused` is the reason of an error."""
+    """The result of one chunk. `output` is None if no output is to be cleared. `refused` is the message of an error."""
 
     output: int | None = None
     documents: int = 0

@@ -1,9 +1,9 @@
 """
 Restoration of a run's removals: rows of the queue, links, records and texts, a chunk at a time, without a request.
 
-An operator requests it (`Restoration`), and any worker or command does it. Each chunk is one transaction that deletes
-its tombstones, so a document is restored once, even if a process is killed. A document that was read again meanwhile
-stays as it is.
+An operator requests it (`Restoration`), and any worker or command executes it. Each chunk is one transaction that
+deletes its tombstones, so a document is restored once, even if a process is killed. A document that was read again
+meanwhile stays as it is.
 """
 
 import datetime as dt
@@ -142,7 +142,7 @@ DELETE FROM jobs_tombstone
  WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
    AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
 """
-# An operator's order about an output does not change the rows of documents.
+# An operator's removal from an output does not change the rows of documents.
 _HELD_AGAIN: Final[LiteralString] = """
 SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
@@ -161,8 +161,8 @@ _REFUSED: Final[LiteralString] = "UPDATE jobs_restoration SET refused = %(why)s 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of one chunk. `restoration` is None if there is none to do; `refused` is why this one cannot continue
-    now.
+    The result of one chunk. `restoration` is None if none is requested. `refused` is the reason why this one cannot
+    continue now.
     """
 
     restoration: int | None = None

@@ -2,8 +2,8 @@
 Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
 A removal writes its tombstones in its own transaction (`store`). They have the row of the queue, its links, and the
-text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) puts all of that
-back, without a request.
+text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) restores all of
+these, without a request to a source.
 """
 
 import datetime as dt
@@ -15,7 +15,7 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 
-# The run number of removals that an operator ordered for an output.
+# The run number of removals that an operator requested for an output.
 NO_RUN: Final = 0
 CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
@@ -34,8 +34,9 @@ class Removed:
     """
     A document of a job that is being removed from one output. `leaves_output` if no other job keeps it there.
 
-    `cause` is set if an operator ordered the removal for the output. No run removes it then: `run_no` is `NO_RUN`.
-    Its parts leave the output with it, and get tombstones, too. With the hash of a `part`, only this part leaves it.
+    `cause` is set if an operator requested the removal from the output. No run removed it, so `run_no` is `NO_RUN`. The
+    parts of the document leave the output with it, and get tombstones, too. With the hash of a `part`, only this part
+    leaves the output.
     """
 
     job_id: int

@@ -1,8 +1,8 @@
 """
 Counts of the documents that a run's clean-up would remove from the outputs, taken before it begins.
 
-An index of a lane's runs finds the documents that the run did not reach. So the cost of the counts grows with the
-removals, and is nothing if there are none. The counters give the documents that stay.
+An index of a lane's runs finds the documents that the run did not reach. So the counts cost nothing without removals,
+and more the more removals there are. The counters give the documents that stay.
 """
 
 import uuid

@@ -2,10 +2,10 @@
 Low-water marks: the lowest ids that an available or sent batch, an open turn and an unfolded delta can have.
 
 Each of these rows is short-lived, but its index entry stays until vacuum. Vacuum cannot remove it while an older
-snapshot is open, such as that of a backup. A scan of active rows from the first id would read all those dead entries,
-more of them the longer the snapshot is open. So scans start at the low-water mark, which follows behind. The mark is
-certain: all rows below it are finished for good. It is stored as new rows, of which the last applies, so that it is
-found at once beside any snapshot.
+snapshot is open, such as that of a backup. A scan of active rows from the first id would read all dead entries, and
+their number grows while the snapshot is open. So scans start at the low-water mark, which follows the finished rows.
+The mark is certain: all rows below it are finished for good. Each change of the mark is a new row, and the last row
+applies, so an open snapshot does not slow down its look-up.
 """
 
 from typing import Any, Final, LiteralString

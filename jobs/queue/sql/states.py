@@ -3,9 +3,9 @@ Parts of statements that read, lock and write the states of lanes and bins, whic
 
 Each change leaves a dead row version behind. While a backup has a snapshot open, vacuum cannot remove these, so after
 some hours a row has hundreds, and an index leads to all of them. So the key of a state grows with each change:
-`version` is one more. A search for the state starts at the end of its index and meets the newest entry first. A new
-version is compared with no other one in a unique index. The planner expects ten versions (decision 0047), so that it
-reads the end of the index, instead of all versions.
+`version` is one more. A search for the state starts at the end of its index and meets the newest entry first. A unique
+index would compare each new version with others, so the index is not unique. The planner expects ten versions (decision
+0047), so that it reads the end of the index, instead of all versions.
 
 The state is the row that is locked for a lane or a bin. A statement reads states, locks them, and writes them, and
 each step names the version that the step before has seen: that version and all later ones. If another transaction

@@ -1,9 +1,9 @@
 """
 A transaction of several statements without a BEGIN and a COMMIT of its own.
 
-The statements between two syncs of PostgreSQL's pipeline are one transaction, and each of them sees what was
-committed before it began, as in any READ COMMITTED transaction. That makes a flush, a frequent transaction, two
-statements and a round trip shorter. Decision 0013 has the requirements for callers.
+The statements between two syncs of PostgreSQL's pipeline are one transaction. Each of them sees all commits from before
+it began, as in any READ COMMITTED transaction. That makes a flush, a frequent transaction, two statements and a round
+trip shorter. Decision 0013 has the requirements for callers.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 """
-The pages of reports: a form, a chart and a table each, put into words here and shown by one template.
+The pages of reports: each has a form, a chart and a table, and one template shows them all.
 
-A form's fields have the names of the API's parameters, so a page's report can be requested there, too.
+The fields of a form have the names of the API's parameters, so the API returns the same report for the same parameters.
 """

@@ -2,8 +2,7 @@
 Reports as tables and charts.
 
 A table is columns and rows of cells. A chart is the input of `static/js/chart.js`: series of numbers over labels. Both
-are made of the same lines, so a chart never shows more than its table. The exception is the timeline of the simple
-history, which covers all rows and not only those of one page.
+show the same lines, except for the timeline of the simple history: it covers all rows and not only those of one page.
 """
 
 import datetime as dt

@@ -2,7 +2,7 @@
 One archive file is compared with its copies and its rows, and repaired.
 
 If a copy is whole, other copies are written again from it. Otherwise the records that no copy has are marked as lost,
-and so is a file without any record. A document is scheduled only if its newest archived body is lost.
+and also the file if no record is left. A document is scheduled only if its newest archived body is lost.
 
 The transaction of a file also writes the counts and the number of the file, so each file counts once.
 """
@@ -78,7 +78,7 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     Compare a file with its copies and its rows, repair it if the verification repairs, and store the result.
 
     Raises:
-        AnotherAttempt: another attempt carries the verification out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     # The verification may have read the row hours ago.
     file.refresh_from_db()
@@ -278,7 +278,7 @@ def store_found(
     Store faults with their counts.
 
     Raises:
-        AnotherAttempt: another attempt carries the verification out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     for fault in found:
         fault.verification = verification

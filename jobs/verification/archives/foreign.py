@@ -28,7 +28,7 @@ def check_foreign(verification: ArchiveVerification, root: Path, *, host: str, s
     Find foreign files on this machine and in these stores. With a repair, they are moved below `foreign/`.
 
     Raises:
-        AnotherAttempt: another attempt carries the verification out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     place = f"{host}:{root}"
     for one in _without_row(_local_files(root)):

@@ -14,7 +14,7 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
     Verify the archives from the last file on. Return the numbers of findings.
 
     Raises:
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
         Refused: a node runs on the lost machine.
     """
     verification = verbs.create_for_task(

@@ -1,4 +1,6 @@
-"""Copies of archive files are written again from a whole one, and foreign files are moved aside."""
+"""
+Repairs of archives: copies of a file are written again from a whole copy, and foreign files are moved below `foreign/`.
+"""
 
 import os
 import secrets

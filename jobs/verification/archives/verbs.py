@@ -120,7 +120,7 @@ def carry_out(verification: ArchiveVerification, *, goes_on: GoesOn[ArchiveVerif
     Compare and repair from the last file on, and return the verification.
 
     Raises:
-        AnotherAttempt: another attempt carries it out.
+        AnotherAttempt: another attempt carries out the verification.
     """
     verification = begin_attempt(verification)
     if verification.ended_at is not None:
