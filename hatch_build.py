@@ -1,4 +1,6 @@
-"""A step of the build of a wheel: compile the documentation, which “Help” shows, and the catalogues of the languages."""
+"""
+A step of the build of a wheel: it compiles the documentation, which “Help” shows, and the catalogues of the languages.
+"""
 
 import runpy
 import tempfile

@@ -31,7 +31,8 @@ _NEW_OBJECTS = 5_000
 
 class _Utility(ManagementUtility):
     """
-    Django's utility, which also ends the loading phase of `crawlctl.__main__`: without garbage collection or Ctrl-C.
+    Django's utility, which also ends the loading phase of `crawlctl.__main__`. During that phase, garbage collection
+    and Ctrl-C are off.
     """
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
@@ -69,7 +70,7 @@ class _OneLine:
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Return a sentence for each of these variables that looks like a setting but is none."""
+    """Return a sentence for each of these variables that looks like a setting but is not one."""
     known = {
         setting.environment.removeprefix(_OURS) for setting in TABLE.settings if setting.environment.startswith(_OURS)
     }

@@ -3,7 +3,7 @@ The languages of the pages. English is the language of the sources, and costs no
 
 Django looks up each text in the catalogue of the active language, which took half of the time of an English page. So
 `install` replaces its functions: they return an English text as it is, and ask the catalogues only while `speaking`
-another language. A process that speaks no language by itself, such as a manager or a command, is in English.
+another language. A process that never calls `speaking`, such as a manager or a command, uses English.
 """
 
 from collections.abc import Callable, Iterator

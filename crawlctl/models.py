@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 class LoginAttempt(models.Model):
     """
-    One login attempt with a wrong password, or one that is not decided yet; kept for minutes.
+    One login attempt with a wrong password, or an attempt that is not decided yet. The row is kept for minutes.
 
     `name` is a digest, because users sometimes type a password there by mistake.
     """
@@ -42,7 +42,7 @@ class ProviderIdentity(models.Model):
 
 
 class UserOfToken(User):
-    """A user whose request has an API token. The user has only permissions that the scope of the token has, too."""
+    """A user whose request has an API token. The user has only the permissions that the scope of the token also has."""
 
     # Permissions of the scope. Without a scope there are none.
     scope: frozenset[str] = frozenset()

@@ -31,7 +31,7 @@ class Invalid(NotDone):
 
 
 class NameTaken(Invalid):
-    """The request alone is valid, and another object of its kind has the name."""
+    """The request itself is valid, but another object of its kind has the name."""
 
     code = "name_taken"
 

@@ -174,7 +174,7 @@ RULES = (
 
 
 def findings_in(path: str, text: str, exemptions: tuple[Exemption, ...] = ()) -> Iterator[Finding]:
-    """Yield what breaks a rule in a file, save for the exemptions."""
+    """Yield the places in a file that break a rule, except for the exemptions."""
     for passage in passages_of(path, text):
         for rule in RULES:
             for start, end in rule.find(passage):
@@ -211,7 +211,7 @@ def folder_of(path: str) -> str:
 
 
 def git(root: Path, *words: str) -> str | None:
-    """Return what git prints, or None where it fails, or is not there."""
+    """Return the output of git; None if git fails or is not installed."""
     try:
         command = ["git", "-C", str(root), "-c", "core.quotePath=false", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -220,7 +220,7 @@ def git(root: Path, *words: str) -> str | None:
 
 
 def files_of(root: Path) -> list[str]:
-    """Return the files to read: those of git, or all that are not hidden where there is no git."""
+    """Return the files to read: those that git knows; without git, all that are not hidden."""
     listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", *_FILES)
     if listed is not None:
         return sorted(path for path in set(listed.split("\n")) if path and (root / path).is_file())
@@ -229,7 +229,7 @@ def files_of(root: Path) -> list[str]:
 
 
 def merge_base(root: Path) -> str | None:
-    """Return the commit at which this branch left main, or None where the history is not at hand."""
+    """Return the commit at which this branch left main, or None without the history."""
     for main in ("main", "origin/main"):
         if base := git(root, "merge-base", "HEAD", main):
             return base.strip()
@@ -268,7 +268,9 @@ def raised_ceilings(old: Mapping[str, int], new: Mapping[str, int]) -> list[str]
 
 
 def problems(root: Path, settings: Settings, findings: list[Finding]) -> Iterator[str]:
-    """Yield what makes the check fail: findings in changed lines, raised ceilings, folders above their ceiling."""
+    """
+    Yield the reasons why the check fails: findings in changed lines, raised ceilings, folders above their ceiling.
+    """
     base = merge_base(root)
     if base:
         changed = changed_lines(root, base)

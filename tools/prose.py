@@ -115,7 +115,7 @@ def _of_docstring(docstring: ast.Constant) -> Iterator[Passage]:
 
 
 def _part(part: ast.expr) -> str:
-    """Return a part of an f-string, a value as a word that no rule knows."""
+    """Return a part of an f-string. A value in it becomes a word that no rule knows."""
     return part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "x"
 
 

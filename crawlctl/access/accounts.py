@@ -36,7 +36,10 @@ def journal_user(user: User, *, before: dict[str, Any], after: dict[str, Any], m
 
 @contextmanager
 def users_journaled(*, made_by: str) -> Iterator[None]:
-    """Write a line into the journal for each user that the block saves: for commands of Django, which write none."""
+    """
+    Write a line into the journal for each user that the block saves. Commands of Django need this, because they write
+    none.
+    """
     stored: dict[str, dict[str, Any]] = {}
 
     def look(instance: User, **_: object) -> None:
@@ -61,7 +64,7 @@ def ensure_administrator() -> str:
     Create the administrator if there is none, and return the line that says how to log in.
 
     The first start creates the account with the password of CRAWLCTL_ADMIN_PASSWORD, or with a generated one, which
-    appears in the returned line only. Later starts leave the password alone.
+    only the returned line shows. Later starts do not change the password.
 
     Raises:
         ImproperlyConfigured: this is the first start, and CRAWLCTL_ADMIN_PASSWORD is too short.

@@ -1,8 +1,8 @@
 """
 The set-up pages: django-unfold's admin, open to every user with a role, within the permissions of that role.
 
-Every table is registered here, in one place, and not by import: the composition root decides what the set-up pages
-show.
+Every table is registered here, and not when its module is imported. So the composition root decides which tables the
+set-up pages show.
 """
 
 from typing import Any, Final
@@ -116,7 +116,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
-        """Write the journal as well. The page that sets a password stores nothing else and saves no model."""
+        """Write the journal, too. The page that sets a password saves no model, so no other code writes it."""
         after = user_facts(User.objects.get(pk=obj.pk))
         before = getattr(request, "facts_before", {**after, "password": None})
         _journal(request, obj, before=before, after=after)

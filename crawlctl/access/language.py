@@ -1,5 +1,6 @@
 """
-The language of each request: that of the account, else of the cookie, else the first one of the browser that we have.
+The language of each request: that of the account, otherwise that of the cookie, otherwise the first language of the
+browser that crawlctl has.
 
 The account's language is copied into the session at each login, because each page reads the session anyway. Answers for
 programs are in English.

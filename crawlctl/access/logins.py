@@ -6,8 +6,8 @@ An attempt is admitted and counted before its password is checked, under a lock 
 concurrent attempts are counted one after the other, and exactly those above the limit are refused. A correct password
 removes the counted attempts for its name.
 
-A name is closed only for the address that guesses it. Otherwise an attacker could lock an administrator out. An
-attacker with many addresses may guess more often. Only a long password helps against that.
+A name is closed only for the address that guesses. Otherwise an attacker could lock an administrator out. An attacker
+with many addresses may guess more often, and only a long password helps against that.
 """
 
 import datetime as dt
@@ -40,9 +40,10 @@ _WAIT: Final = "crawlctl.login_wait"
 
 class GuardedBackend(ModelBackend):
     """
-    Django's own users and permissions, behind the limit. An attempt above it is refused with its password unchecked.
+    Django's own users and permissions, behind the limit. An attempt above the limit is refused, and its password is not
+    checked.
 
-    While passwords are switched off, every attempt is.
+    While passwords are switched off, every attempt is refused.
     """
 
     def authenticate(
@@ -74,7 +75,7 @@ def seconds_to_wait(request: HttpRequest) -> int:
 
 def seconds_closed(secret: str, request: HttpRequest, *, now: dt.datetime) -> int:
     """
-    Return the seconds that requests with this secret must wait, because of wrong ones before; 0 if it may be checked.
+    Return the seconds that requests with this secret must wait after wrong secrets; 0 if it may be checked.
     """
     return _seconds_to_wait(_digest(secret), _address_of(request), now=now)
 

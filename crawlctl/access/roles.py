@@ -1,8 +1,8 @@
 """
 The roles and their permissions: the same on pages, in the API and on the socket.
 
-A role is a Django group. After every migrate the groups hold exactly the permissions listed here. So a new table or
-action is closed to all until a developer lists it. A user may have several roles. A superuser needs none.
+A role is a Django group. After every migrate the groups hold exactly the permissions listed here. So no role may use a
+new table or action until a developer lists it. A user may have several roles. A superuser needs none.
 """
 
 from typing import Any, Final

@@ -10,8 +10,8 @@ def key_of_this_machine(var_dir: Path) -> str:
     """
     Return the key in `var_dir`, generated at first use and readable by its owner only.
 
-    If `var_dir` cannot be written (a check in a read-only checkout), the key lives as long as the process. If a lasting
-    key is needed, the operator sees the other failures to write there.
+    If `var_dir` cannot be written (a check in a read-only checkout), the key lives as long as the process. Such a
+    process cannot write anything else there, so the operator notices.
     """
     path = var_dir / "secret-key"
     with contextlib.suppress(OSError):

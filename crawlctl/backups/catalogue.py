@@ -180,7 +180,7 @@ def fetch(store: Store, file: File, path: Path) -> None:
     Write a file of a backup to the path.
 
     Raises:
-        Damaged: its content has changed or is missing.
+        Damaged: the content of the file has changed or is missing.
     """
     digest = hashlib.sha256()
     try:
@@ -225,7 +225,7 @@ def _is_complete(store: Store, name: str) -> bool:
 
 
 def delete(store: Store, name: str) -> None:
-    """Delete a backup. A deletion that is interrupted leaves nothing that counts."""
+    """Delete a backup. An interrupted deletion leaves no backup that counts."""
     store.delete(f"{FOLDER}/{name}/{_DESCRIPTION}")
     for listed in list(store.list(f"{FOLDER}/{name}/")):
         store.delete(listed.key)

@@ -15,12 +15,12 @@ def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, pass
     """
     Read all files of a backup, unpack the copy of the database, and verify it. Read the log of all of its ways.
 
-    `work` has room for the backup. Return False if parts were not opened, because they are sealed and there is no
-    passphrase. The copy is compared with its SHA-256 in any case.
+    `work` has room for the backup. Return False if sealed parts were not opened, because there is no passphrase. The
+    copy is compared with its SHA-256 in any case.
 
     Raises:
         Damaged: a restore of the backup would fail.
-        Unusable: the passphrase is another one.
+        Unusable: the passphrase is wrong.
     """
     backup = ways[0].backup
     with workspace(work) as folder:

@@ -1,4 +1,4 @@
-"""The time of the last good backup: that of a file, which the metric reads."""
+"""The time of the last good backup, which is the modification time of a file. The metric reads it."""
 
 from jobs.queries.backups import file_of_last_backup
 

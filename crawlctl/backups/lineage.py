@@ -1,6 +1,6 @@
 """
-The recovery of a copy along a timeline, and unused numbers of timelines, by which a restored database differs from all
-others of its server.
+The recovery of a copy along a timeline, and the reservation of unused timelines. The number of its timeline
+distinguishes a restored database from all others of its server.
 
 PostgreSQL gives a restored server the next timeline for which it finds no history. Two restores of one backup would get
 the same number, and nodes of the first one would not notice the second. So each restore reserves its number in the
@@ -69,7 +69,7 @@ def prepare_recovery(
 
     Raises:
         Damaged: a segment of the log is missing or was changed.
-        Unusable: the log is sealed, and the passphrase is missing or another one.
+        Unusable: the log is sealed, and the passphrase is missing or wrong.
     """
     folder = data / _FOLDER
     folder.mkdir()

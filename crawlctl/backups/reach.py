@@ -2,7 +2,8 @@
 The moments to which the backups of a store can be restored, computed from names, times and positions.
 
 A backup and the segments of the log after it reach the end of the last segment without a gap. After a restore the
-server continues on a new timeline, which begins inside of an older one. So a backup can have several ways.
+server continues on a new timeline, which begins inside of an older one. So a restore of a backup can follow several
+ways.
 """
 
 import datetime as dt

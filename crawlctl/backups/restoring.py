@@ -2,7 +2,7 @@
 The restore of a backup into the data directory of the embedded server.
 
 Everything happens in a directory beside it: download, check, recovery to the end of the backup, a new incarnation. The
-last step renames it. So an interrupted restore leaves no database, and is repeated from its start.
+last step renames it. So an interrupted restore leaves no database, and its repetition begins from the start.
 """
 
 import contextlib
@@ -60,10 +60,10 @@ def restore(
     Restore a backup as the database of the embedded server with that directory, and return its incarnation.
 
     The restore reaches the moment `until`, or the end of the way. `keep_old` is the new place of the present data
-    directory. Without it, there must be none. A drill writes nothing to the store.
+    directory. Without `keep_old`, no data directory may exist. A drill writes nothing to the store.
 
     Raises:
-        Unusable: the server is used, there are data already, or this program cannot run or open the backup. Nothing was
+        Unusable: the server is in use, data exist already, or this program cannot run or open the backup. Nothing was
             changed.
         Damaged: the backup is not complete. Nothing was changed.
         BackupError: the server did not start. Nothing was changed.

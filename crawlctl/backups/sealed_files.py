@@ -1,9 +1,9 @@
 """
 A large file, sealed with a passphrase in chunks, so that a backup of any size takes little memory.
 
-The construction is STREAM: the nonce of a chunk has its number, and whether it is the last one. So chunks that are
-exchanged, left out or cut off are found, and no content is returned before its chunk is proved. scrypt derives a key for
-each file, so no nonce occurs twice with one key.
+The construction is STREAM: the nonce of a chunk has its number, and a mark for the last chunk. So chunks that are
+exchanged, left out or cut off are found, and content is returned only after its chunk is verified. scrypt derives a key
+for each file, so no nonce occurs twice with one key.
 """
 
 import contextlib

@@ -44,7 +44,7 @@ def unseal(sealed: bytes, *, passphrase: str, backup: str) -> Secrets:
     Return the secrets of a backup.
 
     Raises:
-        Unusable: the passphrase is another one, or the content was changed.
+        Unusable: the passphrase is wrong, or the content was changed.
         Damaged: the content was not sealed by this program.
     """
     if not sealed.startswith(_HEADER):

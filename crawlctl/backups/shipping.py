@@ -58,8 +58,8 @@ class Shipper:
     """
     The copy of one server's log. `every` is the longest time until a change is stored.
 
-    Above `most_waiting` closed segments that wait for the store, the receiver stops, and the server keeps the log. With
-    `few_waiting` it continues.
+    If more than `most_waiting` closed segments wait for the store, the receiver stops, and the server keeps the log. At
+    `few_waiting` segments it continues.
     """
 
     dsn: str
@@ -181,9 +181,9 @@ class Shipper:
 
     def _has_place(self, connection: psycopg.Connection[Any]) -> bool:
         """
-        Make sure of the slot. Return False while closed segments of before wait for the store.
+        Make sure of the slot. Return False while earlier closed segments wait for the store.
 
-        Without its slot, the server has deleted parts of the log, or it is a restored one. So the receiver must not
+        If the slot is missing, the server has deleted parts of the log, or was restored. So the receiver must not
         continue at its last file.
         """
         found = connection.execute(_SLOT, {"slot": SLOT}).fetchone()

@@ -103,10 +103,9 @@ def ways(store: Store) -> list[Way]:
 
 def choose(store: Store, *, until: dt.datetime | None = None, name: str | None = None) -> Way:
     """
-    Return the way to a moment, or to the end of the log: of the backup of that name, or of the best one.
+    Return the way from the backup of that name, or from the best one, to a moment or to the end of the log.
 
-    Raises:
-        Unusable: there is no such backup, or none reaches that moment.
+    Raises: Unusable: there is no such backup, or no backup reaches that moment.
         Damaged: the description of the backup is damaged.
     """
     if name is not None:

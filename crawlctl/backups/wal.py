@@ -40,7 +40,7 @@ _HOLE: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class Segment:
-    """A stored segment. With it, the log reaches `reached`, if that is known."""
+    """A stored segment. With this segment, the log reaches the time `reached`, if that is known."""
 
     timeline: int
     number: int

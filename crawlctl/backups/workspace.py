@@ -13,7 +13,7 @@ from crawlctl.postgres.locks import FileLock
 @contextlib.contextmanager
 def workspace(folder: Path) -> Iterator[Path]:
     """
-    Yield an empty folder below this one, which has no other user. Leftovers of killed processes are deleted first.
+    Yield an empty folder below this one. No other process uses it. Leftovers of killed processes are deleted first.
 
     Raises:
         BackupError: another process uses the folder.

@@ -1,8 +1,8 @@
 """
 The expectation of an exact crawl of the synthetic site, and its difference from the traces of a crawl.
 
-The expectation follows the plan's links from the start page. It uses nothing of a crawler or its database, so that
-neither can hide its errors.
+The expectation follows the plan's links from the start page. It uses neither a crawler nor its database, so neither can
+hide its errors.
 """
 
 import json
@@ -31,8 +31,8 @@ class Report:
     The comparison of a crawl with its expectation.
 
     `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and `indexed` those in the
-    index. `missing` and `extra` list every request, with its status, and every indexed document that was too few or too
-    many, as "301 URL" or "indexed URL".
+    index. `missing` and `extra` list the requests and the indexed documents that were too few and too many, as "301
+    URL" or "indexed URL".
     """
 
     site_log: Path
@@ -61,7 +61,7 @@ class Report:
 
 
 def expect_first_crawl(plan: SitePlan) -> Expectation:
-    """Return the expectation of a crawl that has never seen the site, while the site has never seen a crawl."""
+    """Return the expectation of the first crawl of the site, for a site that no crawler has requested yet."""
 
     def statuses(page: int) -> tuple[int, ...]:
         return (500, 200) if plan.outline(page).is_flaky else (200,)

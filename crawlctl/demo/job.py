@@ -2,8 +2,8 @@
 The demo's job: an ordinary one, made by the same functions as any other job.
 
 Each demo creates a new job, and deletes the jobs of earlier demos with their documents in the search index. The
-deletion runs beside the new crawl, which does not wait for it. The two cannot be confused: each demo's site has
-addresses of its own.
+deletion runs beside the new crawl, which does not wait for it. The crawls cannot be confused, because the site of each
+demo has addresses of its own.
 """
 
 import datetime as dt

@@ -2,7 +2,7 @@
 The sockets of the synthetic site's hosts: loopback addresses, or ports of one address.
 
 Several addresses on one port are several hosts to a crawler and several servers to the kernel, with nothing to
-configure on Linux. Elsewhere only 127.0.0.1 may exist. Then the hosts are its ports.
+configure on Linux. On other systems only 127.0.0.1 may exist. Its ports are then the hosts.
 """
 
 import errno

@@ -89,8 +89,8 @@ class SitePlan:
     A site of `pages` pages. Page p is on `origins[p % len(origins)]`.
 
     Origins are written like "http://127.0.0.1:8000". `traps` is the percentage of the pages that link to a redirect.
-    The same percentage links to a missing page, the same to a private one, and the same percentage is flaky.
-    `revisions` is the history of the site so far.
+    Equal percentages link to a missing page and to a private one, and an equal percentage is flaky. `revisions` is the
+    history of the site so far.
     """
 
     seed: int
@@ -277,7 +277,7 @@ def word_of(page: int) -> str:
     """
     Return the word that appears on this page and on no other.
 
-    It ends in an x, which no stemmer removes, so that two words stay two in a search index.
+    It ends in an x, which no stemmer removes, so that two words never become one in a search index.
     """
     digits = ""
     while True:

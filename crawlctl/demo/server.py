@@ -1,8 +1,8 @@
 """
 Serves a plan over HTTP/1.1, GET and HEAD, with keep-alive and pipelining.
 
-A request costs some 50 microseconds, because the site runs on the same machine as the crawler that it measures. That is
-why it has its own protocol and no framework.
+The site runs on the same machine as the crawler that it measures. So it has its own protocol and no framework, and a
+request costs only some 50 microseconds.
 
 Requests below /-/ control the site and are not logged. Any host answers them:
 

@@ -60,9 +60,9 @@ def perform(
     """
     Perform a drill in the sandbox, or on the cluster if there is none. Store and return its report.
 
-    `seconds` is its duration. By default a freeze lasts twice the victim's timeout, so that it wakes as a failed node,
-    and a cut as long as the timeout, which must fail no node. `confirm` gets the name of the victim before anything is
-    done, and raises an exception to refuse.
+    `seconds` is its duration. By default a freeze lasts twice the victim's timeout, so that the victim wakes as a
+    failed node. A cut lasts as long as the timeout, and must not make any node fail. `confirm` gets the name of the
+    victim before anything is done, and raises an exception to refuse.
 
     Raises:
         NoVictim
@@ -144,7 +144,7 @@ def _now(connection: psycopg.Connection[Any]) -> dt.datetime:
 
 
 def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_at: float) -> list[Request]:
-    """Return the requests in the activity history since then; none if no history is kept."""
+    """Return the requests in the activity history since a moment; none if no history is kept."""
     rows = connection.execute(_FETCHES, {"since": since})
     return [
         Request(at=began_at + (at - since).total_seconds(), host=str(number), address="", is_page=False)

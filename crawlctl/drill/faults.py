@@ -25,8 +25,8 @@ class Fault(StrEnum):
 
 class Target(StrEnum):
     """
-    The victim: the main manager; the other manager with the most groups; the worker with the most claimed documents; or
-    the database sessions of all nodes.
+    The victim of a drill: the main manager, the other manager with the most groups, the worker with the most claimed
+    documents, or the database sessions of all nodes.
     """
 
     MAIN = "main"
@@ -121,7 +121,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
     A kill ends at once. A freeze lasts `seconds`. Then the process continues as if nothing had happened.
 
     Raises:
-        NoVictim: its process has ended by itself.
+        NoVictim: the process of the victim has ended by itself.
     """
     if is_process_gone(pid=victim.pid, process_start=victim.process_start):
         raise NoVictim(f"The process of {victim} has already ended.")

@@ -1,8 +1,8 @@
 """
 A sandbox for drills: two managers and two workers in a scope of their own, which crawl a synthetic site at a set pace.
 
-Everything is as on the cluster: the same database, the same settings, processes of the same commands. The cluster's
-nodes see none of it, because they read their own scope only.
+Everything is as on the cluster: the same database, the same settings, processes of the same commands. Nodes of the
+cluster do not see the sandbox, because they read their own scope only.
 """
 
 import shutil
@@ -111,7 +111,7 @@ def _have_started(scope: str) -> bool:
 
 
 def _delete_jobs(scope: str) -> None:
-    """Abort and delete the sandbox's jobs, through its remaining nodes, as far as they get in time."""
+    """Abort and delete the sandbox's jobs, through its remaining nodes, as far as the time allows."""
     ends_at = time.monotonic() + _ENDS_WITHIN
     while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
         for verb in (control.delete, control.abort):

@@ -65,9 +65,9 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Topic:
     """
-    The state of a topic in one language. `screen` is None before the first reading (version 0), or after the topic has ended. `frame`
-    is the message with the whole screen. `changes` is the message for pages that show the version before. Each is
-    encoded once for all pages, and the whole one only if a page needs it.
+    The state of a topic in one language. `screen` is None before the first reading (version 0), or after the topic has
+    ended. `frame` is the message with the whole screen. `changes` is the message for pages that show the version
+    before. Each message is encoded once for all pages, and the whole screen only if a page needs it.
     """
 
     view: View
@@ -225,7 +225,8 @@ class Bridge:
 
     async def _read_now(self, read: Callable[[], _T]) -> tuple[_T, float]:
         """
-        Return the result of `read` and its processor time (seconds). Readings of other pages at this moment are reused.
+        Return the result of `read` and its processor time (seconds). It reuses readings that other pages made at this
+        moment.
         """
         if time.monotonic() - self._moment_began > _MOMENT:
             self._begin_moment()

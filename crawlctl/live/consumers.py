@@ -130,7 +130,7 @@ class LivePage(AsyncWebsocketConsumer):
             await self._send_news()
 
     async def _send_news(self) -> None:
-        """Send each newer screen once the one before has been sent, and beats between them."""
+        """Send each newer screen after the screen before it was sent, and beats between them."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -169,8 +169,8 @@ class LivePage(AsyncWebsocketConsumer):
         """
         True if the page that opened the socket has the same host and port as the socket.
 
-        The allowed hosts are checked before. But another port of an allowed host is another site, and cookies do not
-        distinguish ports.
+        The allowed hosts are checked earlier. This check is needed because another port of an allowed host is another
+        site, and cookies do not distinguish ports.
         """
         headers = dict(self.scope["headers"])
         origin = headers.get(b"origin", b"").decode("latin-1")

@@ -1,9 +1,9 @@
 """
 The permissions of sessions with open pages, for all pages at once.
 
-They are read for each new page, and at each beat for all pages, so they are always current. One read of two statements
-answers all pages that arrive within a moment, as it does for a beat. The content of a session, and the check of its
-password hash, are cached while both stay the same.
+They are read for each new page, and at each beat for all pages, so they are always current. One reading of two
+statements answers all pages that open within a moment, or all pages of a beat. The content of a session, and the check
+of its password hash, are cached while both stay the same.
 """
 
 import asyncio
@@ -92,7 +92,9 @@ def _read(statement: str, *facts: Any) -> list[tuple[Any, ...]]:
 
 
 def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str]:
-    """Return the password hashes of those of these users who may read jobs, or else who are active."""
+    """
+    Return the password hashes of the users among these who may read jobs; without that permission, of active users.
+    """
     statement, facts = _question_for_passwords(may_read_jobs=may_read_jobs)
     return dict(_read(statement, *facts, list(ids)))
 

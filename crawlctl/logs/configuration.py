@@ -19,7 +19,8 @@ _logger: Final = logging.getLogger("crawlctl")
 
 def configure(*, level: str, as_json: bool) -> None:
     """
-    Send every logger of the process through one structlog renderer. With `as_json` also warnings and unexpected errors.
+    Send every logger of the process through one structlog renderer. With `as_json`, include warnings and unexpected
+    errors.
     """
     shared: list[structlog.types.Processor] = [
         _add_known_facts,

@@ -52,7 +52,10 @@ def print_to_standard_output(why: str) -> None:
 
 
 def why_unwritable(descriptor: int = 2, *, least: int = _LEAST_FREE) -> str:
-    """Return the reason why lines of a log are lost; '' if it can be written, or if only a write can show it."""
+    """
+    Return the reason why lines of a log are lost; '' if the log can be written, or if only a write can show whether it
+    can.
+    """
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ""

@@ -5,8 +5,8 @@ It is an ordinary server, run from the binaries of a wheel, on a directory of th
 it runs as long as any of our processes uses it, however they end.
 
 *Users* are our processes. Each opens `users.lock` itself and holds it shared. The kernel releases it when the process
-ends, by return or by kill -9. No user upgrades that lock to keep it, because a refused upgrade drops the lock that was
-held. No two processes share one opening of the file, because they would share one lock.
+ends, by return or by kill -9. A user never upgrades that lock, because a refused upgrade drops the lock that was held.
+Each process opens the file itself, because processes that share an opening share one lock.
 
 The *guardian* is a process without terminal, pipe or parent. It starts the server as its child, so that it always knows
 whether the server runs: the pid of a child cannot be reused until the child has been waited for. Then it repeatedly

@@ -4,12 +4,12 @@ The account under which the server runs.
 An ordinary user runs it under that user's own account. PostgreSQL refuses to run as root, so for root there are two
 ways:
 
-1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is
-    still root, so all files stay root's and no directory has to be opened. To itself the server is not root. It has
-    none of root's privileges over other users' files.
-2. The server really runs as another account, which becomes the owner of the data directory. This is for
+1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is still
+root, so all files stay root's and no directory has to be opened. The server sees itself as another user, and has none
+of root's privileges over other users' files. 2. The server really runs as another account, which becomes the owner of
+the data directory. This is for
     machines without namespaces (most containers), and for paths through a directory of another user that is closed
-    to others. In another user's home the account is its owner. Elsewhere it is `nobody`, which
+    to others. In another user's home, the account is that of the owner of the home. Elsewhere it is `nobody`, which
     may need a traverse bit on directories such as /root. We could give the server the privilege
     to pass without one, but then any user who can change its files would be root.
 

@@ -161,7 +161,7 @@ class Guardian:
 
 
 def _is_asked_to_stop(*, within: float) -> bool:
-    """Wait for a signal. Return True if it asks us to stop although there are users."""
+    """Wait for a signal. Return True if the signal requests a stop although there are users."""
     received = signal.sigtimedwait(_SIGNALS, within)
     return received is not None and received.si_signo in _STOP_REQUESTS
 

@@ -55,7 +55,8 @@ class Home:
     @property
     def unfinished_data(self) -> Path:
         """
-        Return the directory in which a new cluster is created. It is renamed when it is complete, so `data` always is.
+        Return the directory in which a new cluster is created. It is renamed when it is complete, so `data` is always
+        complete.
         """
         return self.directory / "data.unfinished"
 
@@ -70,7 +71,7 @@ class Home:
             return None
 
     def write_address(self, address: str) -> None:
-        """Publish the address. Readers see it as a whole or not at all."""
+        """Publish the address. A reader gets the whole address or no file."""
         unfinished = self.address.with_suffix(".unfinished")
         unfinished.write_text(f"{address}\n", encoding="utf-8")
         unfinished.replace(self.address)
@@ -83,7 +84,7 @@ class Home:
         Return a directory for the socket, of mode 0700 and owned by us or by `owner`.
 
         The directory of a killed guardian is used again, so that its users, which know this address, find the new
-        server. The reused directory must be one that only we can have created.
+        server. A directory is reused only if no other user can have created it.
         """
         if (left_behind := self._socket_directory_left_behind(owner=owner)) is not None:
             return left_behind

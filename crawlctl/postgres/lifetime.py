@@ -177,7 +177,7 @@ def let_go() -> None:
     it has stopped.
 
     So a returning command leaves nothing behind. An attempt at the exclusive lock shows whether this is the last user.
-    It drops the shared lock, which is the purpose here.
+    The attempt also drops the shared lock, as intended.
     """
     for directory, lock in _holds.items():
         home = Home(directory)

@@ -186,9 +186,9 @@ class Server:
 
         `log` is the open log of the home, if that is not our standard error, as it is in the guardian.
 
-        First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it. The
-        pid in its lock files may belong to any process after a crash or a reboot. So we search for PostgreSQL processes
-        that work in this very directory, and delete those files.
+        First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it.
+        After a crash or a reboot, the pid in its lock files may belong to any process. So the search is for PostgreSQL
+        processes that work in this directory, and the lock files are deleted.
 
         Raises:
             EmbeddedPostgresError: the server did not start. The message ends with the last lines of its log.

@@ -19,7 +19,7 @@ def run_beside(service: Service) -> Iterator[None]:
     """
     Run a service until the block ends. If the service dies, log that and start it again.
 
-    Its death does not affect this process. The death of this process, in whatever way, ends the service.
+    The death of the service does not affect this process. The death of this process, in whatever way, ends the service.
     """
     supervisor = Supervisor(say=logger.error)
     supervisor.start(service)

@@ -1,10 +1,10 @@
 """
 A supervisor: it starts processes as its children, watches them, and ends them.
 
-Each child has the reading end of a pipe as its standard input. Only this process has the writing end. So a child learns
-of the end of this process, however it came, and stops by itself. Supervised programs must watch for that (our commands
-do with `--attached`). Children have sessions of their own. A Ctrl-C in the terminal reaches the supervisor only, which
-ends them in order.
+Each child has the reading end of a pipe as its standard input. Only this process has the writing end. So a child
+notices the end of this process, whatever ended it, and stops by itself. Supervised programs must watch for that (our
+commands do with `--attached`). Children have sessions of their own. A Ctrl-C in the terminal reaches the supervisor
+only, which ends them in order.
 
 Services that are started together stop together. The group that was started last stops first.
 """
@@ -32,9 +32,9 @@ _NULL: Final = Path(os.devnull)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """
-    A program to run, and how.
+    A program to run, with its options.
 
-    Its output goes to the end of `log`, or to our standard error. If it `announces`, `Supervisor.announcement` reads
+    Its output is appended to `log`, or goes to our standard error. If it `announces`, `Supervisor.announcement` reads
     its standard output instead. `keeps` are descriptors that it inherits. Without a `directory`, it starts in ours, and without
     an `environment`, it has ours.
     """

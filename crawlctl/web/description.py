@@ -1,7 +1,7 @@
 """
 The OpenAPI description of the REST API.
 
-It depends only on the code, the language and the format, so each process makes each description once.
+It depends only on the code, the language and the format, so each process computes each description once.
 """
 
 import functools

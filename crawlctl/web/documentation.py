@@ -21,7 +21,7 @@ _FIRST: Final = "docs/index.html"
 
 
 def _find_compiled(path: str) -> Path | None:
-    """Return the file at this path of the compiled documentation, or None."""
+    """Return the file at this path of the compiled documentation; None if there is none."""
     directory: Path = settings.DOCUMENTATION_DIR.resolve()
     try:
         found = (directory / path).resolve()

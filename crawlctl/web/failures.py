@@ -29,7 +29,7 @@ def log_outage_in_one_line(record: logging.LogRecord) -> bool:
 
 def answer_failure(request: HttpRequest) -> HttpResponse:
     """
-    Return the answer to a failed request: an outage of the database, else a general error. Django's `handler500`.
+    Return the answer to a failed request: an outage of the database, or a general error. Django's `handler500`.
 
     The API's own views answer their errors themselves. This handles pages, and failures outside of any view.
     """

@@ -29,7 +29,7 @@ _PAGE, _SOURCE = ".html", ".md"
 
 
 def find_file(path: str) -> Path | None:
-    """Return the file of the repository that the documentation has at this path, or None."""
+    """Return the file of the repository that the documentation has at this path; None if there is none."""
     root: Path = settings.BASE_DIR.resolve()
     try:
         found = (root / path).resolve()

@@ -1,7 +1,7 @@
 """
 The figures of the cluster at the web server's `/metrics`, for Prometheus.
 
-A reader must authenticate. That a request comes from this machine proves nothing, because a public proxy may run on it.
+A reader must authenticate. Requests from this machine are not trusted, because a public proxy may run on it.
 The separate port for metrics (`serve --metrics-port`) requires no authentication.
 """
 

@@ -1,8 +1,8 @@
 """
 The navigation of all pages: the areas in the bar, their places, and the one that a page belongs to.
 
-The names of addresses decide: a page belongs to the place with the longest beginning of its name. So a new page below
-a known name is in its place, and any other one needs a line here.
+The names of addresses decide: a page belongs to the place with the longest prefix of its name. So a new page below a
+known name has a place, and any other page needs a line here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Place:
     """
     One page of the navigation, with the permission to see it (empty: any role).
 
-    `view` is the name of its address. `pages` are beginnings of the names of pages that belong to it, too.
+    `view` is the name of its address. `pages` are prefixes of the names of further pages that belong to it.
     """
 
     label: Any
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """One item of the bar, with its places; the first one that a user may see is its address."""
+    """One item of the bar, with its places. It leads to the first place that the user may see."""
 
     label: Any
     places: tuple[Place, ...]
@@ -234,7 +234,7 @@ class Shell:
 
     @property
     def place_is_index(self) -> bool:
-        """True for a page of the set-up without a place of its own: its breadcrumb needs the list, too."""
+        """True for a page of the set-up without a place of its own. Its breadcrumb also needs the list."""
         return self._found is not None and self._found[1].view == "admin:index"
 
     @property

@@ -2,7 +2,7 @@
 `/healthz` and `/readyz`: probes of a supervisor or of a load balancer, which have no login.
 
 A probe often uses an address that is not a name of this server, and http behind a TLS proxy. So this middleware is the
-first, and the others do not refuse or redirect it.
+first, before the middlewares that would refuse or redirect such a request.
 """
 
 import threading

@@ -1,9 +1,8 @@
 """
 Headers that limit how a browser uses and stores our pages.
 
-Our own pages load only our own files and run no inline script. So text of a crawled site that got past the escaping
-still could not act. The admin's pages are unfold's: they need inline styles and scripts, and Alpine evaluates
-expressions.
+Our own pages load only our own files and run no inline script. So even unescaped text of a crawled site could not run a
+script. The admin's pages are unfold's: they need inline styles and scripts, and Alpine evaluates expressions.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,7 @@ _WHY: Final = {
 
 def listen_on(port: int | None, *, host: str, first: int) -> socket.socket:
     """
-    Return a socket that listens on `port` of that address; without one on the first free port from `first` on.
+    Return a socket that listens on `port` of that address; without `port`, on the first free port from `first` on.
 
     The caller may pass it to a server, and to the next server if the first one dies: no connection is refused.
 
@@ -81,5 +81,5 @@ def address_of(listener: socket.socket, *, host: str) -> str:
 
 
 def name_of(host: str) -> str:
-    """Return this machine's name if the socket listens on all addresses, else the address itself."""
+    """Return this machine's name if the socket listens on all addresses, otherwise the address itself."""
     return socket.gethostname() if host in _ALL_ADDRESSES else host

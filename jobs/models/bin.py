@@ -106,8 +106,8 @@ class BinHour(models.Model):
 
 class BinLimit(models.Model):
     """
-    A policy that a job applies to a bin. The row is created with the lane. Of the policies of running jobs, the
-    strictest applies.
+    A policy that a job applies to a bin. The row is created with the lane. The strictest policy of all running jobs
+    applies.
     """
 
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="limits")

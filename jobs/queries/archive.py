@@ -37,7 +37,7 @@ class JobArchive:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEverywhere:
-    """The same in all partitions: the newest files, and sums that lack those of `silent` partitions."""
+    """The archive of a job in all partitions: the newest files, and sums without the `silent` partitions."""
 
     files: Sequence[Placed[ArchiveFile]]
     count: int

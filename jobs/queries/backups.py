@@ -74,7 +74,7 @@ _last_reading: list[tuple[float, tuple[dt.datetime | None] | None]] = []
 
 
 def _read_archiver() -> tuple[dt.datetime | None] | None:
-    """Return the time of the last archived file, at most seconds old; None if the server archives nothing."""
+    """Return the time of the last archived file, as it was a few seconds ago; None if the server archives nothing."""
     now = time.monotonic()
     if not _last_reading or now - _last_reading[0][0] > _GOOD_FOR:
         with connection.cursor() as cursor:
@@ -84,7 +84,9 @@ def _read_archiver() -> tuple[dt.datetime | None] | None:
 
 
 def is_log_copied() -> bool:
-    """True if crawlctl copies the write-ahead log, or should: of the embedded server, or by `backup ship`."""
+    """
+    True if crawlctl copies the write-ahead log, or should copy it: that of the embedded server, or by `backup ship`.
+    """
     return bool(settings.CRAWLCTL_BACKUP_STORE) and (not settings.CRAWLCTL_DATABASE_URL or file_of_log_state().exists())
 
 

@@ -21,7 +21,7 @@ Subject = tuple[Charge.Subject, int]
 
 
 class Charging:
-    """The last reading of a manager, and the time before which it reads no other one."""
+    """The last reading of a manager, and the time before which it does not read again."""
 
     def __init__(self) -> None:
         self.last: Reading[Subject] | None = None

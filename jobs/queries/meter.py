@@ -1,9 +1,9 @@
 """
 Rates of runs and hosts: the memory of this process, filled by each reading of counts for a page.
 
-The database stores counts, not their times: a history of rates for a small chart does not justify a write in the hot
-path. So each web process remembers its readings of the last minutes. After its start it has none, and returns `None`
-instead of a guess.
+The database stores counts without their times, because a history of rates for a small chart does not justify a write in
+the hot path. So each web process remembers its readings of the last minutes. After its start it has none, and returns
+`None` instead of a guess.
 """
 
 import threading
@@ -52,10 +52,10 @@ class Meter:
 
     def observe(self, key: _Key, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
-        Record the count as of `age` seconds ago.
+        Record the count of `age` seconds ago.
 
-        A new series (the next run of a job) begins at 0 and continues from the last value, so that the history keeps
-        the earlier one.
+        A new series (the next run of a job) begins at 0. It is added to the last value of the series before, so that
+        the history stays.
         """
         now = self._clock() - age
         with self._lock:
@@ -78,7 +78,7 @@ class Meter:
         """
         Return the growth a second over the last seconds, at least `over`; None without two readings.
 
-        A count that grows by one every few seconds needs a span of many of these, or the rate is a matter of luck.
+        A count that grows by one every few seconds needs a long span, because a short one gives a random rate.
         """
         readings = self._read(key)
         now = self._clock()
@@ -118,8 +118,8 @@ class Meter:
 
 def smoothed(history: Sequence[float | None]) -> list[float | None]:
     """
-    Return each step's mean with the step before it, the span of the present rate: so this never exceeds the highest
-    step.
+    Return the mean of each step and the step before it. The present rate has the same span, so it never exceeds the
+    highest step.
     """
     known = [
         [rate for rate in history[max(0, step - 1) : step + 1] if rate is not None] for step in range(len(history))

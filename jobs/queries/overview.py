@@ -35,10 +35,10 @@ class OverviewPage:
     """
     The content of the first page.
 
-    `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is of all these jobs,
-    including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than `running`.
-    `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing holds.
-    `search_behind_since` is when the oldest text was written that the search index lacks.
+    `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is the history of all
+    these jobs, including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than
+    `running`. `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing
+    holds. `search_behind_since` is the time of the oldest text that the search index lacks.
     """
 
     verdict: CrawlVerdict
@@ -118,7 +118,10 @@ def _read_part(span: str, *, has_hosts: bool, now: dt.datetime) -> _Part:
 
 
 def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Sequence[Silent]]:
-    """Return the part of all partitions, those of others some seconds old, and the partitions that are missing in it."""
+    """
+    Return the sum of the parts of all partitions, and the partitions that are missing in it. Parts of other partitions
+    are some seconds old.
+    """
     silent = read_silent(now=now)
     held = _held(span).answers() if here.control_name() else None
     if held is None:

@@ -56,10 +56,10 @@ class PartitionSeen:
     """
     One partition.
 
-    `documents`, `rate` (documents a second) and `sent_at`, the time of both, are None if nothing is known about it here:
-    only the control partition receives those of all. `is_silent` is true if it has sent no figures for a while.
-    `is_receiving` tells whether it takes the rows of this partition now, and `bytes_behind` how much it has not taken.
-    `arrived` are references of it that wait here for their run.
+    `documents`, `rate` (documents a second) and `sent_at`, the time of both, are None if they are unknown here: only
+    the control partition receives the figures of all. `is_silent` is true if it has sent no figures for a while.
+    `is_receiving` is True if it takes the rows of this partition now, and `bytes_behind` is the amount that it has not
+    taken. `arrived` counts its references that wait here for their run.
     """
 
     name: str
@@ -99,7 +99,8 @@ def life_of(
     """
     Return the fact about the life of this partition, after the one `before`: its documents, and its rate.
 
-    `epoch` is that of its map of slots, None while slots move: documents that come or leave then are not its work.
+    `epoch` is the epoch of its map of slots. It is None while slots move, because documents that move are not the work
+    of the partition.
     """
     rate = 0.0
     if before is not None and "processed" in before:
@@ -120,8 +121,8 @@ def life_of(
 @dataclass(frozen=True, slots=True)
 class PartOfMove:
     """
-    One partition in a move. `waits_for` is why it does not hold all jobs yet. It `has_moved` if it works by the new map
-    and has sent all. `sent` and `applied` count chunks of documents.
+    One partition in a move. `waits_for` is the reason why it does not hold all jobs yet. It `has_moved` if it applies
+    the new map and has sent all documents. `sent` and `applied` count chunks of documents.
     """
 
     name: str
@@ -143,7 +144,7 @@ class MoveSeen:
 
     @property
     def sentence(self) -> str:
-        """Return its state in one sentence."""
+        """Return the state of the partition in one sentence."""
         if self.phase == MovePhase.REFUSED:
             return f"refused. {self.why}"
         if self.phase.is_over:

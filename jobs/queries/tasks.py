@@ -151,7 +151,7 @@ def see_roster(*, is_open: bool = False) -> CountedEverywhere:
 
 
 def sum_of_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """Return the statistics of several partitions together. A partition counts in the averages by its ended tasks."""
+    """Return the statistics of several partitions together. The averages weigh each partition by its ended tasks."""
     first, *others = parts
     if not others:
         return first
@@ -219,7 +219,7 @@ def key_in_partition(after: Key, partition: str, *, is_downwards: bool) -> Key:
     """
     Return the key behind which a partition has the tasks of the next page.
 
-    Tasks with the same date come one partition after the other, and numbers mean nothing in another partition.
+    Tasks with the same date are sorted by partition, because task numbers mean nothing in another partition.
     """
     if partition == after.partition:
         return after

@@ -52,8 +52,9 @@ class RuleTest:
     """
     The effect of a rule on the documents of the host that outputs hold.
 
-    `examined` documents were tested, and `matched` is the number that the rule matches. Good ones do not belong to the group,
-    or their template proved to have new content; some are `examples`. The test `is_whole` if it read all of the host.
+    `examined` documents were tested, and `matched` is the number that the rule matches. Good pages do not belong to the
+    group, or their template proved to have new content; some of them are `examples`. The test `is_whole` if it read all
+    documents of the host.
     """
 
     rule: str
@@ -121,7 +122,9 @@ def check_rule(suspect: TrapSuspect, *, rule: str = "exclude") -> RuleTest:
 def read_holding(
     hosts_of_jobs: Mapping[int, str], identifier: str, *, guarded: Collection[int]
 ) -> dict[int, TrapSuspect]:
-    """Return the suspect that holds an address back, by job; `guarded` jobs hold back open ones, too."""
+    """
+    Return the suspect that holds an address back, by job. `guarded` jobs also hold back documents of open suspects.
+    """
     if not hosts_of_jobs:
         return {}
     templates = [group.template for group in grouped(identifier).groups]

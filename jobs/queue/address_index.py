@@ -2,9 +2,9 @@
 The index of addresses: it finds documents by any part of their address.
 
 The database notes each new document in a table without indexes (`NewAddress`), in the transaction that inserts it. The
-main manager moves thousands of these together into blocks: neighbours in the order of text, whose addresses have most
-of their parts in common. A block is indexed by every three bytes in a row ("grams") of its addresses. So a gram has one
-entry for hundreds of documents, where an index of documents would have one for each. A search reads the blocks with all
+main manager moves thousands of these rows together into blocks. A block has neighbours in the order of text, whose
+addresses are similar. It is indexed by every three bytes in a row ("grams") of its addresses. So a gram has one entry
+for hundreds of documents, and an index of documents would have one entry for each. A search reads the blocks with all
 grams of the text, and the new addresses. Upper and lower case of ASCII letters are the same.
 """
 

@@ -1,4 +1,4 @@
-"""Documents that are read again without conditions, because what was kept of them is lost or wrong."""
+"""Documents that are read again without conditions, because their stored content is lost or wrong."""
 
 from collections.abc import Collection
 from typing import Any, Final, LiteralString

@@ -2,7 +2,7 @@
 Lost parts of archives: files and records without a copy are marked, and their documents are read again.
 
 A document is read again if its newest archived body is lost. Its row in the queue loses its version and validators, so
-that the next reading is unconditional, whatever happens to the process that scheduled it.
+that the next reading is unconditional, even if the process that scheduled it dies.
 """
 
 import datetime as dt

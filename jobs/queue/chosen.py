@@ -2,7 +2,7 @@
 Documents of a job that an operator chose by a filter: they are counted, and then read again or removed in chunks.
 
 A chunk continues after a key. Its transaction also writes the progress of the operation (`note`), so a chunk counts
-once, whichever process is killed. Documents that are claimed by a batch are left alone.
+once, whichever process is killed. Documents that a batch has claimed are skipped.
 """
 
 import datetime as dt
@@ -143,8 +143,8 @@ SELECT count(*) FROM sent
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """
-    The result of a chunk: `changed` documents, and `skipped` ones, which were claimed or locked. `after` is the key to
-    go on from, None at the end.
+    The result of a chunk: `changed` documents, and `skipped` ones, which were claimed or locked. `after` is the key
+    after which the next chunk continues, None at the end.
     """
 
     changed: int

@@ -106,7 +106,9 @@ def _facts_of(bins: BinKind, wanted: Iterable[tuple[int, str]]) -> dict[str, Any
 
 
 class New(NamedTuple):
-    """A document that becomes known, from the document `found_on`: itself if a seed names it."""
+    """
+    A document that becomes known. `found_on` is the document that names it, or the document itself if a seed names it.
+    """
 
     hash: str
     job_id: int
@@ -124,7 +126,7 @@ class Again(NamedTuple):
     The new values of a known document, whose row is locked.
 
     A document that is `revived` is due again, at once. An `unconditional` one is read whatever its last version was. A
-    document that `forgets` loses its outcome: that of an older run, or of an earlier reading.
+    document that `forgets` loses its outcome of an older run, or of an earlier reading.
     """
 
     hash: str

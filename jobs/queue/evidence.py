@@ -1,8 +1,8 @@
 """
 The evidence of politeness in the database: reports of workers, and the chains of blocks that the main manager appends.
 
-A report is not fenced: also a worker that was marked failed has sent its requests. A block is: only the main manager of
-the cluster appends, under its term.
+Reports have no fence, because a worker that was marked failed has sent its requests, too. Blocks have one: only the
+main manager of the cluster appends them, under its term.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""One document that an operator wants now: it is due at once, whatever its last result or its next time is."""
+"""A document that an operator wants now: it is due at once, without regard to its last result or its next time."""
 
 import datetime as dt
 import enum

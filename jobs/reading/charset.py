@@ -91,7 +91,7 @@ def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
 
 
 def _likelier(body: bytes, from_header: str, in_document: str) -> str:
-    """Of two declared encodings, return the one that explains the bytes; if both do, return the one of the header."""
+    """Return the declared encoding that explains the bytes; if both explain them, the one of the header."""
     if from_header == in_document:
         return from_header
     wrong = [len(_NO_CHARACTER.findall(_decoded(body, encoding))) for encoding in (from_header, in_document)]

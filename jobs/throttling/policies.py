@@ -2,7 +2,7 @@
 The limits of a throttle policy: for one bin at one moment, and for all its bins together. No I/O.
 
 The first rule that matches a bin's name and is open at the moment applies. If a rule gives no value, the value of the
-policy applies. Of the minimum gap and the gap of a rate, the longer one applies.
+policy applies. The longer one of the minimum gap and the gap of a rate applies.
 """
 
 import datetime as dt

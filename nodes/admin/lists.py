@@ -14,7 +14,7 @@ _MOST: Final = 1_000
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
-    """Pages of the first rows: no count of all rows, and no page far away."""
+    """Pages of the first rows: no count of all rows, and no link to a distant page."""
 
     @cached_property
     def count(self) -> int:

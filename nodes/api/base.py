@@ -3,9 +3,8 @@ The base of all views: ETags, preconditions and idempotency keys.
 
 A resource that can be changed has an `ETag`. A request with `If-Match` succeeds only if it names the current ETag. The
 row stays locked from the comparison to the change. If two clients read the same resource and both change it, the second
-gets 412.
-Other processes carry out the requests of some views (`asks_others`). These requests are compared when they arrive, and
-the process that makes the change compares the resource with `expected` again.
+gets 412. For some views, another process makes the change (`asks_others`). Such a request is compared when it arrives,
+and the process that makes the change compares the resource with `expected` again.
 """
 
 from collections.abc import Mapping, Sequence

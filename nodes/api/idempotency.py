@@ -5,8 +5,8 @@ The header is that of the IETF draft "The Idempotency-Key HTTP Header Field". A 
 kept for a day (`jobs.duties.housekeep`). Refusals are not kept: they change nothing, so the key stays free.
 
 The row of a key is inserted in the transaction of the change. A second request with the key therefore waits until the
-first has ended, and no crash keeps only one of key and change. Views that ask other processes commit before they
-answer. Such a view refuses a second request while the first has no answer.
+first has ended, and a crash keeps both the key and the change, or neither. Views that ask other processes commit before
+they answer. Such a view refuses a second request while the first has no answer.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ def claim(request: Request) -> KeptAnswer:
     Raises:
         AnsweredBefore: the same request was executed before.
         KeyReused: another request had the key.
-        KeyInUse: the first of these requests has no answer yet.
+        KeyInUse: the first request with the key has no answer yet.
         ValidationError: the header is not a valid key.
     """
     key = request.headers[HEADER]

@@ -70,10 +70,11 @@ class KeysetPagination(BasePagination):
 
 class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
-    Rows in pages. `keyset` orders them: columns that together are unique, all with a minus or none.
+    Rows in pages. `keyset` orders them.
 
-    If the query has an `ordering`, it is the first column of the keyset, up or down, or another unique column.
-    `query_class` declares the parameters. `narrowed` applies them.
+    It consists of columns that are unique together, all with a minus or none. The `ordering` of a query is the first
+    column of the keyset, up or down, or another unique column. `query_class` declares the parameters. `narrowed`
+    applies them.
     """
 
     query_class: type[StrictSerializer] = PageQuery
@@ -132,7 +133,7 @@ def address_behind(last: Sequence[Any], *, request: Request, model: type[Model],
 
 
 def read_cursor(cursor: str, *, model: type[Model], keyset: Sequence[str]) -> list[Any]:
-    """Return the values of the keyset in a cursor, and behind them any others that it has, as texts."""
+    """Return the values of the keyset in a cursor as texts, followed by further values that it has."""
     names, _ = columns_of(keyset)
     try:
         written = signing.loads(cursor, salt=_salt(model, keyset))

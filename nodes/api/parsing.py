@@ -19,7 +19,7 @@ class JSONParser(parsers.JSONParser):
     Read a body of JSON in UTF-8.
 
     NUL and half surrogate pairs are legal in JSON, but no column can store them. 1e400 is legal and reads as infinity.
-    This parser refuses them all, before any field could pass them on.
+    This parser refuses all of these, so no field can pass them on.
     """
 
     def parse(
@@ -123,7 +123,10 @@ def _finite_number(digits: str) -> float:
 
 
 def _texts_in(body: object) -> Iterator[str]:
-    """Yield every text of a body, including keys. Not recursive: the body may be nested as deep as the stack allows."""
+    """
+    Yield every text of a body, including keys. It is not recursive, because the body may be nested as deeply as the
+    stack allows.
+    """
     waiting = [body]
     while waiting:
         match waiting.pop():

@@ -22,8 +22,8 @@ class NamedPermission(BasePermission):
     """
     A view names, in `permissions_needed`, the Django permission of each of its actions.
 
-    An action that is not named there is refused even to a superuser. So a new action stays closed until its author has
-    chosen a permission.
+    An action that is not named there is refused, even for a superuser. So a new action stays closed until its author
+    has chosen a permission.
     """
 
     def has_permission(self, request: Request, view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Rows of several databases: the field that tells them apart."""
+"""The field that distinguishes rows of several databases."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Serializers and queries that refuse what they do not know, instead of dropping it."""
+"""Serializers and queries that refuse unknown fields instead of ignoring them."""
 
 import datetime as dt
 import json
@@ -121,7 +121,8 @@ def _in_brief(value: object) -> str:
 
 class MomentField(serializers.DateTimeField):
     """
-    A moment of a question. Answers look some time before it, so it must not be the first one that a date can have.
+    A moment about which a request asks. Answers also read some time before it, so it must not be the first moment that
+    a date can have.
     """
 
     def to_internal_value(self, value: Any) -> dt.datetime:  # noqa: ANN401 (as in its base)
@@ -132,7 +133,7 @@ class MomentField(serializers.DateTimeField):
 
 
 class Nothing(StrictSerializer):
-    """The body of a request that says everything by its address."""
+    """The empty body of a request whose address says everything."""
 
 
 class PageQuery(StrictSerializer):

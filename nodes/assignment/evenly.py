@@ -1,8 +1,8 @@
 """
-Balance by number: numbers of items that differ by at most one, with the fewest moves that reach it.
+Balance by number: the numbers of items differ by at most one, with the fewest moves.
 
-It uses `weighted` with equal weights, which works in two passes: items that can stay do so before any item is placed.
-Otherwise an item without a holder could take the place of one that was there already, which would have to move too.
+It uses `weighted` with equal weights, which works in two passes: first all items stay that can stay, then the others
+are placed. In one pass, an item without a holder could take the place of an item that could have stayed.
 """
 
 from collections.abc import Collection, Mapping

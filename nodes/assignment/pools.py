@@ -69,7 +69,7 @@ class StrategyRefused(Refused):
 
 
 def chained(*strategies: PoolStrategy) -> PoolStrategy:
-    """Return a strategy that calls these in order. Each places what the ones before it have left."""
+    """Return a strategy that calls these in order. Each places items that the strategies before it have left."""
 
     def chain(situation: Situation, placed: Shares) -> Shares:
         together: dict[WorkItem, str] = {}

@@ -48,6 +48,6 @@ def evenly_rendezvous(situation: Situation, placed: Shares) -> Shares:
 
 
 def _preferred(nodes: Iterable[str], item: WorkItem) -> str:
-    """Return the node of the highest hash; of equal ones the first."""
+    """Return the node with the highest hash, and the first node if hashes are equal."""
     key = f"{item.job}:{item.item}"
     return max(nodes, key=lambda node: mmh3.hash64(f"{key}{node}", seed=0)[0])

@@ -13,7 +13,7 @@ from nodes.assignment.weighted import weighted
 
 
 def evenly_spread(situation: Situation, placed: Shares) -> Shares:
-    """Place equal numbers of items of each job on each node, give or take one, with the fewest moves that reach it."""
+    """Place numbers of items of each job on each node that differ by at most one, with the fewest moves."""
     return _spread(situation, placed, weights={})
 
 

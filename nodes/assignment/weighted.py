@@ -1,13 +1,13 @@
 """
 Balance by weight, with few moves.
 
-First, all items that can stay do so. Items without a holder go to the holder with the least weight, the heaviest item
+First, all items stay that can stay. Items without a holder go to the holder with the least weight, the heaviest item
 first. Then items move one at a time: the heaviest holder gives to the lightest the item that brings the two closest
-together. A move happens only if it lowers the heavier of the two. So no item goes to and fro, and a balanced assignment
-stays as it is.
+together. A move happens only if it lowers the heavier of the two. So no item moves back and forth, and a balanced
+assignment stays as it is.
 
-Balanced means that no single move would help: the difference between two holders is at most the lightest item of the
-heavier one. With equal weights that is a difference of at most one item, by the fewest moves.
+An assignment is balanced if no single move would help: the difference between two holders is at most the lightest item
+of the heavier one. With equal weights that is a difference of at most one item, by the fewest moves.
 """
 
 import heapq
@@ -35,7 +35,7 @@ def weighted(
     Return an assignment in which no single move would make the weights of two holders more even.
 
     `elsewhere` is weight that holders carry outside of this balance. If two holders have equal weights, the one with
-    less elsewhere gets an item first.
+    less weight elsewhere gets an item first.
     """
     # From here on a holder is its number. Among equal holders the one with the lowest number gets an item first.
     others = elsewhere or {}

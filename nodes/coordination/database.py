@@ -1,9 +1,9 @@
 """
 The store of coordination in PostgreSQL: the default.
 
-Everything on which the main node decides changes under a lock of the cluster's row, and increments a version there. A
+Each change of the facts on which the main node decides locks the cluster's row, and increments a version there. A
 plan is valid if the versions are still those from which it was made. Beats and item locks touch only rows of their own.
-Time is the database's.
+All times are those of the database.
 
 An outage of the database silences all nodes at once. So a node may consider another one lost only if it has itself
 beaten without a gap for as long as the other's timeout.

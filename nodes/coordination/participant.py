@@ -1,5 +1,6 @@
 """
-The facts that a node knows by itself in either store: its name, how long it may trust its membership, and its tokens.
+The facts that a node knows without a store, the same for both kinds of stores: its name, the time for which it may
+trust its membership, and its tokens.
 """
 
 import datetime as dt
@@ -55,7 +56,7 @@ class Participant:
         return self._trust.may_begin
 
     def _lose_place(self) -> None:
-        """Note that this node is no longer a member, and so not the main node either."""
+        """Note that this node is no longer a member, and so no longer the main node."""
         self._trust.revoke()
         self._office = None
 

@@ -10,16 +10,16 @@ Both stores guarantee:
 
 - A node trusts itself for less time than others trust it. Its own deadline runs from before a beat was sent:
   at two thirds of the timeout it no longer leads, whatever its connection reports about itself.
-- What the main node writes is checked against what it has read: pools, members, assignment, its own term. If any
+- A write of the main node is checked against the facts that it has read: pools, members, assignment, its own term. If any
   of that has changed, nothing is written (`Outdated`, `NotMain`). A plan that changes nothing writes nothing.
 - At no moment is an item assigned to two nodes.
 - A lock has one holder at a time, and no other node gets it before its lease has ended, even if the holder is lost.
   The store's clock counts leases, and the holder counts from before its request. Clocks of nodes are never compared.
 - Terms grow, even if the store lost its data (see `TermBound`).
-- A watch may fire without need, and may miss a change while it has no connection. It fires after each new one.
+- A watch may fire without need, and may miss a change while it has no connection. It fires after each new connection.
 
-All calls may be made from any thread. They return within about a timeout, or raise `Unreachable`. Then it is unknown
-whether the call took effect, and repeating it is always safe.
+All calls may be made from any thread. They return within about a timeout, or raise `Unreachable`. After `Unreachable`,
+the call may have taken effect or not, and repeating it is always safe.
 """
 
 import datetime as dt
@@ -92,9 +92,9 @@ class ItemLock:
     """
     A lock that this node holds on an item, until `held_until` on this machine's clock of trust. `token` is its own.
 
-    `paced_from` is the moment of that clock from which the time to the item's next run counts. The store hands it from
-    one holder to the next. If a holder died, it is the moment when that holder took the lock. None: the item has not
-    run.
+    `paced_from` is the moment of that clock from which the time to the item's next run counts. The store passes this
+    moment from one holder to the next. If a holder died, it is the moment when that holder took the lock. None means
+    that the item has not run.
     """
 
     item: WorkItem
@@ -291,7 +291,7 @@ class Coordination(Protocol):
         ...
 
     def look(self) -> ClusterState:
-        """Return the state of the cluster in the store: never an older state than that at the time of the call."""
+        """Return the state of the cluster in the store, as it is at the time of the call or later."""
         ...
 
     def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
@@ -317,11 +317,15 @@ class Coordination(Protocol):
     # Locks
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
-        """Take the lock of an item if it is free or has expired. Return the lock, or the lock of its present holder."""
+        """
+        Take the lock of an item if it is free or has expired. Return the new lock, or the lock of the present holder.
+        """
         ...
 
     def acquire_all(self, items: Sequence[WorkItem], *, lease: dt.timedelta) -> Sequence[ItemLock] | LockSeen:
-        """Take the locks of all these items, or of none: then return the first lock that another node has."""
+        """
+        Take the locks of all these items. If another node has one of them, take none, and return the first such lock.
+        """
         ...
 
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:

@@ -1,8 +1,8 @@
 """
 A read-only view of the nodes in ZooKeeper below our root, for operators.
 
-The stored data is untrusted input: it is truncated, and shown as text. Tokens are hidden, because a process tells its
-own locks and its own place in line from others' by them.
+The stored data is untrusted input: it is truncated, and shown as text. Tokens are hidden, because by its token a
+process recognizes its own locks and its own place in the queue.
 """
 
 import datetime as dt

@@ -6,15 +6,15 @@ versions that it changes. If two rest on the same state, the second is refused. 
 checks the versions of all that it was made from, that its members exist, and its own term. Between changes a cluster
 writes nothing but locks.
 
-A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. But
-what kazoo reports of a session is not trusted. A beat is a sync: the ensemble's leader confirms that the session lives,
-and our deadline runs from before the request (`TrustWindow`). A member that no longer beats ends its own session: kazoo
-would keep it alive for a process whose work hangs.
+A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. The
+reports of kazoo about a session are not trusted. A beat is a sync: the ensemble's leader confirms that the session
+lives, and our deadline runs from before the request (`TrustWindow`). A member that no longer beats ends its own
+session: kazoo would keep it alive for a process whose work hangs.
 
 The term is counted in a node. A ZooKeeper that was wiped, or restored from an old backup, has an old number there, or
 none. So a new term is higher than the node's number, than any term this process ever saw, and than the lower bound in
-the database, if there is one. A member that knows a higher term writes it there. Then a main node with a lower term
-must take the leadership again.
+the database, if there is one. A member that knows a higher term writes it there, and a main node with a lower term must
+then take the leadership again.
 """
 
 import datetime as dt
@@ -287,7 +287,7 @@ class ZooKeeperCoordination(Participant):
 
     def _announce_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
         """
-        If the stored term is not the highest one known, write that, so that the main node must take the leadership
+        If this node knows a higher term than the stored one, write it, so that the main node must take the leadership
         again.
         """
         if written.term < self._known:
@@ -419,7 +419,8 @@ class ZooKeeperCoordination(Participant):
         needs: Iterable[Check] = (),
     ) -> None:
         """
-        Commit operations that were decided on a read, if all that it rested on is unchanged and this node still leads.
+        Commit operations that were decided on a read, if the facts of that read are unchanged and this node still
+        leads.
         """
         versions, tree = seen.versions, self._tree
         assert isinstance(versions, _Versions)

@@ -2,8 +2,8 @@
 Locks of items in ZooKeeper: their data, and how they are taken, within one session.
 
 The lease of a lock runs from the server's time of its last change to the server's present time. A node that requests
-the lock of another learns that time by writing to the root. The clocks of an ensemble's servers must agree to within a
-fraction of a lease. Those of nodes need not.
+the lock of another gets that time by a write to the root. The clocks of an ensemble's servers must agree within a
+fraction of a lease. The clocks of nodes need not agree.
 
 A node that is deleted and created again restarts its versions, so a stale version could match. A released lock
 therefore stays: empty, or with the time that had passed since the pace of its item began. A removal of locks increments
@@ -146,7 +146,9 @@ class ZooKeeperLocks:
         lease: dt.timedelta,
         note: str = "",
     ) -> list[ItemLock] | LockSeen:
-        """Take the locks of all these items, or of none: then return the first lock that another node has."""
+        """
+        Take the locks of all these items. If another node has one of them, take none, and return the first such lock.
+        """
         paths = [self._tree.lock(item) for item in items]
         whole, found = self._read(session, paths)
         operations: list[Operation] = []

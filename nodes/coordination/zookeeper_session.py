@@ -410,7 +410,7 @@ class Session:
             raise self._said(error) from error
 
     def _said(self, error: Exception) -> Refused | Unreachable:
-        """Return an error of kazoo in the terms of the contract."""
+        """Return an error of kazoo as an error of the contract."""
         if isinstance(error, _REFUSALS):
             return Refused(
                 f"ZooKeeper at {self._address.hosts} refuses us: {type(error).__name__}; look at the credentials"

@@ -1,13 +1,13 @@
 """
-Connections to the database: their names, their limits at the server, and the limits of waits on this side.
+Connections to the database: their names, their limits at the server, and the limits of waits in this process.
 
 A daemon that dies, freezes or is cut off may hold locks that others wait for. Each session therefore carries the id of
 its node, so that other nodes can end it. Its limits are fractions of the node's timeout: a wait for a lock ends before
 the wait could keep the node from judging the holder of the lock.
 
-Conversely, a server may die, or a line may be cut, without a sign at this end. TCP notices most of that (keepalives,
-user timeout). The rest, such as a proxy that still answers for the server, is ended by a limit on this side: a wait for
-a statement lasts little longer than the server itself would let the statement run.
+Conversely, a server may die, or a connection may be cut, without a sign at this end. TCP notices most of these cases
+(keepalives, user timeout). A limit on this side ends the others, such as a proxy that still answers for the server: a
+wait for a statement lasts little longer than the server itself would let the statement run.
 """
 
 import datetime as dt
@@ -202,7 +202,8 @@ class Limits:
     """
     Limits of a session, on both sides.
 
-    `unheard_for` is the time for which a line may be silent unexpectedly before either side takes the other for dead.
+    `unheard_for` is the time for which a connection may be silent unexpectedly before either side considers the other
+    dead.
     """
 
     connect_within: dt.timedelta

@@ -2,7 +2,7 @@
 Readings that several pages share, when the pages are read at one moment.
 
 The live pages' bridge reads many pages right after each other `at` one `Moment`: readings that several of them need
-are cached for it. Outside of a moment every page reads the database itself.
+are cached for it. Without a moment, every page reads the database itself.
 """
 
 from collections.abc import Callable, Iterator

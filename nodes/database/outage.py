@@ -47,7 +47,7 @@ def why_away(error: BaseException | None) -> str:
 
 
 def outage(error: BaseException | None) -> str:
-    """Return the sentence about an outage, without its final stop."""
+    """Return the sentence about an outage, without the full stop at its end."""
     reason = why_away(error)
     return f"The database does not answer: {reason}" if reason else "The database does not answer"
 

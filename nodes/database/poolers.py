@@ -1,9 +1,10 @@
 """
 Detection of a pooler that shares sessions among its clients, such as PgBouncer with `pool_mode = transaction`.
 
-crawlctl needs sessions of its own: limits, notifications, advisory locks and prepared statements belong to a session.
-A pooler in session mode gives each client one. It differs from the server itself in one fact only: it announces
-another process than the one that executes the statements. Only then are the sessions compared, by a second connection.
+crawlctl needs sessions of its own: limits, notifications, advisory locks and prepared statements belong to a session. A
+pooler in session mode gives each client one. A pooler differs from the server in one fact only: it announces another
+process than the one that executes the statements. Only in this case, a second connection is opened and the sessions are
+compared.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def refuse_shared_session(connection: psycopg.Connection[Any], connect: Callable
     A process asks a pooler once.
 
     Raises:
-        SharedSession: the session belongs to others, too.
+        SharedSession: other clients use the session, too.
         psycopg.OperationalError: the database did not answer.
     """
     facts = connection.info

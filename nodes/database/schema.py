@@ -37,7 +37,9 @@ class SchemaTooNew(SchemaRefused):
 
 
 class SchemaTooOld(SchemaRefused):
-    """The database was made by a version before the first release, and not brought to the last of these versions."""
+    """
+    The database was made by a version before the first release, and was never upgraded to the last version before it.
+    """
 
     def __init__(self, migrations: list[str]) -> None:
         super().__init__(

@@ -2,8 +2,8 @@
 Checks before a process becomes a node: its sessions have the limits that it asks for, and the server has room.
 
 A pooler between the process and the server may hand out sessions with other limits. Then a process that froze in a
-transaction could block an election for good. A full server might accept a node's first connection and refuse the one
-that it beats on.
+transaction could block an election for good. A full server might accept the first connection of a node, and refuse its
+connection for heartbeats.
 """
 
 import datetime as dt
@@ -76,7 +76,10 @@ def connect_query(timeout: dt.timedelta) -> str:
 
 
 def _settings_of_a_pooler(timeout: dt.timedelta) -> Mapping[str, str | int]:
-    """Return the settings of shared sessions. The pooler notices a lost line by itself, and has the zone of its clients."""
+    """
+    Return the settings of shared sessions. The pooler notices lost connections by itself, and passes on the time zone
+    of its clients.
+    """
     settings = settings_of_node(timeout)
     return {name: value for name, value in settings.items() if not name.startswith("tcp_") and name != "TimeZone"}
 

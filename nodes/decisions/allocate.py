@@ -2,10 +2,10 @@
 Allocation of items to managers.
 
 Items without an owner go to the manager with the least weight. Items of a draining manager move to the others in the
-same way. A manager without items gets some, with few moves, if others have more than they need. Only moves to such a
-manager are made. Everything else stays: after moves by hand, or an uneven start, only `rebalance` evens the assignment.
+same way. A manager without items gets some, with few moves, if others have more than they need. No other moves are
+made: after moves by hand, or an uneven start, only `rebalance` evens the assignment.
 
-All decisions follow from one snapshot, so it does not matter whether an earlier main manager completed its own.
+All decisions follow from one snapshot, so it does not matter whether an earlier main manager completed its decisions.
 """
 
 import datetime as dt

@@ -9,8 +9,8 @@ The oldest live manager goes first. The second waits one beat, the third two, an
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.
 
 If a store of coordination chooses a manager beside the database, only that manager tries, and no manager waits for
-others. It still takes the term here, by the same rules about its predecessor. Only the manager that leads in both is
-the main manager, and if it loses one it gives up the other.
+others. It still takes the term here, by the same rules about its predecessor. The main manager leads in both, and if it
+loses one leadership, it gives up the other.
 """
 
 import datetime as dt
@@ -24,7 +24,8 @@ from nodes.lifecycle import NodeStatus
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elect:
     """
-    The decision to become main manager of a scope after `seen_term`. `replaces` is the one to be marked failed with it.
+    The decision to become main manager of a scope after `seen_term`. `replaces` is the manager that is marked failed in
+    the same transaction.
     """
 
     scope: str
@@ -84,8 +85,8 @@ def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
     Return the decision to lead another scope, that of a one-shot, once no manager lives there.
 
-    A process that resumes a dead one-shot judges its nodes as the main manager of their scope. It is so subject to the
-    same order of terms as any other candidate: of two that resume, one is refused.
+    A process that resumes a dead one-shot judges its nodes as the main manager of their scope. So the order of terms
+    applies to it as to any other candidate: if two processes resume, one is refused.
     """
     if any(cluster.live_managers):
         return None

@@ -3,7 +3,7 @@ The move of an item from one live manager to another, without a pause.
 
 The main manager begins the move (`Release`): from then on the owner begins nothing more with the item. The owner
 withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Taken offers
-continue meanwhile. If a process dies on the way, the row records how far the move came. If the owner has ended, or
+continue meanwhile. If a process dies meanwhile, the row shows the state of the move. If the owner has ended, or
 takes too long, the main manager takes the item back (`TakeBack`).
 """
 
@@ -50,7 +50,8 @@ class MoveRefused(Exception):
 
 def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UUID) -> tuple[LetGo, ...]:
     """
-    Return the items that this manager, their owner, must let go. Call this once nothing of them is offered any more.
+    Return the items that this manager, their owner, must let go. Call this when none of their documents is offered any
+    more.
     """
     available_managers = available_managers_of(managers) - {me}
     return tuple(
@@ -66,7 +67,7 @@ def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UU
 
 
 def is_stranded(item: ItemSeen, *, there: Container[UUID | None], timeout: dt.timedelta) -> bool:
-    """True if no owner will end the move: the owner is not `there`, or was asked longer ago than `timeout`."""
+    """True if no owner will end the move: the owner is not `there`, or did not end it within `timeout`."""
     return item.state == ItemState.RELEASING and (item.owner not in there or item.releasing_for > timeout)
 
 

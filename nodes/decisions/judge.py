@@ -25,7 +25,10 @@ Steadiness = Callable[[dt.timedelta], bool]
 
 
 class FailureCause(StrEnum):
-    """The reason why a node is failed. A silent node may beat again before the mark. A gone one cannot."""
+    """
+    The reason why a node is failed. A silent node may beat again before it is marked. A node whose process has ended
+    cannot.
+    """
 
     SILENT = "silent"
     ABSENT = "absent"

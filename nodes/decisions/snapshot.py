@@ -68,7 +68,7 @@ class ClusterSeen:
     """
     One scope, as read by the node `me` at `looked_at` (the database's time).
 
-    `nodes` are all that have not ended, and the recorded main manager even if it has.
+    `nodes` are all nodes that have not ended, and the recorded main manager even if it has ended.
     """
 
     looked_at: dt.datetime

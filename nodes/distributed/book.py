@@ -109,7 +109,7 @@ class JobBook:
 
 
 class ForgetSilentNodes(DistributedJob):
-    """Deletes the rows of nodes that ended without a word. One node of the cluster does it."""
+    """Deletes the rows of nodes that ended without deleting them. One node of the cluster does this."""
 
     job_id = "crawlctl.forget-silent-nodes"
 

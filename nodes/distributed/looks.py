@@ -2,7 +2,7 @@
 Views of the coordination store for processes that are not members of the cluster.
 
 In ZooKeeper each node of the tree needs a read of its own: a view of some hundred items costs a tenth of a second of
-processor time. So concurrent readers share one view, and the longer it took, the longer it is reused. PostgreSQL
+processor time. So concurrent readers share one view. A view that took longer is reused for longer. PostgreSQL
 answers in a few statements, and is read each time.
 """
 
@@ -74,7 +74,7 @@ class SharedLooks:
         self._latest: dict[tuple[str, str], _Latest] = {}
 
     def look_at(self, cluster: str, *, dsn: str) -> Look:
-        """Return the same as the function, but for ZooKeeper perhaps a view that another thread has just read."""
+        """Return the same as the function. For ZooKeeper, it may be a view that another thread has just read."""
         if not uses_zookeeper():
             return self._look(cluster, dsn=dsn)
         latest = self._of(settings.CRAWLCTL_ZOOKEEPER, cluster)

@@ -1,8 +1,8 @@
 """
 Distributed jobs for display: pools, shares and locks from the coordination store, and the nodes' records of runs.
 
-Concurrent readers share one view of the store. If the store does not answer, the page reports that; it shows the
-records, too.
+Concurrent readers share one view of the store. If the store does not answer, the page reports that, and still shows the
+records.
 """
 
 import datetime as dt
@@ -68,9 +68,9 @@ class JobSeen:
     """
     A distributed job of a cluster.
 
-    `is_running` if a node is processing one of its items. `switch` is its own, None if it has none. `items` are in
-    its pool, `given` of them belong to a node, `able` nodes can do it. `problem` is the nodes' report about its pool
-    or its schedule, or ''.
+    `is_running` if a node is processing one of its items. `switch` is its own, None if it has none. `items` is the
+    number of items in its pool, and `given` the number that belong to a node. `able` nodes can execute it. `problem` is
+    the nodes' report about its pool or its schedule, or ''.
     """
 
     job: str
@@ -117,7 +117,8 @@ class JobsSeen:
     """
     The distributed jobs of one cluster, the first of them by name.
 
-    `unseen` is why the store could not be read, and `refusal` why its main manager leaves items where they are.
+    `unseen` is the reason why the store could not be read. `refusal` is the reason why its main manager leaves items
+    where they are.
     """
 
     cluster: str

@@ -45,7 +45,7 @@ class Effort:
             self._has_passed, self._passed_at, self._is_idle = True, self._clock(), False
 
     def note_idle(self) -> None:
-        """Note that the thread has nothing to do: until the next pass, standing still is not a sign of trouble."""
+        """Note that the thread has nothing to do: until the next pass, a lack of progress is not a sign of trouble."""
         with self._lock:
             self._has_passed = self._is_idle = True
 

@@ -3,8 +3,8 @@ The identity of a node's process, and the test whether that process still runs.
 
 A pid alone identifies no process: it is reused, and means another process in another container. Boot id, pid namespace,
 pid and start time together identify one process permanently, to processes that share the first two. Where the system
-does not report them (anything but Linux) the values are empty. Then no process is ever reported as ended, and the
-heartbeat alone decides.
+does not report them (anything but Linux) the values are empty. With empty values no process is ever reported as ended,
+and the heartbeat alone decides.
 """
 
 import datetime as dt

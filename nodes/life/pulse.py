@@ -3,9 +3,9 @@ The pulse of a node: the time of its next heartbeat, and the conclusions that it
 
 A node beats only while its work loop makes progress: a process whose loop hangs must look dead, because for the cluster
 it is. An outage of the database fails no node. The node keeps trying. Meanwhile its trust window closes, so it sends no
-request to the web. The first node that returns judges no other before all had time to return.
+request to the web. The first node that returns judges other nodes only after all had time to return.
 
-The module uses no thread, no database and no clock but the one that it is given: the heartbeat of a process and the
+The module uses no thread and no database, and only the clock that it is given. So the heartbeat of a process and the
 simulator follow the same rules.
 """
 
@@ -91,7 +91,8 @@ class Pulse:
 
         A gap is a failed beat, or a pause of more than half of `duration` between two counted beats. The measure is the
         silence to be judged, not the node's own timeout: a node with a longer timeout would not notice an outage that
-        silences other nodes for all of theirs. Beats that arrive on schedule are not a gap, however short `duration` is.
+        lasts for the whole timeout of other nodes. Beats that arrive on schedule are not a gap, however short
+        `duration` is.
         """
         wanted = duration.total_seconds()
         gap = max(wanted / 2, _LATE * self._interval)

@@ -1,11 +1,11 @@
 """
 The time for which a node may trust that it is still a member, without asking the database.
 
-Queue writes are fenced by the database. Web sites and files cannot check a fence. So a node that cannot beat must fall
-silent towards them before other nodes take over its documents. At two thirds of its timeout it begins no request, at
-five sixths it closes the open ones, and at the whole timeout it may be marked failed. The window is counted from
-*before* the beat was sent, because the database counts from a later moment. The clock must continue while the machine
-sleeps.
+Queue writes are fenced by the database. Web sites and files cannot check a fence. So a node that cannot beat must stop
+its requests and writes there before other nodes take over its documents. At two thirds of its timeout it begins no
+request, at five sixths it closes the open ones, and at the whole timeout it may be marked failed. The window is counted
+from *before* the beat was sent, because the database counts from a later moment. The clock must continue while the
+machine sleeps.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ Clock = Callable[[], float]
 
 def seconds_since_boot() -> float:
     """
-    Return the seconds since a fixed moment, including those in which the machine slept where the system counts them.
+    Return the seconds since a fixed moment. They include the time in which the machine slept, if the system counts it.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)

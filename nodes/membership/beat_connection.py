@@ -50,8 +50,8 @@ class BeatConnection:
         """
         Send a beat with these facts about the work, and the questions.
 
-        If the questions get no answer, send a beat without them: then all conditions count as true, so that the work
-        of the node looks for itself.
+        If the questions get no answer, send a beat without them. All conditions then count as true, so that the node
+        searches for work by itself.
 
         Raises:
             psycopg.Error: the database does not answer.

@@ -3,11 +3,11 @@ The fences of the cluster: locks that a write must hold, so that a replaced proc
 
 A fence is a lock on the row that would have to change for the write to become wrong. A transaction takes it before any
 other lock (lock order: MainTerm, Node, then the rows of the crawl). So either the write commits before the change, or
-it sees the change and is refused. A check without a lock (`WHERE EXISTS ...`) would let a stale write through: the
-answer was true when it was read.
+it sees the change and is refused. A check without a lock (`WHERE EXISTS ...`) would admit an outdated write, because
+its answer was true when it was read.
 
-A database that went back in time may have the rows of its nodes. The fences of node and term therefore also compare the
-node's memory with the database (`nodes/membership/incarnation.py`).
+A database that went back in time may have the rows of its nodes. So the fences of node and term also compare the node's
+memory with the database (`nodes/membership/incarnation.py`).
 """
 
 from collections.abc import Mapping

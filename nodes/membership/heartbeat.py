@@ -2,8 +2,8 @@
 The heartbeat of a node: a thread that beats for as long as the process makes progress, and listens between two beats.
 
 It uses a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when
-the thread beats, and what follows from a beat that was counted or missed. A beat is the only statement of an idle node:
-it also asks the conditions for which the node would have to look.
+the thread beats, and what follows from a beat that was counted or missed. A beat is the only statement of an idle node.
+It also reads the conditions under which the node has work.
 """
 
 import datetime as dt

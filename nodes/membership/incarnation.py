@@ -10,8 +10,8 @@ the process. The loss may be shorter than one beat: then the incarnation has cha
 because a dump would carry a stored value along. It names the cluster of PostgreSQL and its timeline, which a promotion
 changes. It also names the database and the table of nodes, which a restore creates again.
 
-Each fence of a node and each beat compares both. A node that is refused here ends its process and so forgets
-everything. Its supervisor starts it again.
+Each fence of a node and each beat compares both. A node that is refused here ends its process, which drops all its
+memory. Its supervisor starts it again.
 """
 
 import threading

@@ -1,11 +1,12 @@
 """
-A clock of the database that was set back: moments that were stored before would let dead nodes live, and everything wait.
+A clock of the database that was set back: with the stored moments, dead nodes would count as alive, and all waits would
+be too long.
 
-Heartbeats are dated by the database, so one in the future shows a jump, also if nothing ran meanwhile. The first
-registration and the main manager look for one. Moments that lie in the future become the present, and waits that began
-in the future become shorter by the jump. So no wait becomes shorter than it was meant to be.
+Heartbeats have the time of the database, so a heartbeat in the future shows a jump, even if nothing ran meanwhile. The
+first registration and the main manager search for such a heartbeat. Moments that lie in the future become the present,
+and waits that began in the future become shorter by the jump. So no wait becomes shorter than intended.
 
-After a jump forward all nodes of before are silent, and all waits are over. Nothing needs a correction.
+After a jump forward, all earlier nodes are silent and all waits are over, which needs no correction.
 
 Lock order: MainTerm, Node, then what the statements of other packages lock.
 """

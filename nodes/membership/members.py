@@ -38,7 +38,7 @@ class MainSeen:
     """
     The main manager as another node sees it at a beat: its silence (in timeouts), and its process.
 
-    With it, any node can check whether its scope needs an election, and reads no other rows of nodes.
+    With these facts, a node can check whether its scope needs an election, without reading other rows of nodes.
     """
 
     silence: float
@@ -49,7 +49,7 @@ class MainSeen:
     process_start: int
 
     def seems_lost(self) -> bool:
-        """True if it has ended, is silent for half its timeout, or no longer runs on this machine."""
+        """True if the main manager has ended, is silent for half its timeout, or no longer runs on this machine."""
         return (
             self.has_ended
             or self.silence > _SILENT_FOR
@@ -105,7 +105,8 @@ def register(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> 
     """
     Register a new node, as starting.
 
-    The first one after a restore ends all nodes of before. The first one after a jump of the clock corrects moments.
+    The first registration after a restore ends all earlier nodes. The first registration after a jump of the clock
+    corrects moments.
 
     Raises:
         psycopg.errors.UniqueViolation: a node of this id is or was registered. It stays unchanged.

@@ -1,7 +1,7 @@
 """
 Requests to the cluster, as pages, API and commands make them: one row, one notification, and a short wait.
 
-Only the main manager acts on a request, so nothing happens twice and nothing happens under an old term. If no answer
+Only the main manager acts on a request, so no request is executed twice or under an old term. If no answer
 comes in time, the caller gets the request's number. Its row shows the outcome later.
 """
 

@@ -24,8 +24,8 @@ class DatabaseRestore(models.Model):
     A change of the incarnation: a restore, or the promotion of a standby.
 
     `as_of` is the last heartbeat in the database, so later changes may be lost. `outputs` has the verification of each
-    output, by the id of the output: the id of its task, or a sentence why there is none. `handled_at` is the time at
-    which all verifications were scheduled.
+    output, by the id of the output: the id of its task, or a sentence with the reason why there is none. `handled_at`
+    is the time at which all verifications were scheduled.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -66,7 +66,7 @@ class Effective:
         Return the settings of a running process that receives a newer version.
 
         A setting that takes effect at the next start keeps its value. A setting that would contradict it waits too: a
-        node that is judged by a short timeout cannot begin to beat rarely.
+        node with a short timeout cannot begin to beat rarely.
         """
         later = {setting.path for setting in self.table.stored if setting.applies == Applies.AT_NEXT_START}
         taken = self.starting_with(_mixed(stored, kept=self.stored, paths=later), version=version)
@@ -117,7 +117,7 @@ class Effective:
 
 
 def _mixed(newer: Said, *, kept: Said, paths: set[str]) -> Mapping[str, Any]:
-    """Return the new values, but at these paths the earlier ones."""
+    """Return the new values, except that these paths keep their earlier values."""
     return {path: value for path, value in newer.items() if path not in paths} | {
         path: value for path, value in kept.items() if path in paths
     }

@@ -1,7 +1,8 @@
 """
 The kinds of values that a setting can have: how each is parsed from text (environment, command line) and from JSON.
 
-An invalid value is refused with a sentence, never replaced by the default, because the operator meant something by it.
+An invalid value is refused with a sentence. It is never replaced by the default, because the operator wanted another
+value.
 """
 
 import datetime as dt

@@ -21,7 +21,9 @@ _process = _Process()
 
 
 def current() -> Effective:
-    """Return the settings of this process; only those of its environment before it has used stored settings."""
+    """
+    Return the settings of this process. Before it has used stored settings, these are the settings of its environment.
+    """
     return _process.taken_up or Effective(table=settings.CRAWLCTL_SETTINGS, environment=settings.CRAWLCTL_ENVIRONMENT)
 
 

@@ -58,7 +58,7 @@ class Store(Protocol):
     """
     Files by key. A key has parts of letters, digits and `_.=+@:,~-`, separated by slashes; no part starts with a dot.
 
-    A key appears with its whole content or not at all. All operations raise subclasses of `StoreError`. Several threads
+    A key appears only with its whole content. All operations raise subclasses of `StoreError`. Several threads
     may use one store.
     """
 

@@ -1,8 +1,8 @@
 """
 The queue of one worker, as a broker of django-q2: at most one task, which is the row of `Task` that names the worker.
 
-Nothing is stored for django-q2. A package is made when it is taken from the queue, and holds the number and the epoch
-of a task. So no pickle from the database is ever read, and a forged row can name no function.
+Nothing is stored for django-q2. The queue makes a package when django-q2 takes it. The package holds the number and the
+epoch of a task. So no pickle from the database is ever read, and a forged row cannot name a function.
 """
 
 import logging

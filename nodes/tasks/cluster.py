@@ -2,8 +2,9 @@
 One worker of the roster: the processes of a django-q2 cluster with one process that executes.
 
 django-q2 brings the executing process, the process that feeds it, the one that collects results, and the queues between
-them. Its sentinel wakes up twice a second and restarts single processes. This one sleeps until a process ends or a
-signal comes, and then replaces all three with their queues: a killed process may hold the lock of a queue forever.
+them. The sentinel of django-q2 wakes up twice a second and restarts single processes. This sentinel sleeps until a
+process ends or a signal comes. It then replaces all three processes with their queues, because a killed process may
+hold the lock of a queue forever.
 """
 
 import logging

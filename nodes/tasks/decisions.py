@@ -74,8 +74,8 @@ def assign(workers: Sequence[FreeWorker], tasks: Iterable[DueTask]) -> list[Assi
     """
     Return the assignments of tasks to workers: each task at most once, each worker at most one.
 
-    Within a group the oldest due task goes first. Workers of one group come before workers for any group, so that a
-    task which a specialist can take leaves a generalist free for other groups.
+    Within a group the oldest due task goes first. Workers of one group come before workers of all groups, so that the
+    latter stay free for other groups.
     """
     waiting: defaultdict[str, deque[DueTask]] = defaultdict(deque)
     for task in sorted({task.id: task for task in tasks}.values(), key=_order):

@@ -2,8 +2,8 @@
 Listeners: functions that receive the events of tasks, each event once, and those of a task in their order.
 
 An event is a row that is written with its cause. Task workers deliver the rows and delete them, in one transaction. So
-a listener that writes to this database with the given connection writes once, and another effect may repeat if the
-worker is killed meanwhile. A listener returns within a second: slow work is a task of its own.
+a write with the given connection happens once. Any other effect may be repeated if the worker is killed meanwhile. A
+listener returns within a second: slow work is a task of its own.
 """
 
 import datetime as dt

@@ -45,7 +45,7 @@ STATES: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Conditions of a list of tasks; empty ones hold for all. `why` and `since` are about ended tasks only."""
+    """Conditions of a list of tasks; an empty field means no condition. `why` and `since` apply to ended tasks only."""
 
     group: str = ""
     kind: str = ""
@@ -234,7 +234,7 @@ def _narrowed(found: QuerySet[_T], wanted: TaskFilter) -> QuerySet[_T]:
     """
     Return the tasks of a list with a rare tag by their numbers.
 
-    The planner does not know how rare a tag is, and would look for it in the order of the list, through all tasks.
+    The planner does not know that a tag is rare, and would search all tasks in the order of the list.
     """
     if not wanted.tag:
         return found

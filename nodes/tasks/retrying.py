@@ -1,5 +1,5 @@
 """
-Retry policies: after a failed attempt, when the next one starts, or why there is none.
+Retry policies: after a failed attempt, they return the start of the next one, or the reason why there is none.
 
 A policy is stored as JSON: `{"policy": "times", "times": 5, "seconds": 60}`. `read_policy` validates it. The module has
 no clock: callers give the moment.

@@ -67,7 +67,7 @@ def beat(connection: psycopg.Connection[Any], *, worker: UUID) -> bool:
 
 
 def begin_leaving(connection: psycopg.Connection[Any], *, worker: UUID) -> None:
-    """Let the worker finish its task and get no more. A task that it has not begun goes to another worker."""
+    """Let the worker finish its task and get no more. A task that the worker has not begun goes to another one."""
     with connection.transaction():
         connection.execute(_LOCK, {"worker": worker})
         connection.execute(_LEAVE, {"worker": worker})
@@ -88,7 +88,7 @@ def lose_attempt(connection: psycopg.Connection[Any], *, worker: UUID, reason: s
     """
     End the attempt that the worker's ended process left behind. Return False if the worker is no longer on the roster.
 
-    The worker stays on the roster, and another process goes on for it.
+    The worker stays on the roster, and another process replaces the ended one.
     """
     with connection.transaction():
         is_listed = connection.execute(_LOCK, {"worker": worker}).fetchone() is not None

@@ -86,7 +86,7 @@ def due_moment(schedule: Schedule, *, planned: dt.datetime, now: dt.datetime) ->
     """
     Return the moment for which a due template makes its task: the latest one that is not in the future.
 
-    One task, not one each, makes up for all moments that passed without a main manager.
+    One task makes up for all moments that passed without a main manager.
     """
     return max(planned, schedule.latest(now))
 

@@ -1,7 +1,7 @@
 """
 Numbers and times as text for people.
 
-Moments have one form in every language, that of ISO 8601: scripts read them, and logs and the API have the same.
+Moments have the form of ISO 8601 in every language, because scripts read them, and logs and the API have the same form.
 """
 
 import datetime as dt

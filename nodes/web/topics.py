@@ -2,7 +2,7 @@
 
 
 class TopicUnknown(Exception):
-    """Nothing (or nothing any more) is shown under this name."""
+    """No screen has this name, or its object no longer exists."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,6 +1,6 @@
 """
 Long-lived API tokens: a program sends requests for the user that owns the token.
 
-A token has a scope, a role. Its requests may do what both this role and the owner may do at that moment. A token never
-manages tokens, so a leaked one cannot outlive its revocation.
+The scope of a token is a role. A request with the token needs a permission that both this role and the owner have at
+that moment. A token never manages tokens, so a leaked one cannot outlive its revocation.
 """

@@ -1,7 +1,7 @@
 """
 Requests with an API token: `Authorization: Bearer crawlctl_api_…`.
 
-Wrong tokens are limited like wrong passwords. A token that is closed by the limit is not looked up.
+Wrong tokens are limited like wrong passwords. A token above the limit is refused without a look-up.
 The framework imports this module while it imports its views, so this module must not import those.
 """
 

@@ -69,8 +69,7 @@ def revoke(token_id: int, *, among: QuerySet[ApiToken], made_by: str) -> None:
     """
     Delete one of these tokens. No later request is admitted with it.
 
-    Raises:
-        Unknown: no token of these has the id.
+    Raises: Unknown: none of these tokens has the id.
     """
     token = among.select_for_update(of=("self",)).filter(pk=token_id).first()
     if token is None:

@@ -45,7 +45,7 @@ def new_link(user: User, *, made_by: str) -> str:
 
 @transaction.atomic
 def log_in_by(request: HttpRequest, text: str) -> bool:
-    """Log the user of this link in. Return False if the link is wrong, too old or used."""
+    """Log in the user of this link. Return False if the link is wrong, too old or used."""
     key, _dash, signed = text.partition("-")
     if not (key.isascii() and key.isdecimal() and len(key) <= _LONGEST_ID):
         return False

@@ -58,7 +58,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def answer(request: HttpRequest) -> HttpResponse:
-    """Log the user in that the provider names."""
+    """Log in the user that the provider names."""
     _check_provider()
     response = _log_in(request, _attempt_of(request))
     # An answer counts once, whatever it is.
@@ -141,7 +141,7 @@ def _attempt_of(request: HttpRequest) -> Mapping[str, Any] | None:
 
 
 def _own_address(request: HttpRequest, address: str) -> str:
-    """Return an address of our own pages; for any other one, that of the first page."""
+    """Return an address of our own pages; for any other address, return that of the first page."""
     is_own = url_has_allowed_host_and_scheme(
         address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

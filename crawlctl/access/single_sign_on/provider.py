@@ -93,7 +93,7 @@ def complete(attempt: Attempt, *, state: str, code: str) -> Claims:
     Exchange the code of an answer for an ID token, and return its checked claims.
 
     Raises:
-        AnswerRefused: the answer is not one to this attempt, or its ID token is invalid.
+        AnswerRefused: the answer does not belong to this attempt, or its ID token is invalid.
         Unavailable: the provider does not answer, or its metadata are wrong.
     """
     if not secrets.compare_digest(attempt.state.encode(), state.encode()):
@@ -165,7 +165,7 @@ class _Client(DjangoOAuth2App):  # type: ignore[misc]
         self._reading = threading.Lock()
 
     def load_server_metadata(self) -> dict[str, Any]:
-        """Return the metadata. One thread at a time reads them, and after a failure none does for a pause."""
+        """Return the metadata. One thread at a time reads them. After a failure, no thread reads them for a while."""
         with self._reading:
             if time.monotonic() - self._failed_at < _PAUSE:
                 raise Unavailable("it failed a moment ago")

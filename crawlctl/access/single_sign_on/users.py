@@ -25,7 +25,7 @@ def accept(identity: Identity) -> User:
     """
     Return the user of an identity, with the roles of this moment; create the user at the first login.
 
-    A user without a role loses the earlier ones, too, before it is refused.
+    A user without a role also loses its earlier roles, and is then refused.
 
     Raises:
         Refused: the user has no role, is inactive, or cannot be created. The sentence is for the user.
@@ -71,7 +71,7 @@ def link(user: User, *, issuer: str, subject: str, made_by: str) -> None:
     Let an existing user log in at the provider, which gives it its roles from then on. Its password ends.
 
     Raises:
-        Invalid: the subject is none, or belongs to another user.
+        Invalid: the subject is invalid, or belongs to another user.
         Refused: the user is a superuser, whose rights no provider gives.
     """
     if not is_subject(subject):
@@ -132,7 +132,7 @@ def _create(identity: Identity) -> ProviderIdentity:
 
 
 def _set_roles(user: User, identity: Identity) -> None:
-    """Give a user exactly these roles. The rights of a superuser are none that a provider gives."""
+    """Give a user exactly these roles. No provider gives the rights of a superuser."""
     before = user_facts(user)
     if user.is_superuser:
         user.is_superuser = False

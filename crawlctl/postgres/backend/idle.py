@@ -65,5 +65,8 @@ class IdleConnections:
 
 
 def _is_as_new(connection: ConnectionWithTimeouts[Any]) -> bool:
-    """Return True if no transaction of the last user is open. Pages and the API change settings only within those."""
+    """
+    Return True if no transaction of the last user is open. Pages and the API change settings of a session only within
+    transactions.
+    """
     return connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE

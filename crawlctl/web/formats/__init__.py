@@ -1,1 +1,4 @@
-"""The forms of moments and numbers that Django writes: the same in each language, because scripts and forms read them."""
+"""
+The formats in which Django writes moments and numbers. They are the same in each language, because scripts and forms
+read them.
+"""

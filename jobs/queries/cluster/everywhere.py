@@ -17,7 +17,7 @@ def read_clusters(*, now: dt.datetime) -> Merged[ClusterPage]:
 
 
 def read_clusters_for_open_page(*, now: dt.datetime) -> Merged[ClusterPage]:
-    """Read the same, with clusters of other partitions that are some seconds old."""
+    """Read the clusters; those of other partitions may be some seconds old."""
     own, held = read_cluster_page(now=now), _held.answers()
     return Merged(own) if held is None else held.beside(own)
 
@@ -35,9 +35,9 @@ def sum_of_totals(parts: Sequence[Totals]) -> Totals:
 
 def checks_of_all(parts: Mapping[str, Sequence[CheckLine]]) -> list[CheckLine]:
     """
-    Return one line for each invariant, from those of the partitions by name.
+    Return one line for each invariant, from the lines of the partitions by name.
 
-    It has the violations of all partitions, and the oldest check. Its example names its partition.
+    The line has the violations of all partitions, and the oldest check. Its example names its partition.
     """
     by_name: dict[str, dict[str, CheckLine]] = {}
     for partition, checks in parts.items():

@@ -58,7 +58,7 @@ class ProgressThen:
 
 @dataclass(frozen=True, slots=True)
 class JobThen:
-    """A job that had a run, with the number of its definition's version; 0 if that is unknown."""
+    """A job that had a run, with the version number of its definition; 0 if that is unknown."""
 
     id: int
     name: str
@@ -71,10 +71,10 @@ class JobThen:
 @dataclass(frozen=True, slots=True)
 class ClusterThen:
     """
-    The state of the cluster at a minute. If it `is_exact`, it was stored then; otherwise `at` is the last minute before
-    that was stored.
+    The state of the cluster at a minute. If it `is_exact`, this minute was stored; otherwise `at` is the last stored
+    minute before it.
 
-    `groups` are the heaviest ones. Progress is that of the minute before.
+    `groups` are the heaviest groups. Progress is that of the minute before.
     """
 
     at: dt.datetime

@@ -26,7 +26,7 @@ _MINUTE = dt.timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class HistorySeen:
-    """A minute in one partition. `then` is None if it kept nothing up to it."""
+    """A minute in one partition. `then` is None if the partition has no state up to this minute."""
 
     first: dt.datetime | None
     then: ClusterThen | None
@@ -37,7 +37,7 @@ class HistorySeen:
 
 def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") -> Merged[HistorySeen | None]:
     """
-    Read a minute in all partitions, or in the one that is named. The part of a partition that was not asked is None.
+    Read a minute in all partitions, or in the named one. The part of a partition that was not read is None.
 
     Jobs have the numbers of this partition.
     """
@@ -56,8 +56,8 @@ def find_usual_minute(*, present: dt.datetime) -> dt.datetime:
 
 def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
     """
-    Return the last minute that this partition kept. With several partitions it is at most one minute old: if this one
-    has no main manager, others still have theirs.
+    Return the last minute that this partition kept. With several partitions, return a minute that is at most one minute
+    old, because the others keep minutes even if this one has no main manager.
     """
     if last is None:
         return present
@@ -75,7 +75,7 @@ def jobs_of_all(parts: Sequence[ClusterThen]) -> list[JobThen]:
 
 
 def add(one: ProgressThen, other: ProgressThen) -> ProgressThen:
-    """Return the progress of both. Its states are unknown if those of one are."""
+    """Return the sum of both. Its states are unknown if those of either are unknown."""
     states = None
     if one.states is not None and other.states is not None:
         names = States.__dataclass_fields__

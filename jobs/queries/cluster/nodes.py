@@ -51,10 +51,10 @@ _EVENTS: Final = Standing(
 @dataclass(frozen=True, slots=True)
 class NodeLine:
     """
-    A node and its load. `progress` is its work loop's report with its last heartbeat.
+    A node and its load. `progress` is the report of its work loop with its last heartbeat.
 
-    A manager's `groups` are from that report, and so are a worker's `claimed` documents, taken and not flushed, at
-    most `limit`.
+    The `groups` of a manager are from that report. So are the `claimed` documents of a worker, which are taken and not
+    flushed, at most `limit`.
     """
 
     id: uuid.UUID
@@ -82,7 +82,7 @@ class NodeLine:
     read_at: dt.datetime | None = None
 
     def of_partition(self, name: str, *, read_at: dt.datetime) -> "NodeLine":
-        """Return the node as one of another partition. Its silence is that of the reading, whenever it is shown."""
+        """Return the node, marked as one of another partition. Its silence is that at the time of the reading."""
         return replace(self, partition=name, read_at=read_at)
 
     @property
@@ -99,7 +99,9 @@ class NodeLine:
         return int(self.progress.get("in_flight", 0))
 
     def is_silent(self, *, now: dt.datetime) -> bool:
-        """True if it has been silent for longer than its timeout, and no main manager has marked it failed yet."""
+        """
+        True if the node has been silent for longer than its timeout, and no main manager has marked it failed yet.
+        """
         return self.is_live and (now - self.heartbeat_at).total_seconds() > self.timeout
 
 
@@ -156,12 +158,12 @@ def read_nodes_page() -> NodesPage:
 
 
 def read_nodes_everywhere() -> NodesPage:
-    """Read the same of all partitions: live nodes of one after the other, the rest by its time."""
+    """Read the nodes of all partitions: live nodes by partition, the other nodes and the journal by time."""
     return _together(read_everywhere(read_nodes_page, _read_elsewhere))
 
 
 def read_nodes_for_open_page() -> NodesPage:
-    """Read the same, with nodes of other partitions that are some seconds old."""
+    """Read the nodes of all partitions; those of other partitions may be some seconds old."""
     own, held = read_nodes_page(), _held.answers()
     return own if held is None else _together(held.beside(own))
 

@@ -121,7 +121,8 @@ class RequestLine:
 @dataclass(frozen=True, slots=True)
 class CheckLine:
     """
-    An invariant and its last check: `checked_at` is None before the first. `found` is None if the check was given up.
+    An invariant and its last check. `checked_at` is None before the first check. `found` is None if the check took too
+    long.
     """
 
     name: str

@@ -83,8 +83,8 @@ class FailureLine:
     """
     The failures of a job at a host for one cause.
 
-    `times` is the number of endings since `first_at`, and `failed` that of documents that are failed now. `trend` has the
-    endings of each step, the oldest first. `sample` is '' if the document left the queue.
+    `times` is the number of endings since `first_at`, and `failed` the number of documents that are failed now. `trend`
+    has the endings of each step, the oldest first. `sample` is '' if the document left the queue.
     """
 
     id: int
@@ -107,7 +107,8 @@ class FailureList:
     """
     One page; `next_key` is where the next one begins, None at the end.
 
-    `causes` are the most frequent ones, each with its documents that are failed now. `silent` partitions did not answer.
+    `causes` are the most frequent causes, each with the number of documents that are failed now. `silent` partitions
+    did not answer.
     """
 
     lines: Sequence[Placed[FailureLine]]
@@ -181,7 +182,7 @@ def _read_part(
 
 
 def describe_groups(groups: Iterable[FailureGroup], *, now: dt.datetime) -> list[FailureLine]:
-    """Return these groups with everything that pages and the API show; not those of jobs that no longer exist."""
+    """Return these groups with everything that pages and the API show. Groups of deleted jobs are left out."""
     groups = list(groups)
     names = dict(Job.objects.filter(pk__in={group.job_id for group in groups}).values_list("pk", "name"))
     failed = _count_failed(groups)

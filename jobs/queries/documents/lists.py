@@ -378,9 +378,10 @@ def lanes_of_host(host: str) -> QuerySet[Lane]:
 @contextmanager
 def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
     """
-    Read a list in the order of keys, from an index, except for lists of few lanes or of claimed documents.
+    Make the planner read a list in the order of keys, from an index, except for lists of few lanes or of claimed
+    documents.
 
-    It needs a transaction. The planner assumes that the properties of documents are independent, and would rather
+    The block needs a transaction. The planner assumes that the properties of documents are independent, so it would
     sort all documents if it expects few results.
     """
     switch = "SELECT set_config('enable_sort', %(to)s, true), set_config('enable_seqscan', %(to)s, true)"

@@ -12,7 +12,7 @@ class HeldBy:
     """
     The document in one output; `version` is '' if the output does not have it.
 
-    `refused` is the reason of a stage of the job's pipeline for that, with the `stage` and its result `code`.
+    `refused` is the reason why a stage of the job's pipeline refused it, with the `stage` and its result `code`.
     """
 
     output: str

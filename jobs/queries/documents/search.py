@@ -2,13 +2,14 @@
 Search: the documents that match a query, best first, with the matching places.
 
 A query is as in web search boxes: words that must all occur, "a phrase", `or`, and a minus before words that must not
-occur. It is run in several forms: with the exact words on every document and, for each language that PostgreSQL
-knows, with stems on the documents in that language. A document matches by either form, so `-dogs` excludes the forms
-of dogs in the document's own language and nothing else.
+occur. The query runs in several forms: with the exact words on every document and, for each language that PostgreSQL
+knows, with stems on the documents in that language. A document matches if one of the forms does, so `-dogs` excludes
+only the forms of dogs in the document's own language.
 
-Only documents that the reader may see match (docs/access.md), so a page is full, and a count counts only what the reader
-may see. If many documents match the words, the accesses that the reader's tokens pass are found first: they are few, as
-many documents share one. If few match, all of them are read, and then the access of each.
+Only documents that the reader may see match (docs/access.md), so a page is full, and a count counts only what the
+reader may see. If many documents match the words, the query first finds the accesses that the reader's tokens pass:
+they are few, because many documents share one. If few documents match, the query reads all of them, and then the access
+of each.
 
 Results are hostile text. Highlights are returned as segments, never as markup: the page escapes them like any other
 text.
@@ -139,8 +140,8 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A matching document. `hash` is 32 hex digits; `snippet` are the best matching places. `partition` is another one that
-    has it. The number of its output is None if this partition has no such output.
+    A matching document. `hash` is 32 hex digits; `snippet` are the best matching places. `partition` is the other
+    partition that has it. The number of its output is None if this partition has no such output.
     """
 
     output_id: int | None
@@ -187,7 +188,7 @@ def search(
     `tokens` are those of the reader, each with its group (`scope_token`). Without any, only open documents match.
 
     Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
-    shifts nothing. Documents of equal rank follow each other by their partition: this database is that of `partition`.
+    shifts nothing. Documents of equal rank are sorted by their partition. This database is that of `partition`.
 
     Raises:
         BadQuery: the query is too long, or `after` is not the `next` of a page.
@@ -270,7 +271,7 @@ def _expected_matches(cursor: Any, query: str) -> int:
 
 
 def _visible_to(cursor: Any, tokens: list[str]) -> list[uuid.UUID]:
-    """Return the accesses that these tokens pass; one more than the constants of a statement if there are more."""
+    """Return the accesses that these tokens pass, at most one more than a statement may have as constants."""
     if not tokens:
         return []
     cursor.execute(f"{_VISIBLE} LIMIT {_MOST_CONSTANTS + 1}", {"tokens": tokens})

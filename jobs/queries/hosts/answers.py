@@ -51,8 +51,8 @@ class Answers:
     """
     The answers among the examined entries of a span.
 
-    `since` is the start of the first request, and the percentiles are of the seconds until the end of the answer. They
-    are None without a measured answer. `refusals` has the newest first.
+    `since` is the start of the first request. The percentiles are those of the seconds until the end of the answer, and
+    None without a measured answer. `refusals` has the newest first.
     """
 
     count: int = 0

@@ -42,7 +42,7 @@ def list_busiest_everywhere(*, now: dt.datetime) -> HostsEverywhere:
 
 
 def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
-    """Return the same, with hosts of other partitions that are some seconds old."""
+    """Return the busiest hosts of all partitions; those of other partitions may be some seconds old."""
     held = _held.answers()
     own = _read_busiest(now)
     return HostsEverywhere([Placed(line) for line in own]) if held is None else _busiest(held.beside(own))
@@ -66,7 +66,7 @@ def list_hosts_everywhere(
     """
     Return a page of the hosts of all partitions: by name, and those of this partition first among equal names.
 
-    With a state, each partition has its hosts by their age, and they come one partition after the other.
+    With a state, the page has the hosts of one partition after the other, each by their age.
     """
 
     def part(name: str, now: dt.datetime) -> _Part:

@@ -112,7 +112,7 @@ def evidence_facts(host: str, *, now: dt.datetime) -> Facts:
 
 
 def is_recorded() -> bool:
-    """True if the settings have the record on."""
+    """True if the settings switch the record on."""
     return current()[KEEP_EVIDENCE] > 0
 
 

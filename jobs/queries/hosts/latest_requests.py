@@ -1,10 +1,10 @@
 """
 The latest requests by host and by job, from the history that each flush writes anyway.
 
-For each source with running jobs, all requests of the last minute are read, and some before it. So the requests of a
-job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
-reading serves all pages of a process for some seconds, the longer the more rows it read. Without a history, nothing
-is known.
+For each source with running jobs, a reading has all requests of the last minute, and some before it. So the requests of
+a job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
+reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing is
+known.
 """
 
 import datetime as dt
@@ -86,7 +86,7 @@ class LatestRequests:
         self._begin = begin
 
     def of(self, key: str | int) -> Requests:
-        """Return the requests of the last minute; those of a longer span if these are too few to judge by."""
+        """Return the requests of the last minute. If they are too few for a verdict, return those of a longer span."""
         return self._judged_by(self._parts.get(key, ()))
 
     def of_all(self, job_ids: Iterable[int]) -> Requests:
@@ -141,7 +141,10 @@ _READING: Final = _Reading()
 
 
 def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
-    """Return the latest requests of running jobs, as of a few seconds ago at most, and the same ones for a moment."""
+    """
+    Return the latest requests of running jobs, at most a few seconds old. All calls for one moment return the same
+    ones.
+    """
     of_moment: dict[None, LatestRequests] = kept("latest requests")
     if None not in of_moment:
         of_moment[None] = _READING.read(now=now)

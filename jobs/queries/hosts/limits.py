@@ -12,7 +12,8 @@ from jobs.throttling.sources import Source, decisive
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """
-    The source of a limit, and the name of its policy ('' for none). `is_everywhere` if the policy holds for all hosts.
+    The source of a limit, and the name of its policy ('' for none). `is_everywhere` is True if the policy applies to
+    all hosts.
     """
 
     source: Source

@@ -2,8 +2,8 @@
 Hosts as lines of a list: their limits, rates, waiting documents and verdicts at one moment.
 
 Rates come from the counts that closing turns store with the host (`BinState.starts`, `BinState.bytes_read`). This
-process reads them with each list and remembers them, so rates need no writes and no questions to workers. They are as
-of the last turn that closed, seconds ago while a host is served. Only the hosts of the list are read.
+process reads them with each list and remembers them, so rates need no writes and no questions to workers. Rates include
+all closed turns: while a host is served, the last one closed some seconds ago. Only the hosts of the list are read.
 """
 
 import datetime as dt
@@ -65,7 +65,7 @@ class ParentLine:
     """
     The parent of a host: an address, or all hosts of a policy (of the cluster, if the policy applies everywhere).
 
-    `whole` are the limits of all partitions together, if `limits` are only this partition's share of them.
+    `whole` has the limits of all partitions together, if `limits` has only this partition's share.
     """
 
     id: int
@@ -88,7 +88,7 @@ class HostStatus:
     A host at one moment.
 
     `in_progress` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
-    requests that workers may have open there, and `open_requests` the number that they have, None if no worker
+    requests that workers may have open there. `open_requests` is the number that they have open, None if no worker
     reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
     the host is served, or if no document waits for it.
     """

@@ -1,4 +1,4 @@
-"""Hosts that no crawl has reached, as they would be: the limits that would apply to their first request."""
+"""Hosts that no crawl has reached yet: the limits that would apply to their first request."""
 
 import datetime as dt
 from collections.abc import Sequence

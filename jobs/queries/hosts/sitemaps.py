@@ -1,7 +1,7 @@
 """
 The sitemaps that robots.txt of a web host names, and the documents of jobs with their addresses.
 
-No connector takes addresses from a sitemap. A job may read one as a document: that is all that is known of it.
+No connector takes addresses from a sitemap. A job may read a sitemap as a document, and only its result is known.
 """
 
 import datetime as dt

@@ -52,7 +52,10 @@ HAVING sum(of_job) <> sum(of_lanes)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A wrong count of one lane: `counted` documents in this run, stage and code, while `there` documents exist."""
+    """
+    A wrong count of one lane: the counters have `counted` documents in this run, stage and code, and `there` documents
+    exist.
+    """
 
     lane: int
     host: str

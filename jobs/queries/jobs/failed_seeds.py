@@ -1,8 +1,7 @@
 """
-Runs without a seed that could be read.
+Runs of which no seed could be read.
 
-An ended run does not change, so a process reads the seeds of each run once. Most jobs are decided by their first
-seed.
+An ended run does not change, so a process reads the seeds of each run once. For most jobs, the first seed is enough.
 """
 
 import contextlib

@@ -51,9 +51,9 @@ def read_forecast(
     job: JobLine, queues: Sequence[Queue], *, now: dt.datetime, supposed: WhatIf = AS_IT_IS
 ) -> RunForecast | None:
     """
-    Return the forecast; None if the run has no end or is held, or if its progress of some minutes is not known yet.
+    Return the forecast; None if the run has no end or is held, or if the progress of some minutes is not known yet.
 
-    `queues` are those of its busiest hosts. All other documents count as one queue without a limit.
+    `queues` are the queues of its busiest hosts. All other documents count as one queue without a limit.
     """
     # A job that is still starting has no start yet.
     if job.started_at is None or not job.runs or job.hold is not None or not job.counts.waiting:

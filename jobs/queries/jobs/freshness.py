@@ -31,8 +31,9 @@ SELECT bin.id, bin.name, plan.host_needs, plan.allows
 @dataclass(frozen=True, slots=True)
 class GoalLine:
     """
-    A goal and its documents. `achieved` is the likely share that is fresh now, and `expected` the share that the planned
-    looks lead to; None before they are measured. It `needs` looks per second, and `gets` as many as hosts allow.
+    A goal and its documents. `achieved` is the likely share that is fresh now, and `expected` the share that the
+    planned looks lead to; None before they are measured. The goal `needs` looks per second, and `gets` the looks that
+    hosts allow.
     """
 
     number: int
@@ -108,7 +109,7 @@ def read_freshness_everywhere(job_id: int) -> Freshness | None:
 
 
 def read_freshness_for_open_page(job_id: int) -> Freshness | None:
-    """Return the same, with figures of other partitions that are some seconds old."""
+    """Return the goals in all partitions; figures of other partitions may be some seconds old."""
     own = read_freshness(job_id)
     held = _held_of(job_id).answers() if own is not None and own.goals else None
     return own if held is None or own is None else _of_all(own, held.found)

@@ -112,7 +112,8 @@ class HostLine:
     @property
     def at_workers(self) -> int:
         """
-        Return the unbegun documents at workers; an estimate if jobs share the host: the job's part of all of them.
+        Return the number of documents of the job that workers have and have not begun. If jobs share the host, it is an
+        estimate: the job's part of all such documents.
         """
         every = self.host.in_progress
         return math.ceil(self.host.known.waiting_at_workers * self.active / every) if every else 0

@@ -135,7 +135,7 @@ def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
 
 
 def read_running_with(jobs: Sequence[JobLine], *, now: dt.datetime) -> tuple[list[JobLine], int]:
-    """Return the running jobs of a first list together with others that are observed, and the number of all."""
+    """Return the running jobs of a first list with the other observed ones, and the number of all running jobs."""
     running = [job for job in jobs if job.runs]
     if len(running) < JOBS_SHOWN:
         return running, len(running)

@@ -15,7 +15,10 @@ _INDEX: Final = DEFAULT_OUTPUT
 
 @dataclass(frozen=True, slots=True)
 class OutputLine:
-    """`behind_since` is when the oldest document was written that a search does not find yet; None without one."""
+    """
+    An output of a job. `behind_since` is the time of the oldest write that a search does not find yet; None if it finds
+    all.
+    """
 
     id: int
     name: str

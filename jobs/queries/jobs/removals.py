@@ -22,9 +22,9 @@ _RUNS_SHOWN: Final = 20
 @dataclass(frozen=True, slots=True)
 class Removals:
     """
-    A job's removals. `question` is None if no removal waits for approval; `restorations` begin with the newest.
+    A job's removals. `question` is None if no removal waits for approval.
 
-    `silent` partitions did not answer, so theirs are missing.
+    `restorations` begin with the newest. Removals of the `silent` partitions are missing, because these did not answer.
     """
 
     job: Job

@@ -39,7 +39,7 @@ class RunPage:
     """
     A run with its events, the oldest first, and the ids of the runs before and after it.
 
-    The journal `is_complete` if it still has all events of the run within the examined ones.
+    The journal `is_complete` if the examined events include all events of the run.
     """
 
     line: RunLine
@@ -67,8 +67,8 @@ class Comparison:
     settings and of the definitions that the job may use.
 
     `is_complete` is False if more changes may have been made than were examined. `documents` is None if a run kept no
-    sample of its documents. Nodes are None if no minute of that run is kept, and those of the partitions in `nodes_missing`
-    are not known.
+    sample of its documents. Nodes are None if no minute of the run is kept. The nodes of the partitions in
+    `nodes_missing` are not known.
     """
 
     earlier: RunLine

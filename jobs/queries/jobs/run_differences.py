@@ -1,4 +1,4 @@
-"""Documents that ended in a run otherwise than before it, as the flushes of the run counted them."""
+"""Documents whose result in a run differs from that before the run, as the flushes of the run counted them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,8 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class Flip:
     """
-    A number of documents of one host with another result than before, and the first of them. None: they were unknown.
+    A number of documents of one host with another result than before, and the first of them. The result before is None
+    for documents that were unknown.
 
     The host is '' for all hosts together.
     """
@@ -56,7 +57,7 @@ class Flips:
     """
     The documents that differ between two runs, the largest numbers first.
 
-    If other runs lie between both, the numbers are upper limits: a document may have changed more than once.
+    If other runs lie between the two, the numbers are upper limits, because a document may have changed more than once.
     """
 
     are_limits: bool

@@ -33,7 +33,9 @@ _READ: Final = frozenset({Outcome.INDEXED, Outcome.UNCHANGED})
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A document at the end of a run: its last result then, a hash of its version, and its request in that run."""
+    """
+    A document at the end of a run: its last result at that time, a hash of its version, and its request in that run.
+    """
 
     identifier: str
     outcome: Outcome
@@ -58,7 +60,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number of documents of both runs. At 95 % it is between `least` and `most`, which equal an exact number."""
+    """
+    A number of documents of both runs. With a probability of 95 %, it is between `least` and `most`. Both equal the
+    number if it is exact.
+    """
 
     number: int
     least: int
@@ -94,8 +99,8 @@ class SlowerHost:
 @dataclass(frozen=True, slots=True)
 class ComparedDocuments:
     """
-    The documents that differ. `compared` documents were compared: a sample of about `of_all` if it `is_sample`, and
-    all of both runs otherwise. Documents of partitions in `silent` are missing.
+    The documents that differ. `compared` is the number of compared documents: a sample of about `of_all` if it
+    `is_sample`, otherwise all documents of both runs. Documents of partitions in `silent` are missing.
 
     If they `are_counted`, the numbers of all documents do not depend on the sample. They are upper limits if other runs
     lie between both (`are_limits`).

@@ -73,7 +73,8 @@ class Day:
 @dataclass(frozen=True, slots=True)
 class Calendar:
     """
-    The days. It is complete unless there are more schedules than a list shows, or one has more starts than are computed.
+    The days. It is complete, unless there are more schedules than a list shows, or a schedule has more starts than are
+    computed.
     """
 
     days: Sequence[Day]

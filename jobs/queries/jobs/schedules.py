@@ -114,7 +114,8 @@ def _skipped(job: Job, windows: Sequence[Window], *, now: dt.datetime) -> list[S
     """
     Return the windows that started no run, the newest first, at most one for each reason.
 
-    Windows that opened during a pause, or during a run that still lasts, count from the last change of the schedule on.
+    A window that opened during a pause, or during a run that still lasts, counts only if it opened after the last
+    change of the schedule.
     """
     found = []
     if job.missed_window_at is not None:

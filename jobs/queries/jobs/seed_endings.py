@@ -63,7 +63,9 @@ def read_seed_endings(job: Job) -> list[SeedEnding]:
 
 
 def failed_seeds_code(job: Job) -> str:
-    """Return the most frequent code if all seeds ended in the job's last run and none could be read, otherwise ''."""
+    """
+    Return the most frequent code if all seeds ended in the job's last run and none of them could be read, otherwise ''.
+    """
     endings = read_seed_endings(job)
     if not endings or any(ending.is_read for ending in endings) or len(endings) < len(_identifiers(job)):
         return ""

@@ -1,7 +1,7 @@
 """
 Comparison of the documents of a job with other rules. No I/O.
 
-A key is the hash of an identifier, in 16 bytes: a rehearsal holds one for each document of the job.
+A key is the hash of an identifier, in 16 bytes. A rehearsal holds a key for each document of the job.
 """
 
 from collections import Counter
@@ -72,7 +72,9 @@ class Group:
 
 
 class NewForm(NamedTuple):
-    """An identifier that links name instead of those of some documents. `source` is one of these."""
+    """
+    The new identifier that links name instead of the identifiers of some documents. `source` is one of these documents.
+    """
 
     identifier: str
     source: bytes
@@ -83,11 +85,11 @@ class Sorted:
     """
     The documents of a job, sorted by its rules: `admitted` ones with their places, and `refused` ones by their reason.
 
-    Admitted ones that the job does not read now, because of its hop limits, are also in `beyond`, and not counted.
-    `renamed` has the key that links name instead of that of a document, and `new_forms` those of them that no document
-    has.
+    Admitted documents that the job does not read now because of its hop limits are also in `beyond`, and are not
+    counted. `renamed` has, for the key of a document, the key that links name instead.
 
-    `lost` counts the refused ones by their places, and `refused_keys` are their keys.
+    `new_forms` are the new keys that no document has. `lost` counts the refused documents by their places, and
+    `refused_keys` has their keys.
     """
 
     admitted: dict[bytes, Place] = field(default_factory=dict)

@@ -105,11 +105,10 @@ Progress = Callable[[int], None]
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """
-    Addresses that arrive: `found` of the sample of rejected ones, which the rules admit now, `new_forms` of documents, and
-    known ones that come `within` the hop limits.
+    Addresses that arrive, of three kinds. `found` are rejected addresses of the sample that the rules admit now.
 
-    Links name new forms instead of the addresses of documents, and no document has one. If the sample is not whole,
-    about `likely` addresses arrive in all.
+    `new_forms` are addresses that links name instead of those of documents, and that no document has. Known addresses
+    come `within` the hop limits. If the sample is not whole, about `likely` addresses arrive in all.
     """
 
     found: Group = field(default_factory=Group)
@@ -125,10 +124,10 @@ class Compared:
     """
     The documents of a job under other rules.
 
-    `documents` are known now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
-    `beyond` ones by a hop limit. `at_the_end` counts documents at the longest path, whose links are unknown. `leaving` counts the documents
-    that leave each output, by its id. `before` and `lost` count documents by their places. `arriving` has the addresses
-    of all arrivals of the sample.
+    `documents` are known now. The `refused` documents leave by a rule, the `unlinked` ones because no link leads to
+    them any more, and those `beyond` by a hop limit. `at_the_end` counts documents at the longest path, whose links are
+    unknown. `leaving` counts the documents that leave each output, by its id. `before` and `lost` count documents by
+    their places. `arriving` has the addresses of all arrivals of the sample.
     """
 
     documents: int
@@ -241,7 +240,10 @@ def _arrivals(
 
 
 def estimate(highest: bytes, number: int = KEPT) -> int:
-    """Return the likely number of all addresses whose sample, of this number with the lowest hashes, ends at this hash."""
+    """
+    Return the likely number of all addresses, from their sample: the number of addresses with the lowest hashes, and
+    the last of these hashes.
+    """
     return ((number - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
 
 

@@ -1,8 +1,8 @@
 """
 The documents of a job in all partitions, for a rehearsal.
 
-A change of a job holds in all of them, and links lead from one to another. So all documents are compared together, as if they
-were in one database: each partition has a reader, and the links of a document are asked of all.
+A change of a job applies in all partitions, and links lead from one to another. So all documents are compared together,
+as if they were in one database: each partition has a reader, and all readers are asked for the links of a document.
 """
 
 from collections import Counter
@@ -111,7 +111,10 @@ class Readers:
         return found
 
     def sample(self) -> Sample:
-        """Return the refused addresses of all partitions. Up to the least end of a full sample, none is missing."""
+        """
+        Return the refused addresses of all partitions, up to the lowest end of a full sample. Up to there, none is
+        missing.
+        """
         samples = [reader.sample() for reader in self._readers]
         ends = [sample.rows[-1].key for sample in samples if not sample.is_whole]
         rows = {row.key: row for sample in samples for row in sample.rows if not ends or row.key <= min(ends)}

@@ -41,7 +41,7 @@ class Wanted:
     """
     A job as a change would store it, with its outputs and its next starts `before`.
 
-    `asked` has its rules and seeds. `policies` are those of its seeds.
+    `asked` has its rules and seeds. `policies` are the policies of its seeds.
     """
 
     job: int
@@ -96,10 +96,10 @@ class Rehearsal:
     The effects of a change of a job.
 
     If it `is_judged`, the rules of its source decide from addresses alone, and the numbers of documents hold. The job
-    has `documents` now. `refused` ones leave by a rule, `unlinked` ones because no link leads to them any more, and
-    `beyond` ones by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If it `needs_approval`, the delete guard would let the
-    removals wait. `hosts` are those with the largest changes. `notes` name what the numbers leave out.
-    The documents of `silent` partitions are missing.
+    has `documents` now. The `refused` documents leave by a rule, the `unlinked` ones because no link leads to them any
+    more, and those `beyond` by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If it
+    `needs_approval`, the delete guard would let the removals wait. `hosts` are the hosts with the largest changes.
+    `notes` name the effects that the numbers leave out. The documents of `silent` partitions are missing.
     """
 
     documents: int

@@ -18,9 +18,9 @@ def read_other_limits(
     hosts: Sequence[int], *, but: Sequence[int], with_usual: bool, now: dt.datetime
 ) -> Mapping[int, list[Limits]]:
     """
-    Return the limits of these hosts from other sources than the policies `but`.
+    Return the limits of these hosts from all sources except the policies `but`.
 
-    The usual limits of the source count only `with_usual`: if no seed has a policy.
+    The usual limits of the source count only `with_usual`, which means that no seed has a policy.
     """
     if not hosts:
         return {}

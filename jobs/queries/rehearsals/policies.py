@@ -58,9 +58,9 @@ class HostChange:
     """
     The limits of the policy for one host at this moment, before and after; None if it does not apply to the host.
 
-    If both are the same, they differ at other times of the week, or in whether they apply to its whole address. The
-    limits `in_force` are the strictest of these and of all others of the host, while jobs of the policy run. `documents`
-    are those of all jobs on the host, counted up to one more than `DOCUMENTS_COUNTED`.
+    If both are equal, they differ at other times of the week, or one of them applies to the whole address of the host.
+    The limits `in_force` are the strictest of these and of all other limits of the host, while jobs of the policy run.
+    `documents` is the number of documents of all jobs on the host, counted up to one more than `DOCUMENTS_COUNTED`.
     """
 
     name: str
@@ -179,7 +179,7 @@ class _Limited:
         self.patterns = Patterns(rule.pattern for rule in self._rules)
 
     def says(self, name: str, places: Sequence[int] | None = None) -> tuple[object, ...] | None:
-        """Return all limits for a host at any time; None if the policy does not apply to it."""
+        """Return everything that the policy says about a host, at any time; None if it does not apply to the host."""
         if self._policy is None or not self._holds_for(name):
             return None
         places = self.patterns.places_of(name) if places is None else places

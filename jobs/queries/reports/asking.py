@@ -1,4 +1,4 @@
-"""Execution of reports: checked patterns, a timeout, and refusals in sentences."""
+"""The execution of reports, with checked patterns, a timeout, and errors as sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ class BadPattern(Invalid):
 
 
 class BadPosition(Invalid):
-    """The position of a page that does not belong to this report."""
+    """The position of the page does not belong to this report."""
 
     def __init__(self) -> None:
         super().__init__({"cursor": ["Invalid page for this report. Start from the first page."]})
@@ -108,7 +108,7 @@ def write_position(values: Sequence[Any], *, of: str) -> str:
 
 def read_position(position: str | Sequence[Any], *, of: str) -> Sequence[Any]:
     """
-    Return the values that a position was written with. Values that were read already are returned unchanged.
+    Return the values of a position that `write_position` wrote. Values are returned unchanged.
 
     Raises:
         BadPosition: the position does not belong to this report in this order.

@@ -51,7 +51,7 @@ SELECT page.class_, page.amount::bigint AS amount, min(added_up.started_at) AS b
 
 @dataclass(frozen=True, slots=True)
 class BusyLine:
-    """A class of identifiers, and its busiest interval. It is that of another `partition` if one is named."""
+    """A class of identifiers, and its busiest interval. The `partition` is named if it is another one."""
 
     identifier_class: str
     began_at: dt.datetime

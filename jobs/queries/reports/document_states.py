@@ -73,7 +73,7 @@ def state_of(facts: Facts) -> State:
 
 
 def status_of(facts: Facts, *, now: dt.datetime) -> Status:
-    """Return the status at `now`, which may be a later time: which documents will be ready by then?"""
+    """Return the status at `now`, which may be in the future, for a forecast of ready documents."""
     if _is_being_removed(facts):
         return Status.DELETING
     expires = facts.action == Action.EXPIRE

@@ -1,5 +1,6 @@
 """
-Reports over all partitions, as the control partition shows them. With one database they are those of this database.
+Reports over all partitions, as the control partition shows them. Without partitions, they are the reports of this
+database.
 
 Rows of partitions are merged in the order of the report, and the position of a page has one position for each
 partition: the place after its last row that was shown. So no row is repeated or left out, in any order. Counts are
@@ -57,7 +58,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class TooManyClasses(TooSlow):
-    """A partition has more classes than counts of all partitions are added from."""
+    """A partition has more classes than the sums of all partitions may include."""
 
     code = "too_many_classes"
 

@@ -61,8 +61,8 @@ class HistoryLine:
     """
     One activity. `seconds` and `bytes` are None if they were not measured.
 
-    `activity` has the output's name in parentheses if an output did it. `node` is the worker's name, if a worker did
-    it. `position` is that after this row. The row is one of another `partition` if one is named.
+    For an activity of an output, `activity` has its name in parentheses. `node` is the name of the worker, if a worker
+    did it. `position` is the position after this row. The `partition` is named if it is another one.
     """
 
     started_at: dt.datetime

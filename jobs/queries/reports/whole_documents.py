@@ -34,7 +34,8 @@ def read_part(
     wanted: DocumentsAsked, *, after: Key | None, limit: int
 ) -> tuple[Sequence[tuple[Any, DocumentStatusLine]], Key | None]:
     """
-    Return the next rows, each with its line in the report, and the key to go on from; None at the end.
+    Return the next rows, each with its line in the report, and the key after which the next call continues; None at the
+    end.
 
     Raises:
         BadPattern, TooSlow: as for the report.

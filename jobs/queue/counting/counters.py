@@ -128,8 +128,8 @@ class RunCounts:
     """
     Counts of the documents of one run. `codes` counts ended documents by result code.
 
-    `offered` counts references that workers sent to the database: once for each identifier and worker, and again
-    after a worker evicted one from its memory (`jobs.loops.worker.known`).
+    `offered` counts references that workers sent to the database: each worker sends an identifier once, and again after
+    it left the memory of the worker (`jobs.loops.worker.known`).
     """
 
     pending: int = 0

@@ -2,7 +2,7 @@
 Repair of wrong counts of documents, also while the job runs.
 
 Correct processes count documents in the transaction that moves them. So a difference between counts and documents is
-the same in every snapshot: one statement reads and writes it, and no process has to wait for it.
+the same in every snapshot. One statement reads the difference and corrects it, and no process has to wait.
 """
 
 from typing import Any, Final, LiteralString

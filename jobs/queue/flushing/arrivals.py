@@ -2,8 +2,8 @@
 Arrivals: references from other partitions become documents, as references of this partition's documents do.
 
 The rows that logical replication brought are deleted in the same transaction, and counted: the end of a run compares
-this count with the number that the source sent. A reference to a host that has moved to another partition is sent on:
-its source did not know that yet.
+this count with the number that the source sent. A reference to a host that has moved to another partition is sent on,
+because its source did not know the move yet.
 """
 
 import datetime as dt

@@ -2,9 +2,9 @@
 Carry-down: the values that documents pass to their children, and the children to read again after a change.
 
 A child has the values of all its parents: for each name the union, sorted. It reads them when it is taken. The values
-that a document passes hold until it is read again, leaves the hop limits or is dropped. If that changes the values
-that a child has altogether, the child is due again: a done child becomes pending, an active one is read once more. In
-a full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
+of a parent stay until it is read again, leaves the hop limits or is dropped. If this changes the sum of the values of a
+child, the child is due again: a done child becomes pending, and an active one is read once more. In a full scan, a
+child that the run has not discovered yet is left alone: its discovery makes it due.
 
 Two flushes may each remove one of the last two parents that pass a value. Neither must see the other's value, so the
 rows of the children are locked before their values are read. Jobs that never carried a value skip this module.
@@ -89,7 +89,8 @@ SELECT DISTINCT lane_id FROM moved WHERE stage = {Stage.PENDING:d}
 @dataclass(slots=True)
 class Carrying:
     """
-    The values that documents pass from now on, by (parent, job): for each child, by name. Empty for silent parents.
+    The values that documents pass from now on. They are stored by (parent, job), then by child, then by name; empty for
+    a parent that passes none.
 
     `jobs` has the facts of each job by its id.
     """

@@ -1,10 +1,10 @@
 """
 Flushing: one transaction makes many outcomes durable, with all their references.
 
-The order of locks makes it safe beside every other flush. It locks the node fence, and the budgets of outcomes that
-return their place. Then it locks ALL existing rows that will be written, own and referenced, in one SELECT ORDER BY
-hash. Decisions come only after that. An outcome whose claim was lost is discarded, with its references and its
-output. Missing references are inserted in the order of their hashes.
+The order of locks makes it safe beside every other flush. First it locks the node fence, and the budgets of outcomes
+that return their place. Then it locks ALL existing rows that will be written, own and referenced, in one SELECT ORDER
+BY hash. All decisions follow after these locks. An outcome whose claim was lost is discarded, with its references and
+its output. Missing references are inserted in the order of their hashes.
 """
 
 import datetime as dt
@@ -192,7 +192,8 @@ class OutputWriter:
     Interface for the outputs: the flush passes them its written outcomes, inside its transaction.
 
     `write` gets the results, indexes and removes their documents, and returns the documents that left an output.
-    Afterwards `unwritten` has documents, by output and hash, that an output has already as a pipeline made them again.
+    Afterwards `unwritten` has documents, by output and hash, for which a pipeline made the content that the output
+    already has.
     """
 
     unwritten: Set[tuple[int, str]] = frozenset()

@@ -1,5 +1,5 @@
 """
-References to documents of other partitions: the flush writes them into the table that travels there.
+References to documents of other partitions: the flush writes them into the table that replication copies there.
 
 A document that was named before, in the same run and with no greater depth, is not sent again. `jobs_foreignlink` keeps
 the sent documents: if two flushes name one document, one waits for the row of the other. A redirect is sent for each
@@ -131,7 +131,7 @@ class ForeignReferences:
         return own
 
     def take_stored(self, links: StoredLinks, targets: Sequence[str]) -> None:
-        """Take the stored links of a document that was not read; those to own documents find nothing to send."""
+        """Take the stored links of a document that was not read. Links to own documents send nothing."""
         job, document = links.result.job, links.result.claimed.document
         depth = document.depth + (not links.is_redirect)
         if job.partitioned is None or (job.max_depth is not None and depth > job.max_depth):

@@ -1,7 +1,7 @@
 """
-Freshness in a flush: each look tells about the change rate of its document, and the plan gives the next interval.
+Freshness in a flush: each look is evidence of the change rate of its document, and the plan gives the next interval.
 
-Only documents that a freshness goal of their job names are concerned: other flushes run no further statement.
+This concerns only documents with a freshness goal. Other flushes run no further statement.
 """
 
 import datetime as dt

@@ -75,7 +75,7 @@ class History:
         """
         Add the activities of these documents: at their source, and at the outputs that got their text.
 
-        `unwritten` outputs of a document, by output and hash, have had it before.
+        `unwritten` has the outputs, by output and hash, that already had the document.
         """
         if not self._is_kept:
             return

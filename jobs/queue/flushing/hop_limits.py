@@ -6,7 +6,7 @@ A document outside the limits stays as HOPCOUNT_REMOVED: known, never handed out
 unconditionally. A document that is claimed meanwhile is judged when its outcome is flushed.
 
 In a full scan, a document that this run has not discovered yet keeps its older run, whatever its counts are. The run
-may still discover it; if not, the clean-up removes it.
+may still discover the document; otherwise the clean-up removes it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ class Reach:
 
     @property
     def left(self) -> dict[JobFacts, set[str]]:
-        """Return the documents that are outside and may have been within before."""
+        """Return the documents that are outside the limits now, and may have been within them before."""
         return {
             job: {key for key in touched if (key, job.id) not in self.within} for job, touched in self.touched.items()
         }

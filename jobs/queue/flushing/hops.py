@@ -16,8 +16,8 @@ One that returns is read again, and names them again.
 In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that once existed counts for good.
 
 All changes happen under one lock for each job, held to the end of the transaction. Otherwise two flushes that add and
-delete links to the same document would each see only half. The lock comes after Job in the order of locks and before
-Budget. Jobs without limits skip this module.
+delete links to the same document would each see only a part of the links. The lock comes after Job in the order of
+locks and before Budget. Jobs without limits skip this module.
 """
 
 import uuid
@@ -159,7 +159,8 @@ HAVING count(*) = cardinality(%(types)s::text[])
 @dataclass(frozen=True, slots=True)
 class HopRules:
     """
-    The limits of a job: (type of link, highest count), at least one. `is_accurate` if deleted links stop to count.
+    The limits of a job: (type of link, highest count), at least one. `is_accurate` is True if deleted links no longer
+    count.
     """
 
     limits: tuple[tuple[str, int], ...]
@@ -252,7 +253,7 @@ class HopGraph:
         return {row.target.hex for row in self._execute(_TARGETS, {"sources": list(documents)})}
 
     def within(self, documents: Collection[str]) -> set[str]:
-        """Return those of the documents that are within all limits."""
+        """Return the documents among these that are within all limits."""
         if not documents:
             return set()
         return {row.hash.hex for row in self._execute(_WITHIN, {"hashes": list(documents)})}
@@ -284,7 +285,7 @@ class HopGraph:
         """
         Apply the deletion of the links `gone`, and of all links of the `silent` documents, to the counts.
 
-        Documents that leave the limits by this lose all their links, too.
+        Documents that thereby leave the limits lose all their links, too.
         """
         while gone or silent:
             deleted = self._execute(
@@ -321,7 +322,7 @@ def forget_links(connection: psycopg.Connection[Any], *, job_id: int) -> None:
 
 
 def _root_of(run_no: int) -> uuid.UUID:
-    """Return the source of the links to the seeds of a run: no hash of a document is as small."""
+    """Return the source of the links to the seeds of a run. It is smaller than any hash of a document."""
     return uuid.UUID(int=run_no)
 
 

@@ -5,7 +5,8 @@ A part has an entry of its own in an output, with the address of its document an
 stands beside that of the document, and names it. The record of the document is the lock of its parts: a transaction that
 holds it may change them. So a part needs no claim and no fence of its own, and leaves an output with its document.
 
-Each statement about records of documents also finds their parts, so documents without parts cost no statement more.
+Each statement about records of documents also finds their parts, so documents without parts need no additional
+statement.
 """
 
 import datetime as dt
@@ -85,8 +86,8 @@ def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now
     """
     Return the changes of the parts of these documents, whose records this transaction holds, and record what is added.
 
-    A part of the version that an output has is not among them, nor one that outputs keep. Parts that leave an output are
-    forgotten by `forget_parts`. Beyond the limit of parts, new ones are left out.
+    A part whose version the output already has is not among them, nor is a part that outputs keep. Parts that leave an
+    output are forgotten by `forget_parts`. Beyond the limit of parts, new ones are left out.
     """
     changes = Changes()
     parents: dict[Key, str] = {}

@@ -1,13 +1,13 @@
 """
 The next visit of a document in a continuous job, and its expiry. Arithmetic; no I/O.
 
-ManifoldCF waits the interval and the average time between the changes that it saw. A document that never changed is
-read at the shortest interval for good. Here a document is read again after the interval, or after half of the time
-since its last change, if that is longer. That is the heuristic of HTTP caches (RFC 9111, 4.2.2) with a half in place
-of a tenth. Documents that change often are read often; the interval of others grows by half each time.
+ManifoldCF waits the interval and the average time between the changes that it saw. With that rule, a document that
+never changed is read at the shortest interval forever. Here a document is read again after the interval, or after half
+of the time since its last change, if that is longer. That is the heuristic of HTTP caches (RFC 9111, 4.2.2) with a half
+in place of a tenth. Documents that change often are read often; the interval of others grows by half each time.
 
 A document expires, as in ManifoldCF, an interval after its origination date, or after its processing if its source
-gives no date. So a page that is read again lives on, and no wait extends beyond its expiry.
+gives no date. So a page that is read again does not expire, and no wait extends beyond its expiry.
 """
 
 import datetime as dt
@@ -43,9 +43,9 @@ class Intervals:
         """
         Return the time and kind of the next action for a document that was just processed; (None, PROCESS) for never.
 
-        It last changed at `changed_at`. `originated_at` is the present date of its source; None is unknown. The
-        earlier one of reading and expiry applies; if both are at the same moment, it is read again. `planned` is the
-        wait by the freshness goals of the job, which replaces the one by its age.
+        It last changed at `changed_at`. `originated_at` is the present date of its source; None is unknown. The earlier
+        one of reading and expiry applies; if both are at the same moment, the document is read again. `planned` is the
+        wait by the freshness goals of the job, which replaces the wait by the age of the document.
         """
         expire = self._expire_in(now, originated_at, bounds)
         # A reading prolongs the life of a document whose source gives no date.

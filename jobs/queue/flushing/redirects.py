@@ -73,7 +73,7 @@ DELETE FROM jobs_redirectedge AS edge
 
 
 def store(cursor: psycopg.Cursor[Any], edges: Sequence[tuple[str, int, str, int]]) -> None:
-    """Store redirects: the hash of a document, its job, the hash of the target, and the run."""
+    """Store redirects, each as the hash of a document, its job, the hash of the target, and the run."""
     names = ("sources", "jobs", "targets", "runs")
     cursor.execute(_STORE, {name: [edge[place] for edge in edges] for place, name in enumerate(names)})
 

@@ -2,7 +2,8 @@
 Refusals: the documents that the pipeline of a job passes on to some of its outputs only, with the reasons.
 
 A document has a row for each output that does not get it. The row counts as the record of the document in that output:
-with the present version, the document needs no new look. Jobs without a pipeline have no rows, and cost no statement.
+while its version is the present one, the document need not be read again. Jobs without a pipeline have no rows, and
+cost no statement.
 """
 
 import datetime as dt
@@ -98,7 +99,7 @@ def replace_refusals(
 
 
 def forget_refusals(cursor: psycopg.Cursor[Any], job_id: int, given: Mapping[str, Iterable[Any]]) -> None:
-    """Delete the refusals of documents that these outputs get by another way, such as a restoration."""
+    """Delete the refusals of documents that these outputs get in another way, such as a restoration."""
     cursor.execute(_FORGET_SOME, {"job": job_id, **given})
 
 

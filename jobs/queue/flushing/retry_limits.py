@@ -45,7 +45,10 @@ def keep_retry_limits(cursor: psycopg.Cursor[Any], results: Sequence[Result]) ->
 
 
 def _most_failures(result: Result) -> int | None:
-    """Return the number of failures in a row, of all causes, at which more of this cause give a document up."""
+    """
+    Return the number of failures in a row, of all causes, at which a document fails if only this cause occurs from now
+    on.
+    """
     limit, document = result.outcome.retry_limit, result.claimed.document
     if limit is None or limit.attempts is None:
         return None

@@ -65,8 +65,8 @@ def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[StoredLinks]) -
     """
     Return the stored targets that the present rules of their job refuse.
 
-    If the version of a document was made under the present rules, its links were read under them or later. So a run
-    without changes of rules looks up no identifier here.
+    A document whose version was made under the present rules is skipped, because its links were read under these rules.
+    So a run without changes of rules looks up no identifier here.
     """
     doubtful: dict[Key, JobFacts] = {}
     for links in stored:

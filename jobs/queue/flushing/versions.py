@@ -1,8 +1,8 @@
 """
 Kept versions: the flush stores each answer of a document that differs from the last stored one.
 
-Only jobs that keep versions cost a statement. An answer is one that the outputs follow: a document that was read, or one
-that its source no longer has. Failed attempts store nothing, so they push no text out.
+Only jobs that keep versions cost a statement. Only two kinds of answers count: a document that was read, and a document
+that its source no longer has. Failed attempts store nothing, so they do not replace a text.
 """
 
 import datetime as dt

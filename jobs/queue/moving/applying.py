@@ -1,7 +1,7 @@
 """
 Applying: a chunk of another partition becomes documents here, in one transaction that counts it.
 
-A document that exists here already stays as it is: it is newer, since the chunk of a restored database may come again.
+A document that already exists here stays as it is. It is newer, because only a restored database sends a chunk again.
 """
 
 import datetime as dt

@@ -2,8 +2,8 @@
 A job on one node, with the items assigned to it: its threads, and their end when the items move.
 
 When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended. Each item
-keeps its own past, so that its schedule holds whatever items it shares a run with. The lock of an item shows the runs
-of other nodes.
+keeps its own past, so that its schedule applies in any group of items. The lock of an item shows the runs of other
+nodes.
 """
 
 import datetime as dt
@@ -102,7 +102,7 @@ class JobOnNode:
         self.surroundings.observer.share_taken_up(self.job_id, items)
 
     def close(self) -> None:
-        """Run nothing any more, whatever later calls request. Return at once."""
+        """Stop all runs, and ignore later requests for runs. Return at once."""
         with self._lock:
             self._is_closed = True
         self.take_up(frozenset())

@@ -76,12 +76,12 @@ class HeldLocks:
         self, items: Collection[WorkItem], *, wanted: Callable[[], bool], stop: Callable[[], None]
     ) -> "RunLocks | LockSeen | None":
         """
-        Take the locks of all these items, or of none: then return the first lock that another node has.
+        Take the locks of all these items. If another node has one of them, take none, and return the first such lock.
 
         `stop` is called if one of them cannot be held any longer. Return None if `wanted` turns false meanwhile.
 
         Raises:
-            CoordinationError: the store does not answer, or refuses us.
+            CoordinationError: the store does not answer, or refuses the connection.
         """
         run_locks = RunLocks(self)
         try:
@@ -115,7 +115,7 @@ class HeldLocks:
         return {lock.item.item: lock.paced_from for lock in locks if lock.paced_from is not None}
 
     def pace_from(self, tokens: Collection[UUID], moment: float) -> None:
-        """Let the pace of these items count from this moment, for the node that takes them next."""
+        """Store the moment from which the pace of these items counts, for the node that takes them next."""
         with self._lock:
             for token in tokens:
                 if token in self._held:

@@ -146,7 +146,7 @@ SHARE: Final = Level(
 
 
 class JobFigures:
-    """The figures with a job's own name in theirs, as in DJM: dots and dashes become underscores."""
+    """The figures whose names contain the name of a job, as in DJM: dots and dashes become underscores."""
 
     def __init__(self, job: str) -> None:
         name = f"djm_job_{job.replace('.', '_').replace('-', '_')}"

@@ -2,8 +2,8 @@
 The time of a job's next run, computed from its earlier runs. Moments are seconds of a clock that never steps back.
 
 By *delay*, a run begins a fixed time after the end of the one before. By *rate*, runs begin on a grid of that period.
-Missed grid points are skipped: after a run that took longer than its period the next begins at once, but never two in a
-row to catch up.
+Missed grid points are skipped: after a run that took longer than its period, the next run begins at once, but missed
+runs are not repeated.
 """
 
 import datetime as dt
@@ -67,7 +67,7 @@ class Past:
     """
     The earlier runs of a job on a node, as far as the next run depends on them.
 
-    `planned_at` is the grid point of the last run. `failures` counts those in a row.
+    `planned_at` is the grid point of the last run. `failures` counts failures in a row.
     """
 
     taken_up_at: float
@@ -141,7 +141,7 @@ def past_of_group(own: Iterable[Past], others: Iterable[Past]) -> Past:
     Return the past of a group whose items have `own` pasts, one each, beside items with `others`.
 
     None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when
-    the first of the others is, so that a share that changes often still runs its new items.
+    the first of the others is due. So a share that changes often still runs its new items.
     """
     own = list(own)
     runs = [past for past in own if past.ended_at is not None]

@@ -76,7 +76,7 @@ class WorkerPart:
         Read the pools of all jobs, become a member, and start the threads.
 
         Raises:
-            CoordinationError: the store does not answer, or refuses us.
+            CoordinationError: the store does not answer, or refuses the connection.
         """
         for job in self._jobs:
             self._ask(job)

@@ -14,8 +14,8 @@ def refusals_of_jobs() -> Iterator[None]:
     """
     Turn errors of distributed jobs into errors of a command.
 
-    Raises:
-        CommandError: 2 for invalid values; 1 for a store that does not answer, a replaced database, and runs that do not end.
+    Raises: CommandError: exit code 2 for invalid values; exit code 1 for a store that does not answer, a replaced
+    database, and runs that do not end.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The pages that run, cancel and reschedule background tasks. Many at once are counted before they change."""
+"""The pages that run, cancel and reschedule background tasks. A change of many tasks first shows their number."""
 
 from typing import Any, Final
 

@@ -1,8 +1,8 @@
 """
 The topics of background tasks that an open page can follow.
 
-A topic of a list has the filters of the list, as they stand in the address of its page. The lists are of all databases,
-so their screens are read above this package.
+The topic of a list contains the filters of the list, as in the address of its page. Lists cover all databases, so a
+layer above this package reads their screens.
 """
 
 import re

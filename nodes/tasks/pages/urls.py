@@ -1,4 +1,4 @@
-"""The addresses of the pages of background tasks, apart from the lists, which are of all databases."""
+"""The addresses of the pages of background tasks, except for the lists, which cover all databases."""
 
 from django.urls import path
 

@@ -1,1 +1,1 @@
-"""The forms in this language: those of English."""
+"""The formats in this language, which are those of English."""

@@ -1,1 +1,1 @@
-"""The forms of moments in English."""
+"""The formats of moments in English."""

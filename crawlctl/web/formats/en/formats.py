@@ -1,5 +1,5 @@
 """
-Forms as Django names them, also for the other languages. Moments are UTC, to the second, as on our other pages.
+Formats, under Django's names, also for the other languages. Moments are UTC, to the second, as on our other pages.
 """
 
 from django.conf.locale.en.formats import *  # type: ignore[import-untyped]  # noqa: F403
