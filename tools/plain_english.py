@@ -92,6 +92,7 @@ _OLD_WORD = re.compile(
 _RETURNED = re.compile(r"\b[Rr]eturn (?:how|why|whether)\b")
 _RAISED = re.compile(r"\b[A-Z][A-Za-z]+: [Ii]t\b")
 _NAME = re.compile(r"^(?:test )?(?:it|they)\b")
+_COMMENT = re.compile(r"^(?:its?|they|their)\b", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|No|St)|\s[A-Z])$")
 _NEXT_SENTENCE = re.compile(r"(?<=[\w)`”\"*\]%])[.!?][\"”)*_]*(?=\s+[*_“\"(\[`]*[A-Z])")
 
@@ -130,10 +131,12 @@ def _returned_questions(passage: Passage) -> Iterator[tuple[int, int]]:
 
 
 def _pronouns(passage: Passage) -> Iterator[tuple[int, int]]:
-    """Yield pronouns where a noun is expected: in the conditions of exceptions, and at the start of a test name."""
+    """Yield pronouns in place of a noun: in the conditions of exceptions, and first in a comment or a test name."""
     if passage.kind is Kind.DOCSTRING and passage.text.startswith("Raises:"):
         yield from (found.span() for found in _RAISED.finditer(passage.text))
     if passage.kind is Kind.NAME and (found := _NAME.search(passage.text)):
+        yield found.span()
+    if passage.kind is Kind.COMMENT and (found := _COMMENT.search(passage.text)):
         yield found.span()
 
 

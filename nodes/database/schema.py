@@ -37,9 +37,7 @@ class SchemaTooNew(SchemaRefused):
 
 
 class SchemaTooOld(SchemaRefused):
-    """
-    The database was made by a version before the first release, and was never upgraded to the last version before it.
-    """
+    """The database was made by an early state of the development, whose tables this program cannot upgrade."""
 
     def __init__(self, migrations: list[str]) -> None:
         super().__init__(

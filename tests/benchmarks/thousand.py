@@ -290,7 +290,7 @@ def _simulate(kind: str, number: int) -> None:
     beat_until(float("inf"))
 
 
-def _identity(*, kind: str, place: int) -> Any:  # its module needs Django
+def _identity(*, kind: str, place: int) -> Any:  # the module of this class needs Django
     from nodes.life.identity import NodeIdentity
     from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
     from nodes.settings.of_nodes import NODE_TIMEOUT
