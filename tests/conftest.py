@@ -95,7 +95,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"needs Debian's package {package}"))
                 config.stash.setdefault(_LEFT_OUT, []).append(f"{item.nodeid} (package {package})")
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-            # Hypothesis takes the error of the usual method for that of an example, which it begins again.
+            # Hypothesis would treat the error of the usual method as an error of the example, and begin the example
+            # again.
             item.add_marker(pytest.mark.timeout(method="thread"))
 
 
@@ -165,7 +166,8 @@ def django_db_modify_db_settings(
     connection.settings_dict["TEST"]["TEMPLATE"] = template.name
 
 
-# Memories of the process of the database, by place. The database of another test has other rows with the same numbers.
+# Caches of this process with content of the database, by module. The database of another test has other rows with the
+# same numbers.
 _REMEMBERED: dict[str, Callable[[], Any]] = {
     # The stored settings that the process has applied.
     "nodes.settings.running._process.taken_up": lambda: None,

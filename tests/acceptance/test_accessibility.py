@@ -49,7 +49,7 @@ from tests.support.filled_queue import FilledQueue, Shape
 pytestmark = pytest.mark.debian("chromium-headless-shell")
 
 WEB = "http://pages.test"
-# Addresses that answer data or files.
+# Addresses whose answers are data or files.
 _NO_PAGES = frozenset({"api/", "static/", "manual/", "metrics", "UserACLs", "mcf-authority-service/"})
 # Addresses whose query leads to a page of its own.
 _WITH_QUERY = ("/explain/?", "/tasks/run/?", "/tasks/archived/reschedule/?", "/tasks/scheduled/cancel/?")
@@ -69,7 +69,7 @@ _LOOKS = (
     ("dark", {"width": 400, "height": 900}, _OF_LAYOUT),
 )
 
-# A colour that still changes has another contrast.
+# A colour in a transition has another contrast.
 _STILL = """
 addEventListener("DOMContentLoaded", () => {
   const style = "<style>*, ::before, ::after { transition: none !important; animation: none !important; }</style>";

@@ -380,7 +380,7 @@ def stops(page):
     # A form may focus its first field, so Tab continues from the end of the page at its beginning.
     most = 2 * len(unreached) + 20
     while unreached and most > 0:
-        # Each of them needs a key at least, so they are asked for after these keys only.
+        # Each control needs at least one key, so the check comes only after this number of keys.
         for _ in range(keys := min(len(unreached), most)):
             page.keyboard.press("Tab")
         most -= keys

@@ -171,7 +171,7 @@ def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, ser
 
     facts = machine.crawl("--workers", 1, "--delay", 1, site.start_url).facts
 
-    # The command, its manager and its worker open 12 sessions at their start.
+    # The command opens 12 sessions at its start, with its manager and its worker.
     opened = machine.database.value(SESSIONS_SO_FAR) - before - 12
     assert facts["seconds"] > 6
     assert opened < facts["seconds"] / 2

@@ -139,7 +139,7 @@ def test_a_stopping_worker_releases_documents_that_have_not_started(cluster, ser
 
 def test_a_second_signal_ends_a_daemon_at_once_and_loses_nothing(cluster, serve):
     site = serve(pages=30, traps=0, latency_ms=500)
-    # Without the second signal it would wait longer for its requests than this test lasts.
+    # Without the second signal, the process would wait for its requests longer than this test lasts.
     manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_DRAIN_TIMEOUT="600")
     job = cluster.make_job(site, open_requests=4)
 

@@ -28,7 +28,7 @@ def test_a_first_job_is_checked_made_started_and_duplicated(browser, web, serve)
         expect(starts).to_have_count(5)
         expect(starts.first).to_contain_text("02:00 Europe/Berlin")
 
-        # A private address is not asked without permission, which stands below "More".
+        # A private address gets no request without permission, which is a field below "More".
         page.get_by_role("button", name="Check the address").click()
         expect(page.get_by_text("ADDRESS_FORBIDDEN")).to_be_visible()
         page.get_by_text("More", exact=True).click()

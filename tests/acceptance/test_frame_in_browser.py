@@ -67,7 +67,7 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
         message.get_by_role("button", name="Close this message").click()
         expect(message).to_have_count(0)
 
-        # Tokyo is nine hours ahead, and UTC is said when a time is pointed at.
+        # Tokyo is nine hours ahead. A pointer over a time shows it in UTC.
         time = page.locator(".journal time").first
         utc = re.fullmatch(r"[0-9-]{10} ([0-9]{2})(:[0-9:]+) UTC", time.get_attribute("title"))
         hour = (int(utc[1]) + 9) % 24

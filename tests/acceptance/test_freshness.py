@@ -18,8 +18,8 @@ PAGES = 140
 # Seconds between two changes of a page, on average, and the goal.
 EVERY = 40.0
 WITHIN = 1.0
-# Longest time between two looks at a page (seconds), looks at each page, and the time after them in which
-# pages get old.
+# Longest time between two looks at a page (seconds), the number of looks at each page, and the time without looks at
+# the end.
 LONGEST = 10.0
 LOOKS = 3
 LATER = 7.0

@@ -18,7 +18,7 @@ from tests.support.factories import make_documents, make_job, make_lane, make_po
 from tests.support.pace.rules import MostBytes
 from tests.support.processes import ended, wait_for
 
-# Seconds by which the site may see two starts closer than the worker made them.
+# Seconds by which the site may see two starts closer together than the worker made them.
 TOLERANCE = 0.02
 
 

@@ -43,7 +43,7 @@ def test_a_drill_during_a_crawl_measures_a_restore_and_changes_nothing(serve, tm
         assert report["recovery"] > 0
         assert report["documents"] > 1
         assert 0 <= report["read_again"] <= 402
-        # Only the log of the live server goes on.
+        # Only the live server continues its log.
         added = files_of(place) - before
         assert {path.split("/")[0] for path in added} <= {"wal"}
         assert {path.split("/")[2][:8] for path in added} <= {"00000001"}

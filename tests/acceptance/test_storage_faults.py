@@ -296,7 +296,7 @@ def test_a_crawl_goes_on_after_a_jump_of_the_clock_while_nothing_ran(cluster, se
         daemon.send(signal.SIGKILL)
         daemon.wait()
 
-    # The machine was started again meanwhile, so its processes of before are those of another boot.
+    # As if the machine had been started again: the earlier processes are those of another boot.
     Node.objects.update(boot_id="another boot")
     with psycopg.connect(cluster.database.dsn, autocommit=True) as connection:
         set_clock_back(connection, dt.timedelta(hours=hours))

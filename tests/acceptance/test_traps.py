@@ -15,7 +15,7 @@ from tests.support.processes import held_by
 from tests.support.trap_sites import prose
 
 ARTICLES = 40
-# Months that each month names, so that the queue is always full of them.
+# Links of each month to other months, so that the queue is always full of months.
 FANOUT = 3
 # The end of the calendar. A crawl without a guard reads all of it.
 MONTHS = 1_500
@@ -68,7 +68,7 @@ def test_a_calendar_is_held_back_until_an_operator_decides(cluster):
     cluster.start("runmanager", "runworker")
     with site_with_calendar() as (address, asked):
         specification = {"trap_guard": "hold"}
-        # Few open requests: documents that are taken already would be fetched after the group is held.
+        # Few open requests: otherwise the worker would fetch documents that it took before the group was held.
         policy = make_policy(open_requests=4)
         job = make_job(
             "site", urls=[f"{address}/"], policy=policy, output=make_output(cluster.output), specification=specification

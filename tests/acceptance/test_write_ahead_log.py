@@ -163,7 +163,7 @@ def test_the_log_continues_after_a_restore_and_is_restored_along_it(old, new, pl
     new.run("backup", "restore", "--keep-old", before)
     assert rows_of(new).keys() == {1, 3}
 
-    # The time between is of the old timeline only.
+    # The time between the two moments is on the old timeline only.
     new.run("backup", "restore", "--to", lost.isoformat(), "--keep-old", before.with_name("again"))
     assert rows_of(new).keys() == {1, 2}
 

@@ -32,7 +32,7 @@ from tests.benchmarks.runs import SCRAPY_PYTHON, Run, Watch, run_ceiling, run_ou
 _SCRAPY, _CEILING = "scrapy", "ceiling"
 # Goal of each output, as a multiple of Scrapy's pages a second.
 _GOALS = {"null": 10.0, "jsonl": 6.0, "search": 3.0, "warc": 6.0}
-# Not an output: the null output, with a WARC archive beside it.
+# This is not an output, but the null output with a WARC archive.
 _ARCHIVE = "warc"
 # On a smaller site, most of a crawl is its start.
 _LEAST_PAGES_OF_A_GOAL = 10_000

@@ -222,7 +222,7 @@ def _measure_many_items(store: Store) -> None:
         assert isinstance(locks, RunLocks)
         locks.let_go()
 
-    # At the first time, no lock exists in ZooKeeper.
+    # In the first round, no lock exists in ZooKeeper.
     run(items)
     began_at = time.perf_counter()
     run(items)

@@ -54,7 +54,7 @@ def _measure(address: str, *, documents: int) -> int:
         FilledQueue(connection, documents=documents, shape=Shape(bins=1_000))
     urls = []
     for item in [*QueueItem.objects.filter(seq__isnull=False)[:_ASKED], *QueueItem.objects.filter(stage=2)[:_ASKED]]:
-        # The rows are filled by statements whose keys are not those of addresses.
+        # Statements fill the rows with keys that are not the hashes of addresses.
         url = f"{item.identifier}/known/{len(urls)}"
         QueueItem.objects.filter(hash=item.hash, job=item.job_id).update(hash=hash_of(url), identifier=url)
         urls.append(url)

@@ -20,7 +20,7 @@ from tests.benchmarks.runs import Run, run_ours
 
 _SIZES: Final = (10_000, 100_000, 1_000_000)
 _MOST_MEMORY: Final = 1.2
-# Kinds of process whose memory is ours to bound. A database takes the memory that its settings allow.
+# Kinds of processes whose memory crawlctl must bound. A database takes the memory that its settings allow.
 _OURS: Final = ("manager", "workers")
 _KINDS: Final = (*_OURS, "PostgreSQL")
 

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ):
             crawling = [*(psutil.Process(daemon.pid) for daemon in daemons), database.server]
             share = _measure_share(site, web, crawling, count=options.open)
-        # Without daemons, which would start to crawl the data that follows.
+        # No daemons run, because they would start to crawl the data that follows.
         seconds = _measure_pages(database.address, documents=options.documents)
     return 0 if share <= _MOST_SHARE and seconds <= _MOST_SECONDS else 1
 

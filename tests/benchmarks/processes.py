@@ -140,7 +140,7 @@ def _crawl(database: databases.Database, *, managers: int, workers: int, pages: 
             "PostgreSQL": [database.server],
         }
         for size in (_CRAWLED_BEFORE, pages):
-            # Until all groups have managers and the imports and the folding are over.
+            # Wait until all groups have managers, and imports and folding are over.
             time.sleep(2.0)
             log = Path(directory) / str(size)
             log.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from crawlctl.demo.log import LoggedRequest
 from tests.chaos.audit import Write
 from tests.chaos.stalls import Stall
 
-# Seconds by which a site may see two starts closer than they were.
+# Seconds by which a site may see two starts closer together than the worker made them.
 TOLERANCE = 0.02
 
 PENDING, ACTIVE = 0, 1

@@ -232,7 +232,7 @@ class Cluster:
     steps_by_hand: list[str] = field(default_factory=list)
     # Called while a query waits for the database.
     meanwhile: Callable[[], object] = lambda: None
-    # When True, no new site is begun.
+    # True once no new site may begin.
     is_closing: bool = False
     # Jobs that an operator paused on purpose.
     paused: set[int] = field(default_factory=set)

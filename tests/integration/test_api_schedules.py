@@ -130,7 +130,7 @@ def test_a_continuous_job_becomes_one_that_ends_only_without_its_intervals(admin
     assert (changed.status_code, changed.json()["kind"]) == (200, "once")
 
 
-# --- While it runs -----------------------------------------------------------------------------------
+# --- Changes during a run -----------------------------------------------------------------------------------
 
 
 def running_job():

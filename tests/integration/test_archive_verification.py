@@ -232,7 +232,7 @@ def test_copies_out_of_reach_prove_no_loss(copies, stores):
 def test_a_copy_that_cannot_be_read_proves_no_loss(copies):
     copies[1].unlink()
     copies[2].unlink()
-    # The tests may run as root, which may read every file, so a directory stands in the way.
+    # The tests may run as root, which may read every file, so a directory takes the place of the file.
     content = copies[0].read_bytes()
     copies[0].unlink()
     copies[0].mkdir()

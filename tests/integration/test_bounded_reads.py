@@ -41,7 +41,7 @@ DOCUMENTS = 30_000
 # Rows of each other table that pages show or choose from.
 MANY = 4_000
 # Rows that a statement may read of a big table. Lists show 50 and 100 rows, and a host has a few lanes. A third of the
-# documents are done, and some hundred have failed. A state without documents costs no read. (A list of few documents
+# documents are done, and some hundred have failed. A state without documents needs no read. (A list of few documents
 # among many, without an index, ends after five seconds with a hint.)
 A_LOT = 3_500
 BIG = {

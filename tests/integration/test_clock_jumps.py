@@ -153,7 +153,7 @@ def test_requests_about_outputs_and_prices_of_looks_follow(connection):
     output.refresh_from_db()
     assert max(output.trusted_from, output.clear_before) <= now
     assert LanePlan.objects.get().due_at <= now
-    # A document of after the request stays.
+    # A document from after the request stays.
     assert not IndexedDocument.objects.filter(indexed_at__gt=now + 60 * SECOND).exists()
     assert [record.hash for record in IndexedDocument.objects.filter(indexed_at__lt=output.clear_before)] == [
         before.hash

@@ -205,7 +205,7 @@ def test_names_are_shown_as_they_are(cluster):
 
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
-    # The main manager answers at the first look of the page.
+    # The main manager answers before the page reads for the first time.
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()

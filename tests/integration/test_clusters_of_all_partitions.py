@@ -286,7 +286,7 @@ def test_a_search_by_a_text_names_a_silent_partition(administrator):
     assert (found["kind"], found["name"], found["says"]) == ("Partition", "b", "No answer")
 
 
-# --- Its history ---------------------------------------------------------------------------------
+# --- The history of the cluster ---------------------------------------------------------------------------------
 
 
 def at(moment, **query):
@@ -381,7 +381,7 @@ def test_pages_of_tasks_merge_those_of_all_partitions_by_their_dates(operator, a
 
 @pytest.mark.usefixtures("control")
 def test_tasks_of_one_date_are_on_one_page_each(operator):
-    # The date of the 25th task in the other partition is that of all of ours.
+    # The 25th task in the other partition has the same date as all tasks of this one.
     moment = START + dt.timedelta(hours=1, seconds=49)
     for n in range(30):
         book.create(kind="sleep", arguments={"seconds": 1}, urn=f"ours{n}", at=moment, made_by="vera")

@@ -66,7 +66,7 @@ class Asking:
     def __init__(self, name, world, administrator):
         self.change = CHANGES[name]
         self.method, self._path = unsafe()[name]
-        # The rows of a table share the world. After each row, the database forgets what the row wrote.
+        # The rows of a table share the fixtures. After each row, its writes are rolled back.
         self.client, self.world = administrator, copy.deepcopy(world)
         self.change.prepare(self.world)
         self.body = self.change.body_for(self.world, self.client)

@@ -263,7 +263,7 @@ def test_a_clock_that_was_set_back_leaves_a_whole_chain_and_a_named_gap(
 ):
     recorded(connection, main, worker, begin)
     complete = EvidenceChain.objects.get(host="").complete_until
-    # By an hour: these minutes are before the recorded ones.
+    # An hour earlier: these minutes are before the recorded ones.
     send(connection, worker, begin, -58, -57, first=20)
 
     assert append(main, begin, until=-56) == 3

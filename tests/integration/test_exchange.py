@@ -329,7 +329,7 @@ def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connec
         with pytest.raises(KeyboardInterrupt):
             removal(remove, a, b)
     assert names_noted(a) == [A, B]
-    # The main managers, whose settings still name the partition, do not make the exchange again.
+    # Settings of the main managers still name the partition, but they do not make the exchange again.
     for one in drained:
         assert keep_publications(one.connection, without_leaving(one.connection, one.placement)) == 0
 

@@ -271,7 +271,7 @@ def test_a_node_beats_while_a_table_of_its_questions_is_locked(dsn, connection, 
 
     with connection.transaction():
         connection.execute("LOCK TABLE jobs_queueitem IN ACCESS EXCLUSIVE MODE")
-        # The work of the node looks itself then.
+        # The node then searches for work by itself.
         wait_until(lambda: {"has documents"} in heard.answers)
         assert heartbeats.trust.may_begin
         wait_until(lambda: heartbeats.progress() or heartbeats.is_steady(TIMEOUT))

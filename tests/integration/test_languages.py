@@ -227,7 +227,7 @@ def test_numbers_have_the_separators_of_the_language():
     assert chinese == formats.number(1_234_567) == "1,234,567"
 
 
-# --- Its cost ------------------------------------------------------------------------------------
+# --- The cost of translation ------------------------------------------------------------------------------------
 
 
 def test_an_english_page_looks_up_no_text(monkeypatch):

@@ -257,7 +257,7 @@ def test_a_cancelled_question_frees_its_thread(tmp_path):
                 await asyncio.wait_for(authority.access("bob"), 0.2)
         finally:
             running.process.send_signal(signal.SIGCONT)
-        # The only thread would be taken for a minute if the question still waited in it.
+        # If the question still waited in the only thread, the thread would be busy for a minute.
         found = await asyncio.wait_for(authority.access("bob"), 20)
         await authority.close()
         return found

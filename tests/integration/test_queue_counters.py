@@ -101,7 +101,7 @@ class Walk:
         )
         self.lanes = [make_lane(self.running.seed, host) for host in HOSTS]
         make_documents(self.lanes[0], NAMES[:5])
-        # `make_documents` counts nothing, so these rows add the counts of its documents.
+        # `make_documents` writes no counts, so these rows add them.
         for lane_id, count in connection.execute("SELECT lane_id, count(*) FROM jobs_queueitem GROUP BY 1").fetchall():
             connection.execute(
                 "INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount) "

@@ -242,7 +242,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     full = make_lane(running.seed, "full.example")
     make_documents(full, 10)
 
-    # The room is for the turns of one bin, so empty lanes must not stay first in line.
+    # The room is for the turns of one bin, so empty lanes must not stay first in the queue.
     offered = [stuff_all(connection, running, room=1).documents for _ in range(7)]
 
     assert sum(offered) == 10

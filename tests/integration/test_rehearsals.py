@@ -121,7 +121,7 @@ def test_the_counts_of_any_site_whose_links_lose_sessions_equal_the_next_run(con
     site = GuardedSite(connection, world, pages=12, guard_percent=None)
     links = {page: chance.sample(names, chance.randrange(4)) for page in pages}
     for name in names:
-        # A page is the same under each of its names.
+        # The page has the same text under each of its names.
         world.put(name, text=name, links=links[name.partition("~")[0]])
     site.put_root(links=chance.sample(names, 6))
     site.run()

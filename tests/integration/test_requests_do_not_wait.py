@@ -11,7 +11,7 @@ from tests.support.api import client_of, make_documents, make_job, set_phase
 
 # Tables that a running crawl writes all the time.
 QUEUE = "jobs_queueitem, jobs_lanestate, jobs_batch, jobs_turn, jobs_binstate"
-# For each order: the state of the job before it, and its status after it in the words of ManifoldCF.
+# For each operation: the state of the job before it, and ManifoldCF's name of the status after it.
 ORDERS = {
     "start": ({}, "READYFORSTARTUP"),
     "pause": ({"phase": Phase.ACTIVE}, "PAUSING"),

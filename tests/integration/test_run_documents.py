@@ -105,7 +105,7 @@ def test_a_large_job_is_compared_by_the_same_sample_of_both_runs(monkeypatch):
     end(job)
     ended_run(job, at=NOON + 2 * HOUR)
     first = sorted(hash_of(name).hex for name in range(40))[:5]
-    # Documents beyond the sample differ without notice.
+    # Differences of documents beyond the sample are not found.
     QueueItem.objects.filter(hash__gt=first[-1]).update(version="w")
     QueueItem.objects.filter(hash=first[0]).update(version="w")
     ended_run(job, at=NOON + 4 * HOUR)

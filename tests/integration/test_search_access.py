@@ -42,8 +42,8 @@ TOKENS = ("a", "b", "c")
 SOME = st.lists(st.sampled_from(TOKENS), max_size=2).map(tuple)
 LEVELS = st.builds(Level, SOME, SOME)
 ACCESSES = st.builds(Access, LEVELS, st.lists(LEVELS, max_size=2).map(tuple), LEVELS)
-# The ways of a search, by its limits: the matches are read before their accesses, or the accesses of the reader before
-# the matches, as constants or not. A word with more matches than expected is searched again.
+# The ways of a search, chosen by limits: it reads the matches before their accesses, or the accesses of the reader
+# before the matches, as constants or not. A word with more matches than expected is searched again.
 RARE = {"_SHARE_OF_UNKNOWN": 1e9}
 WAYS = (
     RARE,

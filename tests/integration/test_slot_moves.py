@@ -123,7 +123,7 @@ class Moving:
         self.main = Main(connection)
         self.job = self.crawl.job
         PartitionedJob.objects.create(job=self.job, number=NUMBER)
-        # The host's slot is in the second half.
+        # The slot of the host is in the second half of the slots.
         tell(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
 
     def request(self):

@@ -64,7 +64,7 @@ def test_rows_survive_the_renaming_of_stored_things(connection, renamed_again):
     assert values_of("SELECT bool_and(holds_everywhere AND spares_loopback) FROM jobs_throttlepolicy") == (True,)
     (rows,) = values_of("SELECT rows::text FROM jobs_deletedjob")
     assert all(f'"{name}"' in rows for name in ("strays", "holds_everywhere", "spares_loopback"))
-    # The functions of triggers know the names of the time.
+    # The functions of triggers use the names of that version.
     connection.execute("UPDATE jobs_seed SET policy_id = NULL")
     assert values_of("SELECT strays FROM jobs_job") == (1,)
 

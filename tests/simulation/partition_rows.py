@@ -30,9 +30,9 @@ class PartitionRules:
     copy_of_rows: bool = True
     # The others send the control partition the move that they noted.
     tell_back: bool = True
-    # Chunks for a lost partition come back.
+    # A partition takes back its chunks for a lost partition.
     take_back: bool = True
-    # A move goes on without a partition that is lost.
+    # A move continues without a lost partition.
     without_lost: bool = True
     # Two rounds end a run only if all sent references are applied.
     settled_end: bool = True
@@ -72,7 +72,7 @@ class Partition:
         self.applied: dict[str, Counter[str]] = {}
         self.references: dict[str, list[int]] = {}
         self.received: Counter[str] = Counter()
-        # The round of questions that it heard of, or that it asks.
+        # The number of the round of questions that the partition received, or sends.
         self.round = 0
 
     @property

@@ -305,7 +305,7 @@ class PartitionWorld:
         if self.is_without or not self.losses or control.move is None or control.move.phase != MovePhase.COPYING:
             return
         if any(one.move is None or one.move.number != control.move.number for one in self.all.values()):
-            # As after a restore: the control partition hears of the move first.
+            # As after a restore, the control partition first receives the move from the others.
             return
         self.tell(f"{name} is lost")
         self.is_without = name

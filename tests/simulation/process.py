@@ -442,10 +442,10 @@ class Loop:
 
     process: Process
     steps: Steps
-    # Seconds for which it waits for a server that does not answer.
+    # Seconds for which the process waits for a server that does not answer.
     wait_at_most: float
     is_work: bool = False
-    # Line for its questions. None is the line to the database.
+    # Connection for its questions. None means the connection to the database.
     line: Line | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 

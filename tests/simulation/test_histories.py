@@ -6,8 +6,7 @@ import pytest
 
 from tests.simulation.histories import replay, run_histories, takeover
 
-# The environment can set a larger number. Each seed is another history, always the same one. Parts of it run in
-# parallel.
+# The environment can set a larger number. Each seed always gives the same history. Parts of it run in parallel.
 _HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "500"))
 _PARTS = 2
 

@@ -137,7 +137,7 @@ class Best(Schedule):
         self._chance = random.Random(0)
 
     def first(self, page: Page) -> float:
-        # Pages with one interval must not come all at once.
+        # Pages with the same interval must not be due all at once.
         return self._chance.random() * self._intervals[page.number]
 
     def next(self, page: Page, *, now: float, seconds: float, changed: bool) -> float:
@@ -164,7 +164,7 @@ class Ours(Schedule):
     def __init__(self, site: Site, *, share: float = 1.0, sample: int = 150) -> None:
         self._site, self._sample = site, sample
         self._terms = [GoalTerms(share, site.within)]
-        # Four times for each look at the average page.
+        # Four measurements for each look at the average page.
         self._every = len(site.of_host(site.hosts[0])) / site.looks_per_second / 4
         # The freshness that each plan expects.
         self.expected: list[float] = []

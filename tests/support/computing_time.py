@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Lines of files, and of tests, in the summary.
+# Numbers of files and of tests in the summary.
 _SHOWN = 40
 
 

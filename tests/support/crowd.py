@@ -18,7 +18,7 @@ SELECT attname FROM pg_attribute
 """
 
 _STATEMENTS: Final = [
-    # The first job has very many seeds, each other job has one.
+    # The first job has very many seeds, and each other job has one.
     """
     INSERT INTO jobs_seed (job_id, urls, policy_id, seeded_run)
     SELECT (SELECT min(id) FROM jobs_job), ARRAY['http://seed' || n || '.example/'], NULL::bigint, 1 FROM generate_series(1, %(many)s / 2) AS n

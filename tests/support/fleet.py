@@ -301,7 +301,8 @@ class Instance:
 
     def _hears_of_ended(self, at, job, run_no, certain_at):
         run = self._in_hand.pop((job, run_no))
-        # A frozen run may have woken when another node had its items. It checks its lease before it does anything.
+        # A frozen run may have woken when another node had its items. So a run checks its lease before it does
+        # anything.
         run.ended_at = certain_at if self._was_frozen else at
 
     def _hears_of_should_stop(self, at, job):

@@ -1,8 +1,9 @@
 """
 Run a command with the directory of data in memory: `python -m tests.support.in_memory COMMAND...`
 
-Each acceptance test copies a database of a thousand files. On a disk, the file system needs up to half a second of the
-processor for that, and in memory a tenth of it. If memory is scarce, or CRAWLCTL_VAR is set, the command runs as it is.
+Each acceptance test copies a database of a thousand files. On a disk, the copy takes up to half a second of processor
+time, and in memory a tenth of that. If memory is scarce, or CRAWLCTL_VAR is set, the command runs with the directory on
+the disk.
 """
 
 import os

@@ -29,7 +29,7 @@ def check(found, *, at=NOON, example=""):
         (check(1, example="row 4"), check(2, example="row 5"), 3, NOON, "a: row 4 b: row 5"),
         (check(0), check(None, at=None), None, None, ""),
         (check(0), check(None), None, NOON, ""),
-        # A violation is one, whatever is unknown elsewhere.
+        # A violation counts, even if other partitions are unknown.
         (check(None, at=None), check(2), 2, NOON, ""),
     ],
 )

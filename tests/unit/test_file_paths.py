@@ -8,7 +8,7 @@ from jobs.connectors.repository.filesystem.paths import canonical, identifier_of
 from jobs.connectors.repository.kind import BadIdentifier
 from tests.support.tables import each_row
 
-# Possible names in a directory: any bytes except NUL and the slash, and not a name of directories.
+# Possible names in a directory: any bytes except NUL and the slash, without `.` and `..`.
 NAMES = st.binary(min_size=1, max_size=20).filter(
     lambda name: b"\x00" not in name and b"/" not in name and name not in {b".", b".."}
 )

@@ -59,7 +59,7 @@ def test_only_the_main_judges_a_manager_or_a_worker(kind, fault):
         for me in (MAIN, OTHER_MANAGER)
     ]
 
-    # A worker keeps its requests until its timeout, so absence alone does not fail it.
+    # A worker keeps its requests until its timeout, so a worker is not failed for absence alone.
     is_failed = kind == NodeKind.MANAGER or "is_absent" not in fault
     assert [[verdict.node_id for verdict in verdicts] for verdicts in seen_by] == [[dead.id] if is_failed else [], []]
 

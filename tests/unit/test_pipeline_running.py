@@ -162,7 +162,7 @@ def test_an_outcome_is_indexed_failed_or_excluded_by_its_deliveries():
     )
     kept = decided(outcome(), {1: refused, 2: failed})
     assert (kept.ending, kept.code, kept.removes) == (Ending.FAILED, "EXTRACTION_FAILED", False)
-    # The next request is for the version that the outputs keep.
+    # The next request is conditional, for the version that the outputs keep.
     assert (kept.version, kept.validators) == ("1:old", "etag")
 
 

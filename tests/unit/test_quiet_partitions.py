@@ -56,7 +56,7 @@ class Crawl:
     def step(self):
         name = self.chance.choice(self.names)
         if self.travelling and self.chance.random() < 0.3:
-            # Connections differ in speed, but each keeps its order; here one reference is like the other.
+            # Connections differ in speed, but each keeps its order; all references are alike here.
             source, target = self.travelling.pop(self.chance.randrange(len(self.travelling)))
             self.applied[target][source] += 1
             self.work[target] += 1

@@ -107,7 +107,7 @@ def test_every_address_of_the_api_that_a_page_names_exists():
     named = {(page.name, found) for page in pages_that_hold() for found in address.findall(page.read_text())}
     for page, found in named:
         ids = [re.sub(r"{id}|NAME", value, found).replace("{number}", "1") for value in values]
-        # An unknown address of the API has an answer, too.
+        # Unknown addresses of the API have a view, too.
         assert any(resolve(one).route != "api/v1/" for one in ids), f"{page}: {found}"
     assert len(named) > 100
 

@@ -82,7 +82,7 @@ def test_shares_in_force_are_never_more_than_the_whole(seed):
     requests = chance.choice((None, 1, 2, 3, 7, 500))
     partitions = {name: Partition(share) for name, share in equal_shares(names).items()}
     told = {name: one.told for name, one in partitions.items()}
-    # The last report that has arrived: newer ones replace older ones, and any number of them may be late.
+    # The last report that has arrived: newer reports replace older ones, and any number of reports may be late.
     heard = dict.fromkeys(names)
 
     def control_divides():

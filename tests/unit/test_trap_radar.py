@@ -105,7 +105,7 @@ def test_a_page_that_differs_only_in_dates_numbers_and_its_address_is_not_new():
         lines.is_new(grouped(f"http://a.example/calendar/2026/{n}"), text.format(2026 + n, n, n)) for n in range(1, 6)
     ]
 
-    # The first pages with a line are too few to tell.
+    # The first pages with a line are too few for a decision.
     assert found == [True, True, True, False, False]
 
 

@@ -26,7 +26,8 @@ EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
 NAMES = [f"djm{number}" for number in range(6)]
 
 
-# Long enough to notice that two instances run an item at once. Shorter than the rest of a lease when a run must stop.
+# Duration of a run: long enough to notice that two instances run an item at once, and shorter than the rest of a lease
+# when a run must stop.
 TAKES = LINGERS = dt.timedelta(seconds=0.15)
 
 

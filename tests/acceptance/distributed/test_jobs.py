@@ -160,7 +160,7 @@ def starts(fleet, job, count):
 
 @pytest.mark.parametrize("schedule", [Schedule.by_delay, Schedule.by_rate], ids=["delay", "rate"])
 def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
-    # Long beside the delays of a busy machine.
+    # Longer than the delays of a busy machine.
     fleet.start("a", fleet.job("mails", every=schedule(SECOND * 0.4)))
 
     began = starts(fleet, "mails", 12)

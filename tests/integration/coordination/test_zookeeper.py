@@ -372,7 +372,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
 def test_a_lock_that_was_created_again_differs_from_the_expired_one(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
-    # Versions must not begin again, or another node could take the next lock for this expired one.
+    # Versions must not begin again. Otherwise another node could mistake the next lock for this expired one.
     _data, stat = session.get(tree.lock(NORTH))
     a.release(expired)
     a.acquire(NORTH, lease=LONG)
