@@ -9,15 +9,16 @@ This process computes the vectors of ASCII texts (`jobs.connectors.output.vector
 and PostgreSQL computes all others. PostgreSQL computes the stem of each word once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg.errors import ProgramLimitExceeded
 
-from jobs.connectors.output.vectors import Part, cut, vector_of
+from jobs.connectors.output.vectors import Cut, cut, vector_of
 from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
+from jobs.queue.sql.arrays import Vectors
 from jobs.queue.sql.rows import named_rows
 
 # PostgreSQL refuses a vector of more than 1 MB. Its size depends on the number of different words, so ever shorter
@@ -69,8 +70,8 @@ UPDATE jobs_searchdocument AS document
 
 # Locks: none. The caller holds the rows.
 _PUT: Final[LiteralString] = """
-UPDATE jobs_searchdocument AS document SET vector = written.vector::tsvector
-  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(vectors)s::text[]) AS written(output_id, hash, vector)
+UPDATE jobs_searchdocument AS document SET vector = written.vector
+  FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(vectors)s::tsvector[]) AS written(output_id, hash, vector)
  WHERE document.output_id = written.output_id AND document.hash = written.hash
 """
 # No row if the server does not have the language.
@@ -93,20 +94,20 @@ class Stems:
     """A cache of PostgreSQL's stems of words, by language."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, str]] = {}
+        self._known: dict[str, dict[bytes, bytes]] = {}
 
-    def of(self, cursor: psycopg.Cursor[Any], words: Iterable[str], *, language: str) -> Mapping[str, str] | None:
-        """Return the stem of each of these words, '' for none; None if the server does not know the language."""
+    def of(self, cursor: psycopg.Cursor[Any], words: set[bytes], *, language: str) -> Mapping[bytes, bytes] | None:
+        """Return the stem of each of these words, empty for none; None if the server does not know the language."""
         if language not in CONFIGURATIONS:
             return None
         known = self._known.setdefault(language, {})
-        unknown = {word for word in words if word not in known}
+        unknown = words - known.keys()
         if unknown:
             if len(known) > _STEMS_KEPT:
                 known.clear()
-                unknown = set(words)
-            facts = {"words": sorted(unknown), "configuration": CONFIGURATIONS[language]}
-            known |= {row.word: "".join(row.stems) for row in cursor.execute(_STEMS, facts)}
+                unknown = words
+            facts = {"words": sorted(map(bytes.decode, unknown)), "configuration": CONFIGURATIONS[language]}
+            known |= {row.word.encode(): "".join(row.stems).encode() for row in cursor.execute(_STEMS, facts)}
         return known if unknown <= known.keys() else None
 
 
@@ -123,7 +124,7 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100)
         waiting = cursor.execute(_WAITING, {"most": most}).fetchall()
         if not waiting:
             return Indexed()
-        plain = [(row, parts) for row in waiting if (parts := _cut(row)) is not None]
+        plain = [(row, document) for row in waiting if (document := _cut(row)) is not None]
         if plain:
             _put(cursor, plain)
         done = {(row.output_id, row.hash) for row, _ in plain}
@@ -135,27 +136,27 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100)
         return Indexed(texts=len(plain) + len(others), behind=waiting[0].age)
 
 
-def _cut(row: Any) -> list[Part] | None:
+def _cut(row: Any) -> Cut | None:
     """Return the words of a row's texts; None if only PostgreSQL can cut them."""
     if len(row.text) > _CUTS[0]:
         return None
     about = f"{row.url} {row.description[:_SHORT]}"
-    texts = ((row.title[:_SHORT], "A"), (about, "B"), (row.text, ""))
+    texts = ((row.title[:_SHORT], "A"), (about, "B"), (row.text, "D"))
     return cut(texts)
 
 
-def _put(cursor: psycopg.Cursor[Any], rows: Sequence[tuple[Any, Sequence[Part]]]) -> None:
+def _put(cursor: psycopg.Cursor[Any], rows: Sequence[tuple[Any, Cut]]) -> None:
     """Write the vectors of these rows, whose words are known."""
-    words: dict[str, set[str]] = {}
-    for row, parts in rows:
-        words.setdefault(row.language, set()).update(*(part.positions for part in parts))
+    words: dict[str, set[bytes]] = {}
+    for row, document in rows:
+        words.setdefault(row.language, set()).update(document.words)
     stems = {language: _STEMS_KNOWN.of(cursor, found, language=language) for language, found in words.items()}
     cursor.execute(
         _PUT,
         {
             "outputs": [row.output_id for row, _ in rows],
             "hashes": [row.hash for row, _ in rows],
-            "vectors": [vector_of(parts, stems=stems[row.language]) for row, parts in rows],
+            "vectors": Vectors(vector_of(document, stems=stems[row.language]) for row, document in rows),
         },
     )
 

@@ -12,6 +12,7 @@ from jobs.connectors.repository.base import Content
 from jobs.duties.index import index_waiting_texts
 from jobs.models import OutputConnection
 from jobs.partitions import merged
+from jobs.queue.sql.arrays import register_arrays
 from jobs.search.everywhere import search_everywhere
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.api import client_of
@@ -27,6 +28,7 @@ THERE = {"b1": 2, "b2": 3, "b3": 3, "b4": 9}
 
 def index(connection, output, pages, access=OPEN):
     """Write pages into a search output, as a flush does, and index them."""
+    register_arrays(connection)
     with connection.transaction(), connection.cursor(binary=True) as cursor:
         SearchOutput(id=output.pk, configuration=SearchConfiguration()).add_or_replace(
             cursor, [entry(name, words, access) for name, words in pages.items()]

@@ -20,6 +20,7 @@ from psycopg.pq import Format
 from psycopg.types.array import BaseListDumper, ListDumper
 
 _UUID: Final = adapters.types["uuid"]
+_VECTOR: Final = adapters.types["tsvector"]
 # Length of each element in bytes, as the hexadecimal digits that precede it.
 _SIXTEEN_BYTES: Final = "00000010"
 # OID of an unspecified type, which the server infers.
@@ -31,6 +32,7 @@ def register_arrays(connection: psycopg.Connection[Any]) -> None:
     """Register this module's list dumpers on the connection."""
     connection.adapters.register_dumper(list, QuickListDumper)
     connection.adapters.register_dumper(Hashes, HashesDumper)
+    connection.adapters.register_dumper(Vectors, VectorsDumper)
 
 
 class Hashes(list[str]):
@@ -62,12 +64,29 @@ class KeysDumper(Dumper):
         return _head_of(obj) + (length + length.join(obj) if obj else b"")
 
 
-def _head_of(values: Sized) -> bytes:
-    """Return the bytes before the first element of an array of uuids."""
+class Vectors(list[bytes]):
+    """Vectors of the search index in PostgreSQL's binary format. As a parameter they are an array of tsvectors."""
+
+
+class VectorsDumper(Dumper):
+    """Dump vectors in binary."""
+
+    format = Format.BINARY
+    oid = _VECTOR.array_oid
+
+    def dump(self, obj: Vectors) -> Buffer | None:
+        pieces = [_head_of(obj, oid=_VECTOR.oid)]
+        for vector in obj:
+            pieces += (len(vector).to_bytes(4), vector)
+        return b"".join(pieces)
+
+
+def _head_of(values: Sized, *, oid: int = _UUID.oid) -> bytes:
+    """Return the bytes before the first element of an array of this type."""
     if not values:
-        return struct.pack("!iiI", 0, 0, _UUID.oid)
+        return struct.pack("!iiI", 0, 0, oid)
     # Dimensions, no nulls, OID of the elements, number of elements, lower bound.
-    return struct.pack("!iiIii", 1, 0, _UUID.oid, len(values), 1)
+    return struct.pack("!iiIii", 1, 0, oid, len(values), 1)
 
 
 class QuickListDumper(ListDumper):
