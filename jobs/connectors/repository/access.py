@@ -60,7 +60,7 @@ class Access:
     @property
     def is_open(self) -> bool:
         """True if every user may see the document."""
-        return not self.levels
+        return self.document.is_open and not self.parents and self.share.is_open
 
     @property
     def levels(self) -> tuple[tuple[str, Level], ...]:
