@@ -15,9 +15,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from psycopg.errors import QueryCanceled
-from unfold.views import ChangeList
 
-from nodes.admin.lists import OwnedList
+from nodes.admin.lists import OfferedFilters, OwnedList
 
 _AFTER: Final = "after"
 # Time (milliseconds) after which a list is given up.
@@ -30,7 +29,7 @@ class _OnePage(Paginator):  # type: ignore[type-arg]
     template_name = "admin/by_key.html"
 
 
-class PageByKey(ChangeList):  # type: ignore[misc]
+class PageByKey(OfferedFilters):
     """A page of a list in the order of a key. Nothing is counted."""
 
     def get_filters_params(self, params: Any = None) -> Any:  # noqa: ANN401 (Django's)

@@ -4,13 +4,17 @@ from functools import cached_property
 from typing import Any, Final
 
 from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
+from unfold.views import ChangeList
 
 _MOST: Final = 1_000
+# Characters of a search: those of the longest name.
+_LONGEST_SEARCH: Final = 400
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
@@ -20,6 +24,26 @@ class FirstPages(Paginator):  # type: ignore[type-arg]
     def count(self) -> int:
         rows: Any = self.object_list
         found: int = rows.order_by().values("pk")[:_MOST].count()
+        return found
+
+
+class OfferedFilters(ChangeList):  # type: ignore[misc]
+    """
+    A list whose rows are selected by its own filters and its search only.
+
+    Django selects by each lookup on a field of the table in the address, also on fields that the page does not show. So
+    a viewer could guess the stored form of a secret, character by character, or let the database evaluate an expensive
+    pattern on each row.
+    """
+
+    def get_filters(self, request: HttpRequest) -> Any:  # noqa: ANN401 (Django's)
+        given = self.get_filters_params()
+        if any("\0" in value for values in given.values() for value in values):
+            raise IncorrectLookupParameters
+        found = super().get_filters(request)
+        _filters, _has_filters, not_offered, *_others = found
+        if not_offered:
+            raise IncorrectLookupParameters
         return found
 
 
@@ -33,6 +57,17 @@ class BoundedList(ModelAdmin):  # type: ignore[misc]
     list_max_show_all = 50
     # Sortable only in the order of an index.
     sortable_by: tuple[str, ...] = ("name",)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OfferedFilters]:
+        return OfferedFilters
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:  # noqa: ANN401 (Django's)
+        """Search for words. Django adds a condition for each word, and the planner of the database compares them all."""
+        if len(search_term) > _LONGEST_SEARCH:
+            messages.warning(request, _("Search for at most %(most)d characters.") % {"most": _LONGEST_SEARCH})
+            return queryset.none(), False
+        found: tuple[Any, bool] = super().get_search_results(request, queryset, search_term)
+        return found
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:  # noqa: ANN401 (Django's)
         shown = super().get_changelist_instance(request)

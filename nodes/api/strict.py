@@ -1,6 +1,7 @@
 """Serializers and queries that refuse unknown fields instead of ignoring them."""
 
 import datetime as dt
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -31,8 +32,10 @@ _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
 _OF_QUERY: Final = "is_query"
 # The first moment about which reports are asked.
 FIRST_MOMENT: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-# Characters of a value that an error shows.
+# Characters of a value, or of an unknown name, that an error shows.
 _LONGEST_SHOWN: Final = 100
+# Unknown fields that an error names. A body has room for a million.
+_MOST_UNKNOWN: Final = 50
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -67,9 +70,9 @@ class StrictSerializer(serializers.Serializer[Any]):
         writable = [name for name, field in self.fields.items() if not field.read_only]
         known = f"known fields: {', '.join(writable)}" if writable else "no fields are allowed here"
         shown = [name for name in data if name in self.fields and name not in writable]
-        unknown = [name for name in data if name not in self.fields and name not in self.ignored]
+        unknown = (str(name) for name in data if name not in self.fields and name not in self.ignored)
         return {
-            **{str(name): [f"Unknown field; {known}."] for name in unknown},
+            **{_abbreviated(name): [f"Unknown field; {known}."] for name in itertools.islice(unknown, _MOST_UNKNOWN)},
             **self._problems_of_shown({name: data[name] for name in shown}),
         }
 
@@ -115,8 +118,11 @@ def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) 
 
 
 def _in_brief(value: object) -> str:
-    written = json.dumps(value, ensure_ascii=False)
-    return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"
+    return _abbreviated(json.dumps(value, ensure_ascii=False))
+
+
+def _abbreviated(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 class MomentField(serializers.DateTimeField):

@@ -555,3 +555,37 @@ def test_a_list_that_takes_too_long_says_so_in_the_set_up(operator, monkeypatch)
 
     assert rows_of(response) == []
     assert messages_of(response) == ["Too many rows to look through. Search for an exact value."]
+
+
+@pytest.mark.parametrize(
+    ("path", "lookup"),
+    [
+        ("/admin/jobs/outputconnection/", {"configuration__path__startswith": "/"}),
+        ("/admin/notices/notificationchannel/", {"configuration__secret__startswith": "s"}),
+        ("/admin/nodes/node/", {"name__regex": "(("}),
+        ("/admin/jobs/jobevent/", {"job_name__regex": "(a+)+$"}),
+        ("/admin/jobs/job/", {"phase__exact": "\0"}),
+    ],
+)
+def test_a_list_of_the_set_up_selects_rows_by_its_own_filters_only(path, lookup):
+    response = visitor(VIEWER).get(path, lookup)
+
+    assert (response.status_code, response.headers.get("Location")) == (302, f"{path}?e=1")
+
+
+def test_a_list_of_the_set_up_selects_rows_by_a_filter_that_it_offers():
+    make_job()
+
+    response = visitor(VIEWER).get("/admin/jobs/job/", {"phase__exact": Job.objects.get().phase})
+
+    assert response.status_code == 200
+    assert len(rows_of(response)) == 1
+
+
+def test_a_search_of_very_many_words_finds_nothing_and_says_why():
+    make_job()
+
+    response = visitor(VIEWER).get("/admin/jobs/job/", {"q": "a b " * 15_000})
+
+    assert rows_of(response) == []
+    assert messages_of(response) == ["Search for at most 400 characters."]
