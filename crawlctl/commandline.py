@@ -1,15 +1,20 @@
-"""Commands in a terminal: errors that the operator can repair appear as a sentence, not as a traceback."""
+"""
+Commands in a terminal: errors that the operator can repair appear as a sentence, not as a traceback, and control
+characters in texts from outside appear as escapes.
+"""
 
 import difflib
 import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import BaseCommand, CommandParser, ManagementUtility, get_commands
+from django.core.management.base import OutputWrapper
 from django.db import OperationalError
 
 from crawlctl import __version__
@@ -24,6 +29,15 @@ _USAGE = 2
 # Prefixes of the variables of settings, and of variables that only tests read.
 _OURS: Final = "CRAWLCTL_"
 _OF_TESTS: Final = ("CRAWLCTL_TEST_", "CRAWLCTL_CHAOS", "CRAWLCTL_REQUIRE_")
+# Modules of Django's commands, which write colours of their own.
+_COLOURED: Final = (
+    "django.core.management.commands",
+    "django.contrib",
+    "django_q",
+    "drf_spectacular",
+    "channels",
+    "knox",
+)
 # New objects that trigger a garbage collection. A worker's memory of links soon reaches Python's own 700, but is no
 # garbage: collections took 4 % of a worker's time.
 _NEW_OBJECTS = 5_000
@@ -43,7 +57,7 @@ class _Utility(ManagementUtility):
             near = difflib.get_close_matches(subcommand, get_commands(), n=1)
             hint = f"Did you mean {near[0]}?" if near else "crawlctl help lists them."
             _refuse(f"Unknown command {subcommand!r}. {hint}")
-        command = _OneLine.of(super().fetch_command(subcommand))
+        command = without_control_characters(_OneLine.of(super().fetch_command(subcommand)))
         # Loaded modules stay until the end: no collection in a daemon's life needs to visit them again.
         gc.freeze()
         gc.set_threshold(_NEW_OBJECTS)
@@ -51,6 +65,42 @@ class _Utility(ManagementUtility):
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         return command
+
+
+class _OfTerminal(OutputWrapper):
+    """
+    Output of a command. In a terminal, control characters appear as escapes.
+
+    Names and addresses come from strangers. A terminal obeys control characters in them: it clears lines, sets its
+    title, or shows a text in another order. A file or another program receives the texts unchanged.
+    """
+
+    def write(  # type: ignore[override]
+        self, msg: str = "", style_func: Callable[[str], str] | None = None, ending: str | None = None
+    ) -> None:
+        super().write(visible(msg) if self.isatty() else msg, style_func, ending)
+
+
+def visible(text: str) -> str:
+    """Return the text with an escape for each control character, except for tabs and ends of lines."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"\\u{ord(one):04x}" if _is_control(one) else one for one in text)
+
+
+def _is_control(character: str) -> bool:
+    # Cf has marks that change the direction of a text, Zl and Zp end a line.
+    return character not in "\t\n" and unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp"}
+
+
+def without_control_characters(command: BaseCommand) -> BaseCommand:
+    """Let a command of ours write to a terminal without them. Commands of Django write colours of their own."""
+    if any(kind.__module__.startswith(_COLOURED) for kind in type(command).__mro__):
+        return command
+    style = command.stderr.style_func
+    command.stdout, command.stderr = _OfTerminal(sys.stdout), _OfTerminal(sys.stderr)
+    command.stderr.style_func = style
+    return command
 
 
 class _OneLine:

@@ -1,6 +1,9 @@
-"""Users in the journal, and the first administrator account, so that a new installation has a login."""
+"""
+Users in the journal, the end of their tokens with their password, and the first administrator account, so that a new
+installation has a login.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -9,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import IntegrityError, transaction
 from django.db.models.signals import post_save, pre_save
 from django.utils.crypto import get_random_string
+from knox.models import AuthToken
 
 from jobs.settings.logins import PASSWORD_LOGIN
 from jobs.settings.table import ADMIN_PASSWORD
@@ -57,6 +61,20 @@ def users_journaled(*, made_by: str) -> Iterator[None]:
     finally:
         pre_save.disconnect(look, sender=User)
         post_save.disconnect(journal, sender=User)
+
+
+def end_tokens_with_password(instance: User, update_fields: Collection[str] | None = None, **_: object) -> None:
+    """
+    Delete the tokens that a user bought with a password, if another password is about to be stored.
+
+    It is a handler of Django's `pre_save`, because pages, commands and logins at a provider all set passwords. Sessions
+    end with a password, and a thief of it may have bought a token.
+    """
+    if update_fields is not None and "password" not in update_fields:
+        return
+    stored = User.objects.filter(pk=instance.pk).values_list("password", flat=True).first()
+    if stored is not None and stored != instance.password:
+        AuthToken.objects.filter(user_id=instance.pk).delete()
 
 
 def ensure_administrator() -> str:

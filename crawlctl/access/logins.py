@@ -7,10 +7,12 @@ concurrent attempts are counted one after the other, and exactly those above the
 removes the counted attempts for its name.
 
 A name is closed only for the address that guesses. Otherwise an attacker could lock an administrator out. An attacker
-with many addresses may guess more often, and only a long password helps against that.
+with many addresses may guess more often, and only a long password helps against that. The addresses of one network of
+IPv6 count as one address: each customer of a provider has 2^64 of them.
 """
 
 import datetime as dt
+import ipaddress
 from typing import Any, Final, LiteralString
 
 from django.contrib.auth.backends import ModelBackend
@@ -30,6 +32,9 @@ WINDOW: Final = dt.timedelta(minutes=5)
 # Wrong passwords within the window, for one name and for all names of an address.
 MOST_OF_A_NAME: Final = 10
 MOST_OF_AN_ADDRESS: Final = 50
+
+# Bits of an IPv6 address that name the network of one customer. The others are free to choose.
+_NETWORK_BITS: Final = 64
 
 # One attempt of an address is counted at a time, until its transaction commits.
 _LOCK_ADDRESS: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('login of ' || %s, 0))"
@@ -125,7 +130,21 @@ def _seconds_to_wait(name: str, address: str, *, now: dt.datetime) -> int:
 
 
 def _address_of(request: HttpRequest | None) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))[:100] if request is not None else ""
+    return counted_address(str(request.META.get("REMOTE_ADDR", ""))) if request is not None else ""
+
+
+def counted_address(address: str) -> str:
+    """Return the address under which attempts are counted: an IPv4 address, or the network of an IPv6 address."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        # A proxy may name a client by any text.
+        return address[:100]
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, _NETWORK_BITS), strict=False))
 
 
 def _digest(username: str) -> str:

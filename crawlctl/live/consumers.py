@@ -85,7 +85,7 @@ class LivePage(AsyncWebsocketConsumer):
     async def _obey(self, text: str) -> None:
         try:
             frame = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             frame = None
         match frame:
             case {"type": "follow", "topic": str(topic), "visible": bool(visible)} if (

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from crawlctl.postgres.backend.base import DatabaseWrapper
 from crawlctl.postgres.backend.idle import IdleConnections
+from crawlctl.web.slow_clients import PatientProtocol
 from crawlctl.web.sockets import name_of
 from nodes.life.attachment import call_when_orphaned
 
@@ -28,6 +29,7 @@ def serve(listener: socket.socket, *, host: str, attached: bool) -> None:
     server = uvicorn.Server(
         uvicorn.Config(
             settings.ASGI_APPLICATION.replace(".application", ":application"),
+            http=PatientProtocol,
             lifespan="on",
             log_config=None,
             access_log=False,

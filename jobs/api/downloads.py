@@ -14,8 +14,8 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
 Row = Mapping[str, Any]
-# First characters of a formula in a spreadsheet. Identifiers come from strangers.
-_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+# First characters of a formula in a spreadsheet, those of East Asian keyboards included. Strangers write identifiers.
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 class DownloadKind(enum.StrEnum):

@@ -329,6 +329,8 @@ def _named(connection: Connection) -> str:
 
 
 def _check_name(kind: Kind, name: str) -> None:
+    if not name.strip() or not name.isprintable():
+        raise Invalid({"name": ["The name of a connection needs printable characters, not only blanks."]})
     if kind.objects.filter(name=name).exists():
         raise NameTaken("connection", name)
 

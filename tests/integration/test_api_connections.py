@@ -79,6 +79,11 @@ def test_a_configuration_that_its_connector_refuses_is_not_stored(administrator,
     assert not OutputConnection.objects.exists()
 
 
+@each_row("name", ["\x1b]0;owned\x07", "web\u202ebew", "two\nlines", "x\x9b2J"])
+def test_a_name_with_characters_that_cannot_be_shown_is_refused(administrator, name):
+    assert_problem(administrator.post(OUTPUTS, {"name": name, "connector": "null"}), 400, "invalid", fields=["name"])
+
+
 def test_a_name_that_is_taken_is_refused(administrator):
     for name in ("first", "second"):
         administrator.post(OUTPUTS, {"name": name, "connector": "null"})

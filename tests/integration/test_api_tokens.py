@@ -236,3 +236,30 @@ def test_a_wrong_login_name_is_not_stored(quick_passwords):
     log_in("x", name="my password, in the wrong box")
 
     assert "password" not in str(LoginAttempt.objects.values().get())
+
+
+def test_the_addresses_of_one_network_of_ipv6_are_one_address_of_the_limit(quick_passwords, user):
+    for number in range(logins.MOST_OF_A_NAME):
+        log_in("wrong", REMOTE_ADDR=f"2001:db8:1:2:{number}::7")
+
+    assert_problem(log_in(REMOTE_ADDR="2001:db8:1:2:ffff::1"), 429, "throttled")
+    assert log_in(REMOTE_ADDR="2001:db8:1:3::1").status_code == 201
+
+
+def test_a_new_password_ends_the_tokens_of_the_old_one(user):
+    make_user(VIEWER, name="otto", password=PASSWORD)
+    leaked, of_another_user = log_in().json()["token"], log_in(name="otto").json()["token"]
+    user.set_password("another long password")
+    user.save()
+
+    assert client_with(leaked).get(JOBS).status_code == 401
+    assert client_with(of_another_user).get(JOBS).status_code == 200
+
+
+def test_a_login_or_another_name_ends_no_token(user):
+    token = log_in().json()["token"]
+    assert Client().login(username="vera", password=PASSWORD)
+    user.email = "vera@example.org"
+    user.save()
+
+    assert client_with(token).get(JOBS).status_code == 200

@@ -16,6 +16,7 @@ from django.test import Client
 from django.urls import reverse
 
 from crawlctl.live.topics import is_topic, read_screen
+from jobs.api.downloads import safe_cell
 from jobs.exports import cleaning, files, formats, verbs, writing
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
@@ -185,6 +186,11 @@ def test_documents_that_exist_all_along_appear_once_in_a_moving_queue(job, monke
 
     assert len(found) == len(set(found))
     assert stay <= set(found)
+
+
+@each_row("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_a_cell_that_a_spreadsheet_could_compute_gets_an_apostrophe(first):
+    assert safe_cell(f"{first}1+1") == f"'{first}1+1"
 
 
 def test_cells_of_csv_are_no_formulas(job):

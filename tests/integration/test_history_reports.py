@@ -200,6 +200,11 @@ def test_a_pattern_of_endless_length_is_refused():
         simple(entity="a" * 1001)
 
 
+def test_a_pattern_that_grows_beyond_the_memory_of_the_database_is_refused():
+    with pytest.raises(BadPattern, match="too much memory"):
+        simple(entity="(.{1,255}x){1,150}")
+
+
 def test_an_operation_that_takes_too_long_is_given_up(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
     for number in range(300):

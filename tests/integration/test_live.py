@@ -467,6 +467,17 @@ async def test_a_frame_that_is_too_big_or_no_text_closes_the_socket(facts):
         assert await close_code(socket) == TOO_BIG
 
 
+async def test_a_deeply_nested_frame_is_answered_with_an_error_and_the_socket_stays():
+    _, session = await log_in("viewer")
+
+    async with opened(session) as socket:
+        await socket.send_input({"type": "websocket.receive", "text": "[" * 1_024})
+
+        assert await next_frame(socket, "error")
+        await follow(socket, "overview")
+        assert await next_frame(socket, "screen")
+
+
 async def test_a_flood_closes_the_socket():
     _, session = await log_in("viewer")
 

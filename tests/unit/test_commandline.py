@@ -1,5 +1,6 @@
 """Proves how a command starts: its garbage collection, and its report of unknown variables."""
 
+import io
 import os
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from crawlctl import __version__, places
-from crawlctl.commandline import unknown_variables
+from crawlctl.commandline import unknown_variables, without_control_characters
+from crawlctl.management.commands import migrate
+from jobs.management.commands import archive as show_archives
 from tests.support.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,3 +98,45 @@ def test_an_installed_program_without_a_home_names_the_setting(monkeypatch):
 
     with pytest.raises(ImproperlyConfigured, match="Set CRAWLCTL_VAR"):
         places.default_data_directory({})
+
+
+HOSTILE = "job \x1b]0;owned\x07 of \u202eexample.org\x9b2J,\ttidy"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def show_in_a_terminal(monkeypatch, make, write):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    write(without_control_characters(make()))
+    return terminal.getvalue()
+
+
+def test_a_terminal_obeys_no_control_character_in_a_text_from_outside(monkeypatch):
+    def write(command):
+        command.stdout.write(HOSTILE)
+        command.stderr.write("\x1b[2J")
+
+    shown = show_in_a_terminal(monkeypatch, lambda: show_archives.Command(no_color=True), write)
+
+    assert shown.splitlines() == [
+        r"job \u001b]0;owned\u0007 of \u202eexample.org\u009b2J," + "\ttidy",
+        r"\u001b[2J",
+    ]
+
+
+def test_a_program_receives_a_text_unchanged(capsys):
+    without_control_characters(show_archives.Command()).stdout.write(HOSTILE)
+
+    assert capsys.readouterr().out == f"{HOSTILE}\n"
+
+
+def test_commands_of_django_keep_their_colours(monkeypatch):
+    def write(command):
+        command.stdout.write(command.style.ERROR("behind"))
+
+    assert "\x1b[" in show_in_a_terminal(monkeypatch, lambda: migrate.Command(force_color=True), write)

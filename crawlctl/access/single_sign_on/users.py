@@ -5,7 +5,6 @@ from typing import Any, Final, LiteralString
 
 from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, connection, transaction
-from knox.models import AuthToken
 
 from crawlctl.access.accounts import journal_user, user_facts
 from crawlctl.access.api_tokens import verbs as api_tokens
@@ -85,7 +84,6 @@ def link(user: User, *, issuer: str, subject: str, made_by: str) -> None:
     before = user_facts(user)
     user.set_unusable_password()
     user.save(update_fields=["password"])
-    AuthToken.objects.filter(user=user).delete()
     if is_new:
         before, after = {**before, "subjects": []}, {**user_facts(user), "subjects": [str(identity)]}
         journal_user(user, before=before, after=after, made_by=made_by)

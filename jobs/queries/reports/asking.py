@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from django.core import signing
-from django.db import DataError, OperationalError, connection, transaction
+from django.db import DataError, InternalError, OperationalError, connection, transaction
 from psycopg.errors import InvalidRegularExpression, QueryCanceled
 from psycopg.rows import namedtuple_row
 
@@ -75,6 +75,9 @@ def check_patterns(patterns: Mapping[str, str]) -> None:
                 message = error.__cause__.diag.message_primary or ""
                 raise BadPattern(field, message.removeprefix("invalid regular expression: ")) from None
             raise
+        except InternalError:
+            # The compiled pattern would be larger than any value of PostgreSQL.
+            raise BadPattern(field, "it needs too much memory") from None
 
 
 def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> list[Any]:
