@@ -319,7 +319,7 @@ def manage_py() -> Path:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """
-    Return the path of a Chromium without windows, which needs a third of the computing of one that has them.
+    Return the path of a Chromium without windows, which needs a third of the computing of a Chromium with windows.
 
     Debian's command is a shell that has the browser as its child. A signal to it would not reach the browser.
     """

@@ -24,7 +24,9 @@ def end_of_head(begin: bytes | bytearray) -> int | None:
 
 
 def fields_of(head: bytes) -> Fields:
-    """Return the fields of a header by their names in lower case. The first one of a name counts."""
+    """
+    Return the fields of a header by their names in lower case. If several fields have one name, the first one counts.
+    """
     fields: dict[str, str] = {}
     last = ""
     for line in head.decode("utf-8", "replace").split("\r\n")[1:]:

@@ -130,7 +130,7 @@ def read_all(path: Copy) -> Iterator[Archived]:
 
 def read_at(path: Copy, offset: int) -> Archived:
     """
-    Return the archived answer at an offset, with its request if that follows it.
+    Return the archived answer at an offset, with its request if the request follows the answer.
 
     Raises:
         BadArchive: no record of an answer begins there.

@@ -64,7 +64,7 @@ class _Allowed:
         none.
 
         All windows of up to a minute count: the gaps between any two requests must fit between them. `margin` is the
-        longest difference between a moment of the log and that of the record.
+        longest difference between a moment of the log and the same moment in the record.
         """
         total = 0.0
         # For each request of the last minute: the sum of the gaps before it, minus its second. A later request is

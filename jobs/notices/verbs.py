@@ -135,7 +135,7 @@ test_channel.__test__ = False  # type: ignore[attr-defined]
 
 def mute_channel(channel_id: int, *, minutes: object, made_by: str) -> NotificationChannel:
     """
-    Suppress the messages of a channel for a time, or no longer with 0; return the channel.
+    Suppress the messages of a channel for a time, and return the channel. A time of 0 ends the suppression.
 
     Raises:
         Invalid: the time is invalid.

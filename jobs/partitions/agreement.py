@@ -63,7 +63,9 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
 
 
 def _is_alone(note: Note) -> bool:
-    """True if this database is the only partition that is left. A removed one is not: it has given its hosts away."""
+    """
+    True if this database is the only partition that is left. A removed partition is not: it has given its hosts away.
+    """
     return tuple(note["names"]) == (note["here"],) and "leaving" not in note
 
 

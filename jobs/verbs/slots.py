@@ -78,7 +78,7 @@ def plan(
 
 def begin(connection: psycopg.Connection[Any], planned: PlannedMove) -> Move:
     """
-    Begin a planned move; return it. The main managers of all partitions carry it out.
+    Begin a planned move, and return the move. The main managers of all partitions carry it out.
 
     Raises:
         MoveGoesOn: another move is not over.
@@ -112,7 +112,7 @@ def plan_removal(name: str) -> Removal:
 
 def remove(name: str) -> Removal:
     """
-    Remove a partition from the databases of all; a repetition completes an interrupted one.
+    Remove a partition from the databases of all partitions. A repetition completes an interrupted removal.
 
     Raises:
         Invalid, NotRemovable, NoControlPartition: as `plan_removal`.

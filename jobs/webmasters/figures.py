@@ -108,7 +108,7 @@ class Figures:
 
 
 class _Kept:
-    """The figures that this process has read, by the names of the hosts."""
+    """The figures that this process has read, by the names of their hosts."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()

@@ -66,7 +66,8 @@ def weighted(
 
 def _place(unassigned: list[tuple[float, Item]], *, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """
-    Give each item to the holder with the least weight at that point; among equals to the one with the fewest items.
+    Give each item to the holder with the least weight at that point. Among equal holders, the one with the fewest items
+    gets it.
     """
     least_loaded = [(loads[holder], len(items), holder) for holder, items in enumerate(held)]
     heapq.heapify(least_loaded)

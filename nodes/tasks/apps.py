@@ -16,7 +16,7 @@ class TasksConfig(AppConfig):
     task_kinds = "nodes.tasks.built_in:KINDS"
 
     def ready(self) -> None:
-        # The workers of before are retired, and a second assignment of a task has another epoch.
+        # The earlier workers are retired, and a second assignment of a task has another epoch.
         raise_at_restore("UPDATE tasks_task SET epoch = epoch + 1000")
         raise_at_restore("UPDATE tasks_taskworker SET last_seen_at = last_seen_at - interval '10 years'")
         # A lost worker is silent from now on. A task that is not for a given moment is due, and so is a template whose

@@ -111,7 +111,7 @@ def pages(machine, settings, monkeypatch, tmp_path):
         earlier, later = add_things()
         add_goals()
         add_versions_and_an_archive(connection, tmp_path)
-        # A store with ZooKeeper would only add time: the page shows a branch of it.
+        # The test uses no ZooKeeper, which would only add time: the page shows a branch of the same tree.
         monkeypatch.setattr(coordination_views, "uses_zookeeper", lambda: True)
         monkeypatch.setattr(coordination_views, "read_raw_tree", lambda **_: BRANCH)
         known = addresses(connection, but=_NO_PAGES)

@@ -1,9 +1,9 @@
 """
 Measures the delay of a new job's first request beside a long backlog: `python -m tests.benchmarks.newcomer`.
 
-A manager and two workers, as daemons, are busy with a job that has a million waiting documents on one host. A second job
-with another host is started. The report shows the median time from the order to start until its first request for a
-page, by the site's own log.
+A manager and two workers, as daemons, are busy with a job that has a million waiting documents on one host. A second
+job with another host is started. The report shows the median time from the request to start the job until its first
+request for a page, by the site's own log.
 """
 
 import argparse

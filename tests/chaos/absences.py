@@ -147,7 +147,9 @@ def exceed_the_log(address: str, *, source: str, target: str) -> None:
 
 
 def back_up(directory: Path, partition: str, place: Path) -> str | None:
-    """Make a backup of a partition by the documented command; return its name, None if a kill of before disturbs it."""
+    """
+    Make a backup of a partition by the documented command; return its name, or None if an earlier kill disturbs it.
+    """
     var = partition_in(directory, partition)
     place.mkdir(parents=True, exist_ok=True)
     done = _run("backup", "--to", str(place), var=var)

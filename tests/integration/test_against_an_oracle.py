@@ -1,9 +1,10 @@
 """
 Random histories of a small cluster end as predicted by an oracle that knows only the site.
 
-Operators send random orders, documents fail or are interrupted, the site changes, and nodes die between any two steps.
-Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the site:
-the pages within the hop limit of each job, with their text and their carry-down data. Each step checks the invariants.
+Operators send random operations, documents fail or are interrupted, the site changes, and nodes die between any two
+steps. Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the
+site: the pages within the hop limit of each job, with their text and their carry-down data. Each step checks the
+invariants.
 
 To try many histories, different each time:
 

@@ -89,7 +89,7 @@ def load(phase, application, headers):
 
 class Sample:
     """
-    Computes the first cases of an operation, and returns the first one and one other.
+    Computes the first cases of an operation, and returns the first case and one more.
 
     The place of the other one differs from operation to operation, so together they are of all kinds.
     """

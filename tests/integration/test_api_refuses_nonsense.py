@@ -127,7 +127,7 @@ def kind_of(field):
 
 
 def patches_of(fields, schemas, rotation):
-    """Yield bodies for each field, and for each field of the objects in it, with only this field."""
+    """For each field, and for each field of the objects in it, yield bodies with only this field."""
     for name, field in fields.items():
         for value in rotation.of(kind_of(field)):
             yield {name: value}
@@ -143,7 +143,7 @@ def bodies_of(fields, rotation):
 
 
 def ids_of(world):
-    """Return the id of an object of each kind by its name in addresses."""
+    """Return the id of an object of each kind, by the name that the kind has in addresses."""
     return {
         "hosts": world.document.lane.bin_id,
         "documents": document_id(world.document),

@@ -1,4 +1,7 @@
-"""A password buys a token. A token ends with its user, its age or a logout. Guesses of passwords are slowed down."""
+"""
+A user gets a token for a password. A token ends with its user, its age or a logout. Guesses of passwords are slowed
+down.
+"""
 
 import datetime as dt
 import threading

@@ -82,7 +82,7 @@ def test_a_raw_body_is_a_download_that_no_browser_shows(administrator, record, a
 
 @pytest.fixture
 def editors(record, tmp_path):
-    """Protect the documents of the record's job for editors, of whom alice is one."""
+    """Let only editors read the documents of the record's job. alice is an editor, and bob is not."""
     users = tmp_path / "users.yaml"
     users.write_text("users: {alice: {groups: [editors]}, bob: {}}")
     group = verbs.create_group(name="g", made_by="root")

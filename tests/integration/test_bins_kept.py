@@ -51,7 +51,7 @@ def hosts_of(connection, worker, *, now=NOON, **facts):
 
 
 def all_hosts_of(connection, worker, **facts):
-    """Let the worker take until nothing is left for it, since each take is bounded. Return the hosts."""
+    """Let the worker take batches until none is left for it, since each take is bounded. Return the hosts."""
     found = set()
     while more := hosts_of(connection, worker, **facts):
         found |= more

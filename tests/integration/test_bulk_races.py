@@ -32,7 +32,10 @@ def running(manager, monkeypatch):
 
 
 def drop_all(connection, running):
-    """Drop all documents of the job that no batch has claimed, chunk by chunk. Return the numbers of both."""
+    """
+    Drop all documents of the job that no batch has claimed, chunk by chunk. Return the numbers of dropped and of
+    claimed documents.
+    """
     after, dropped, skipped = None, 0, 0
     while True:
         chunk = chosen.change_some(

@@ -1,4 +1,7 @@
-"""Verifications, archives, orders about outputs, restorations and rules of traps of the control partition reach all partitions."""
+"""
+Verifications, archives, operations on outputs, restorations and rules of traps of the control partition reach all
+partitions.
+"""
 
 # ruff: noqa: F811 (fixtures of another file)
 
@@ -91,7 +94,7 @@ def index(job):
 
 @pytest.fixture
 def database(template, job, django_db_blocker):
-    """Return the database of partition `b`, where all has other numbers."""
+    """Return the database of partition `b`, where each object has another number."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
             OutputConnection.objects.create(name="another", connector="search")

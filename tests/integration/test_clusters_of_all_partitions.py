@@ -60,7 +60,9 @@ def count_failures(lane, number):
 
 
 def make_tasks(name, *, offset):
-    """Make waiting tasks and ended ones, which take turns with those of another offset."""
+    """
+    Make waiting and ended tasks. Their times alternate with the times of tasks that have another offset (seconds).
+    """
     for n in range(TASKS):
         at = START + dt.timedelta(hours=1, seconds=2 * n + offset)
         book.create(kind="sleep", arguments={"seconds": 1}, urn=f"{name}{n}", at=at, made_by="vera")

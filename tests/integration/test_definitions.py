@@ -40,7 +40,7 @@ def one_connection(monkeypatch, settings, tmp_path):
 
 @pytest.fixture
 def whole(tmp_path):
-    """Store one of everything, and return its definitions."""
+    """Store an object of each kind, and return the definitions of all."""
     found = everything(tmp_path)
     store(found)
     return found

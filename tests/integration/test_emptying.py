@@ -1,4 +1,4 @@
-"""A test that commits leaves nothing behind, and what `migrate` wrote is as before."""
+"""A test that commits leaves nothing behind, and the rows that `migrate` wrote are as before."""
 
 import pytest
 from django.contrib.auth.models import Group

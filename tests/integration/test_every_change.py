@@ -82,7 +82,9 @@ class Asking:
 
 
 def lines():
-    """Return author and text of all journal lines, and of the requests to the cluster, which are a separate list."""
+    """
+    Return the author and the text of each journal line, and of each request to the cluster, which has a separate list.
+    """
     jobs = [(event.made_by, f"{event.message} {event.detail}") for event in JobEvent.objects.order_by("pk")]
     others = [(event.detail.get("by"), f"{event.message} {event.detail}") for event in NodeEvent.objects.order_by("pk")]
     requests = [(request.asked_by, str(request)) for request in ClusterRequest.objects.order_by("pk")]

@@ -52,7 +52,9 @@ def main(connection):
 
 
 def send(connection, worker, begin, *minutes, host=HOST, until=None, first=1, **facts):
-    """Report two requests in each of these minutes, and that all before the minute `until` are reported."""
+    """
+    Report two requests in each of these minutes. Report also that all requests before the minute `until` are reported.
+    """
     reports = [
         (first + number, Report(host, moment(begin, minute), {0: 1, 10: 1}, limits=((0, 10.0, None),)))
         for number, minute in enumerate(minutes)
@@ -97,7 +99,7 @@ def checked(capsys, tmp_path, text, log=None):
 
 
 def log_of(begin, *minutes, also=()):
-    """Return the access log of the requests that `send` reports in these minutes, and of others."""
+    """Return the access log of the requests that `send` reports in these minutes, and of other requests."""
     moments = [begin + minute * MINUTE + seconds(second) for minute in minutes for second in (0, 10)]
     return "".join(
         f'192.0.2.1 - - [{at.astimezone(dt.UTC):%d/%b/%Y:%H:%M:%S} +0000] "GET / HTTP/1.1" 200 5\n'

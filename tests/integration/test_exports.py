@@ -129,7 +129,7 @@ def test_a_killed_export_goes_on_and_has_the_same_rows(job, kill_at, monkeypatch
 
 
 def _dying(step, calls, kill_at):
-    """Return a step of an attempt that is killed before it, if it is the one with this number."""
+    """Wrap a step of an attempt. The attempt is killed before the step with this number."""
 
     def run(*args, **kwargs):
         if next(calls) == kill_at:

@@ -84,7 +84,7 @@ def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other(crawl, b
 
 
 def listed_to(client):
-    """Return for each group, by its name in the API, since when it fails and why."""
+    """Return the beginning and the reason of the failure of each group, by its name in the API."""
     rows = client.get("/api/v1/groups/").json()["results"]
     return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
 

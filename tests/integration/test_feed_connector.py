@@ -1,4 +1,4 @@
-"""A feed names its entries, is refreshed or fails as its answer says, and its entries are pages without links."""
+"""A feed names its entries, and its entries are pages without links. It is refreshed or fails as its answer says."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""A job is made from three fields: address, pace and times; the form of a new job."""
+"""The form of a new job makes a job from three fields: address, pace and times."""
 
 import datetime as dt
 import threading

@@ -100,7 +100,7 @@ class FreshCrawl(OneWorker):
         return self.main.step(price_looks)
 
     def fill(self, documents, *, evidence, looked_at, name="page"):
-        """Create ended documents of the lane with this evidence. Names are numbers behind `name`."""
+        """Create ended documents of the lane with this evidence. The name of each is `name` and a number."""
         names = [f"{name}{number}" for number in range(documents)]
         make_documents(self.lane, names, stage=2, indexed_before=True)
         ChangeRate.objects.bulk_create(

@@ -50,7 +50,7 @@ def one_pass(crawl):
 
 
 def is_over(crawl):
-    """Let the main manager look once. True if the run has ended."""
+    """Let the main manager check once. True if the run has ended."""
     end_runs(one_pass(crawl))
     return Job.objects.get(pk=crawl.job.pk).phase != Phase.ACTIVE
 

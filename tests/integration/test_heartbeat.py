@@ -201,7 +201,7 @@ def test_a_process_that_hangs_for_good_is_ended_and_a_short_hang_is_not(dsn, con
 
 
 class Heard:
-    """Everything that a heartbeat thread passes on."""
+    """Records everything that a heartbeat thread passes on."""
 
     def __init__(self):
         self.notes, self.answers = [], []

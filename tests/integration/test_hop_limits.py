@@ -1,4 +1,6 @@
-"""Documents beyond a hop limit are known but never read, leave the outputs, and come back when they are near again."""
+"""
+Documents beyond a hop limit are known but never read, leave the outputs, and return to them when they are near again.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

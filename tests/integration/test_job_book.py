@@ -1,4 +1,4 @@
-"""The records of distributed jobs say how each job does, and which jobs are disabled."""
+"""The records of distributed jobs show the state of each job, and the disabled jobs."""
 
 import datetime as dt
 

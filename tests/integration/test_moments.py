@@ -21,7 +21,7 @@ OF_REQUESTS = "jobs_activity"
 
 
 def times(reading, *words):
-    """Return for each word how many statements contain it while `reading` runs."""
+    """Return the number of statements with each word while `reading` runs."""
     with CaptureQueriesContext(django_connection) as asked:
         reading()
     return [sum(word in query["sql"] for query in asked.captured_queries) for word in words]

@@ -1,4 +1,4 @@
-"""A connector names the parts of a document by itself: it adds, retains and removes single ones."""
+"""A connector names the parts of a document by itself: it adds, retains and removes single parts."""
 
 import pytest
 

@@ -24,7 +24,7 @@ OUTSIDE = {"account", "api-token-new", "api-token-revoke", "settings"}
 
 
 def visit(role=None):
-    """Return a client of a user with this role; without one, of a superuser."""
+    """Return a client of a user with this role, or of a superuser if no role is given."""
     client = Client()
     client.force_login(make_user(role) if role else User.objects.create_superuser("admin"))
     return client

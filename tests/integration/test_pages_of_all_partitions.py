@@ -82,7 +82,7 @@ def job(connection):
 
 @pytest.fixture(scope="module")
 def database(template, django_db_blocker):
-    """Return the database of partition `b`, with the other documents of the job. Its id there is another one."""
+    """Return the database of partition `b`, with the other documents of the job. The job has another id there."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
             OutputConnection.objects.create(name="of another number", connector="null")
@@ -409,7 +409,9 @@ def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
 
 @pytest.fixture
 def rule(connection):
-    """Return a rule about jobs that fail and silent partitions, whose channel is never used. `b` has just told its life."""
+    """
+    Return a rule about failing jobs and silent partitions. Its channel is never used. `b` has just sent a sign of life.
+    """
     tell(connection, "b", "a", "life:all", {})
     hook = {"url": "http://127.0.0.1:9/hook", "secret": new_secret()}
     channel = notices.create_channel(name="hook", kind="webhook", configuration=hook, made_by="vera")
@@ -475,7 +477,7 @@ def test_the_metric_names_a_silent_partition_and_leaves_lines_of_others_to_the_c
 
 @pytest.fixture
 def owners(control, connection):
-    """Give partition `b` all hosts but `a.example`."""
+    """Give all hosts except `a.example` to partition `b`."""
     names = ["b"] * SLOTS
     names[slot_of("a.example")] = "a"
     tell(connection, "a", "a", MAP_KEY, SlotMap(1, tuple(names)).as_json())
@@ -483,7 +485,7 @@ def owners(control, connection):
 
 @pytest.fixture
 def patience(monkeypatch):
-    """Wait for an answer also on a machine that does other work."""
+    """Wait long for an answer, since the machine may do other work."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
 
 

@@ -1,4 +1,4 @@
-"""The delete guard of a job of several partitions: one question for the removals of all, and one answer."""
+"""The delete guard of a job of several partitions: one question for the removals of all partitions, and one answer."""
 
 import pytest
 

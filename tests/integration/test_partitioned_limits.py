@@ -35,7 +35,7 @@ def follower(connection, settings):
 
 
 def confirms(leader, *, told=None, **facts):
-    """Hear what partition `b` reports about its share."""
+    """Receive a report of partition `b` about its share."""
     told = leader.wants["share"] if told is None else told
     usual = {"told": told, "most": told, "free": 0, "lacks": False, "rests": False}
     leader.hears(share=usual | facts)

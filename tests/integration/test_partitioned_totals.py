@@ -55,7 +55,7 @@ def wants(main, policy):
 
 
 def reports(leader, policy, *, need=0, **facts):
-    """Hear that partition `b` has its told share in force, and its need."""
+    """Receive a report of partition `b`: the share that it applies, and its need."""
     said = wants(leader, policy)
     body = {"number": said["number"], "share": said["share"], "need": need} | facts
     hears(leader.connection, "b", "a", f"total:{policy.pk}", body)

@@ -317,7 +317,7 @@ class PartitionWorld:
             self._tell_move()
 
     def _note_lost(self) -> None:
-        """Note the documents that no database has any more, and no chunk."""
+        """Note the documents that neither a database nor a chunk has any more."""
         travelling = [dict(body[2]) for stream in self.streams.values() for kind, body in stream if kind == "chunk"]
         coming_back = [
             dict(chunk)

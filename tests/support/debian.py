@@ -26,7 +26,7 @@ class DebianServer:
     """The server. `address` stays the same over its restarts."""
 
     def __init__(self, server: Server, sockets: Path, *, options: Mapping[str, str] | None = None) -> None:
-        """`options` are settings of the server, which replace those of the embedded one."""
+        """`options` are settings of this server. They replace the settings of the embedded server."""
         self.server, self.sockets, self._options = server, sockets, options
         self.address = address_of(sockets)
         self._postmaster: Postmaster | None = None

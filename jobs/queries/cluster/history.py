@@ -48,7 +48,7 @@ class GroupThen:
 
 @dataclass(frozen=True, slots=True)
 class ProgressThen:
-    """Documents that ended, bytes that were read and requests of one minute; the documents by state at its end."""
+    """The ended documents, the read bytes and the requests of one minute, and the documents by state at its end."""
 
     documents: int = 0
     bytes: int = 0

@@ -51,7 +51,7 @@ class ChainState:
     The chain of a host: its head, and the number of its blocks that retention has deleted.
 
     The hashes of the `verified` newest blocks were computed again. `problem` is why they are not intact, or ''. The
-    record is complete until a moment, except in its gaps. `minutes` are those of the last day.
+    record is complete until a moment, except in its gaps. `minutes` are the minutes of the last day.
     """
 
     head: Head

@@ -182,7 +182,7 @@ class DistributedJobManager:
     @switches.setter
     def switches(self, switches: Switches) -> None:
         """
-        Disable and enable jobs. A disabled job is told to stop at once. While this node leads, no node gets its items.
+        Disable and enable jobs. A disabled job is asked to stop at once. While this node leads, no node gets its items.
         """
         if switches != self._switches:
             self._switches = switches

@@ -24,8 +24,8 @@ class WakeUp:
 
     def wait(self, seconds: float) -> bool:
         """
-        Wait for a wake-up, at most this time. Return True if there was one. An earlier one that was not consumed counts
-        as well.
+        Wait for a wake-up, at most this time. Return True if there was one. An earlier wake-up that was not consumed
+        counts as well.
         """
         was_woken = self._event.wait(max(0.0, seconds))
         if was_woken and not self._closing:

@@ -17,7 +17,7 @@ NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south")
 
 
 def as_main(node):
-    """Make the node the main node. Return its office and the cluster as it sees it."""
+    """Make the node the main node. Return the office of this node, and the cluster as this node sees it."""
     office = node.campaign()
     assert office is not None
     return office, node.look()
@@ -25,8 +25,8 @@ def as_main(node):
 
 def rebalance(node):
     """
-    Let the node look at the cluster, distribute the items and write
-    the shares, as a main does. Return the number of moved items.
+    Let the node read the cluster, distribute the items and write the shares, as a main node does. Return the number of
+    moved items.
     """
     office, seen = as_main(node)
     return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)

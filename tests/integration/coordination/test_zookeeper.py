@@ -32,7 +32,7 @@ def bench(zookeeper_bench):
 
 @pytest.fixture
 def session(bench):
-    """Yield a session that belongs to no node, for a look at the tree."""
+    """Yield a session that belongs to no node. Tests read the tree with it."""
     made = Session(address=Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root), timeout=TIMEOUT)
     yield made
     made.end()
