@@ -38,7 +38,7 @@ class Crawl:
             WebSpecification(**specification), fetcher=fetcher, robots=self.robots, limits=limits
         )
 
-    async def process(self, url, *, pipeline=None, **known):
+    async def process(self, url, *, pipeline=None, shared=None, **known):
         document = Document(
             **{
                 "hash": hash_of(url),
@@ -52,7 +52,7 @@ class Crawl:
                 **known,
             }
         )
-        activity = Activity(document, CONFIGURATION, pipeline=pipeline)
+        activity = Activity(document, CONFIGURATION, pipeline=pipeline, shared=shared)
         await self.connector.process(document, activity, self.pace)
         return activity.outcome
 
@@ -281,6 +281,41 @@ async def test_addresses_that_the_rules_refuse_are_reported(fetcher):
 
     assert (named(page), list(page.rejected)) == (["b"], ["http://other.example/x"])
     assert list(moved.rejected) == ["http://other.example/"]
+
+
+@pytest.mark.parametrize(
+    ("route", "ended"),
+    [
+        (answer(PAGE), ["/a", "/b"]),
+        (answer(b"%PDF-", content_type="application/pdf"), ["/a", "/b"]),
+        (answer(b'<meta name=robots content="noindex">'), ["/a", "/b"]),
+        (answer(PAGE, status="206 Partial"), []),
+        (answer(status="404 Not Found"), []),
+        (answer(status="500 Error"), []),
+        (redirect("/c"), []),
+        (reset_after(b""), []),
+    ],
+)
+async def test_a_page_in_place_of_a_redirect_ends_it(fetcher, route, ended):
+    class Stored:
+        def __init__(self):
+            self.forgotten = []
+
+        async def note_redirect(self, _redirect):
+            pass
+
+        async def forget_redirects(self, sources):
+            self.forgotten += sources
+
+    shared = Stored()
+    async with HostileSite.serve({"/a": route}) as site:
+        redirects = ((site.url("/a"), site.url("/b")), (site.url("/b"), "http://www.example/"))
+        crawl = Crawl(fetcher, seeds=[site.url("/a")], redirects=redirects)
+
+        for _ in range(2):
+            await crawl.process(site.url("/a"), shared=shared)
+
+    assert shared.forgotten == [site.url(path) for path in ended]
 
 
 async def test_a_redirect_is_followed_where_no_link_would_be(fetcher):

@@ -68,6 +68,9 @@ class Shared(Protocol):
     async def note_redirect(self, redirect: SeedRedirect) -> None:
         """Store a seed's redirect in place of the one that was stored before."""
 
+    async def forget_redirects(self, sources: Sequence[str]) -> None:
+        """Delete the stored redirects of these addresses: they have ended."""
+
     async def is_led_to(self, identifier: str) -> bool:
         """True if a seed of the job redirected to this document."""
 

@@ -38,6 +38,11 @@ ON CONFLICT (job_id, hash) DO UPDATE
        is_followed = excluded.is_followed, noted_at = excluded.noted_at
  WHERE (kept.target, kept.is_followed) IS DISTINCT FROM (excluded.target, excluded.is_followed)
 """
+# Locks: the rows that it deletes, by hash.
+_FORGET: Final[LiteralString] = """
+DELETE FROM jobs_seedredirect
+ WHERE id IN (SELECT id FROM jobs_seedredirect WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[]) ORDER BY hash FOR UPDATE)
+"""
 _IS_LED_TO: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_seedredirect WHERE job_id = %(job)s AND target_hash = %(hash)s)
 """
@@ -87,6 +92,9 @@ class SharedByWorkers:
     async def note_redirect(self, redirect: SeedRedirect) -> None:
         await self.database.run(partial(_note_redirect, job=self.job, redirect=redirect))
 
+    async def forget_redirects(self, sources: Sequence[str]) -> None:
+        await self.database.run(partial(forget_redirects, job=self.job, sources=sources))
+
     async def is_led_to(self, identifier: str) -> bool:
         return await self.database.run(partial(_is_led_to, job=self.job, hash=hash_of(identifier)))
 
@@ -122,6 +130,11 @@ def _note_redirect(connection: psycopg.Connection[Any], *, job: int, redirect: S
         "is_followed": redirect.is_followed,
     }
     connection.execute(_NOTE, facts)
+
+
+def forget_redirects(connection: psycopg.Connection[Any], *, job: int, sources: Sequence[str]) -> None:
+    """Delete the stored redirects of these addresses."""
+    connection.execute(_FORGET, {"job": job, "hashes": [hash_of(source) for source in sources]})
 
 
 def _is_led_to(connection: psycopg.Connection[Any], *, job: int, hash: str) -> bool:  # noqa: A002 (the field's word)

@@ -36,6 +36,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, hash_of
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.shared import SeedRedirect
+from jobs.connectors.repository.web.ended_redirects import ended_with
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
@@ -99,6 +100,8 @@ class WebConnector:
             limits=limits,
         )
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
+        # Redirects of seeds that earlier runs met, and that have not ended since: target by source.
+        self._redirects = dict(specification.redirects)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
         self._robots_check = RobotsCheck(robots, specification)
@@ -244,6 +247,8 @@ class WebConnector:
         self, response: Response, document: Document, activity: Activity, *, conditional: bool
     ) -> None:
         status = response.status
+        if document.identifier in self._redirects and _is_page(status, conditional=conditional):
+            await self._forget_redirects(document, activity)
         if 200 <= status < 300:
             await self._end_success(response, document, activity)
         elif status == 304 and conditional:
@@ -302,6 +307,17 @@ class WebConnector:
             self._scope.follow([(source, target)])
         return is_followed
 
+    async def _forget_redirects(self, document: Document, activity: Activity) -> None:
+        """
+        Forget the stored redirect of a document that answers with a page now, and those behind it.
+
+        Later runs begin without the hosts that it brought into the scope. This run keeps them (decision 0177).
+        """
+        ended = ended_with(document.identifier, self._redirects, seeds=self._seeds)
+        if activity.shared is not None:
+            await activity.shared.forget_redirects(ended)
+        self._redirects = {source: target for source, target in self._redirects.items() if source not in ended}
+
     async def _end_success(self, response: Response, document: Document, activity: Activity) -> None:
         if response.status == 206:
             retry_or_fail("INCOMPLETE", document, activity, limits=self._limits)
@@ -343,6 +359,11 @@ class WebConnector:
     def _is_at_the_end(self, document: Document) -> bool:
         most = self._specification.max_depth
         return most is not None and document.depth >= most
+
+
+def _is_page(status: int, *, conditional: bool) -> bool:
+    """True for an answer with a page. A part of one, or an error, may be an exception of the moment."""
+    return (200 <= status < 300 and status != 206) or (status == 304 and conditional)
 
 
 def _length_in(headers: Mapping[str, str]) -> int | None:

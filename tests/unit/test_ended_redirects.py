@@ -1,0 +1,23 @@
+"""Proves which redirects of seeds end when one of their addresses answers with a page."""
+
+from jobs.connectors.repository.web.ended_redirects import ended_with
+from tests.support.tables import each_row
+
+CHAIN = {"seed": "x", "x": "y", "y": "www"}
+
+
+@each_row(
+    ("source", "redirects", "seeds", "ended"),
+    [
+        ("seed", CHAIN, {"seed"}, ["seed", "x", "y"]),
+        ("x", CHAIN, {"seed"}, ["x", "y"]),
+        ("www", CHAIN, {"seed"}, []),
+        ("seed", CHAIN, {"seed", "x"}, ["seed"]),
+        ("seed", {**CHAIN, "other": "y"}, {"seed", "other"}, ["seed", "x"]),
+        ("seed", {"seed": "x", "x": "seed"}, {"seed"}, ["seed", "x"]),
+        ("x", {"x": "y", "y": "x"}, {"seed"}, ["x", "y"]),
+        ("seed", {}, {"seed"}, []),
+    ],
+)
+def test_a_redirect_ends_with_those_behind_it_that_nothing_else_leads_to(source, redirects, seeds, ended):
+    assert ended_with(source, redirects, seeds=seeds) == ended
