@@ -192,6 +192,21 @@ def test_processes_that_append_at_the_same_time_leave_whole_lines(path):
     assert len(flushes) == len(set(flushes))
 
 
+@each_row("length", [1, 3])
+def test_a_file_that_was_cut_and_grew_again_recalls_no_text_of_another_document(path, length):
+    output = output_at(path)
+    urls = {letter * 32: f"http://{letter}.example/" for letter in "ab"}
+    add(output, *(entry(url, text=f"first {url}") for url in urls.values()))
+    assert [found.content.text for found in output.recall(urls)] == [f"first {url}" for url in urls.values()]
+
+    os.truncate(path, 0)
+    add(output, *(entry(url, text="second" * length) for url in reversed(urls.values())))
+    with path.open("ab") as file:
+        file.write(b'{"action":"add","url":"http://a.example/"\n')
+
+    assert [found.content.text for found in output.recall(urls)] == ["second" * length] * 2
+
+
 def test_a_writer_waits_for_a_free_file_and_gives_up_on_a_frozen_writer(path, monkeypatch):
     monkeypatch.setattr(jsonl, "_LOCK_PATIENCE", 0.05)
     path.touch()

@@ -17,26 +17,30 @@ from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.access import Access
 from jobs.connectors.repository.base import Content
 
+# Bytes at the beginning of a file that belong to its identity.
+_HEAD: Final = 1024
 _ADD: Final = b'{"action":"add","url":'
+# Facts that a line has in each release.
+_NAMES: Final = frozenset({"url", "title", "description", "text", "content_type", "language", "fetched_at", "version"})
 
 
 class _Lines:
     """The start of the last `add` line of each URL in one file, up to the last position read."""
 
-    def __init__(self, identity: tuple[str, int, int]) -> None:
+    def __init__(self, identity: tuple[str, int, int, bytes]) -> None:
         self.identity = identity
-        self._read_to = 0
+        self.read_to = 0
         self._begins: dict[bytes, int] = {}
 
     def read_on(self, descriptor: int) -> None:
         with os.fdopen(os.dup(descriptor), "rb") as file:
-            file.seek(self._read_to)
+            file.seek(self.read_to)
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if line.startswith(_ADD):
-                    self._begins[_key(json.loads(line)["url"])] = self._read_to
-                self._read_to += len(line)
+                if line.startswith(_ADD) and (facts := _facts_in(line)) is not None:
+                    self._begins[_key(facts["url"])] = self.read_to
+                self.read_to += len(line)
 
     def read(self, descriptor: int, url: str) -> dict[str, Any] | None:
         begin = self._begins.get(_key(url))
@@ -44,8 +48,14 @@ class _Lines:
             return None
         with os.fdopen(os.dup(descriptor), "rb") as file:
             file.seek(begin)
-            facts: dict[str, Any] = json.loads(file.readline())
+            facts = _facts_in(file.readline())
+        if facts is None or _key(facts["url"]) != _key(url):
+            raise _Replaced
         return facts
+
+
+class _Replaced(Exception):
+    """The file has other lines than it had: it was cut, and has grown again."""
 
 
 _last: _Lines | None = None
@@ -55,12 +65,34 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     """Return the last text of each of these URLs (by hash) that the open file has."""
     global _last  # noqa: PLW0603 (the lines read so far serve the next chunk)
     status = os.fstat(descriptor)
-    identity = (str(path), status.st_dev, status.st_ino)
-    if _last is None or _last.identity != identity:
+    # Its beginning shows most files that were cut and have grown again.
+    identity = (str(path), status.st_dev, status.st_ino, os.pread(descriptor, _HEAD, 0))
+    if _last is None or _last.identity != identity or status.st_size < _last.read_to:
         _last = _Lines(identity)
-    _last.read_on(descriptor)
-    found = ((hash_, url, _last.read(descriptor, url)) for hash_, url in urls.items())
+    try:
+        return _found_in(_last, descriptor, urls)
+    except _Replaced:
+        _last = _Lines(identity)
+    try:
+        return _found_in(_last, descriptor, urls)
+    except _Replaced:
+        # It was cut once more at this moment.
+        return []
+
+
+def _found_in(lines: _Lines, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
+    lines.read_on(descriptor)
+    found = ((hash_, url, lines.read(descriptor, url)) for hash_, url in urls.items())
     return [_entry(hash_, url, facts) for hash_, url, facts in found if facts is not None]
+
+
+def _facts_in(line: bytes) -> dict[str, Any] | None:
+    """Return the facts in a line; None if it is damaged."""
+    try:
+        facts: dict[str, Any] = json.loads(line)
+        return facts if facts.keys() >= _NAMES and isinstance(facts["url"], str) else None
+    except (ValueError, AttributeError, RecursionError):
+        return None
 
 
 def _key(url: str) -> bytes:
