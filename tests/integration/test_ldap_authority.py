@@ -224,6 +224,41 @@ def test_a_directory_that_cannot_be_asked_is_unreachable(server, facts, said):
     assert "wrong" not in str(raised.value).replace("wrong name or password", "")
 
 
+def test_groups_on_a_server_that_is_not_asked_make_the_authority_unreachable(tmp_path):
+    entries = f"""\
+dn: {PEOPLE}
+objectClass: organizationalUnit
+
+dn: {GROUPS}
+objectClass: organizationalUnit
+
+dn: uid=bob,{PEOPLE}
+objectClass: inetOrgPerson
+uid: bob
+cn: Bob
+sn: B
+
+dn: cn=others,{GROUPS}
+objectClass: groupOfNames
+cn: others
+member: uid=bob,{PEOPLE}
+
+dn: ou=abroad,{BASE}
+objectClass: referral
+objectClass: extensibleObject
+ou: abroad
+ref: ldap://abroad.example/ou=groups,dc=abroad
+"""
+    with slapd(tmp_path / "server", entries) as server:
+        everywhere = server.configuration(group_attribute="cn")
+        with pytest.raises(Unreachable, match=f"A part of {BASE} is on another server.*ldap://abroad.example/"):
+            ask(AUTHORITY, everywhere, "bob")
+
+        (narrow,) = ask(AUTHORITY, {**everywhere, "groups_base": GROUPS}, "bob")
+
+    assert narrow.tokens == ("others",)
+
+
 def test_the_next_server_is_asked_if_one_does_not_answer(server):
     configuration = server.configuration(servers=["ldap://127.0.0.1:1", server.url], group_attribute="cn")
 

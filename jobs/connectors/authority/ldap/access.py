@@ -87,7 +87,8 @@ class Directory:
             yield from self._read(session, named, known=known)
 
     def _groups_of(self, session: Session, choices: str) -> Iterator[Entry]:
-        return session.search(self._layout.groups_base, f"(|{choices})", self._attributes)
+        # Without some groups, a user would see documents that deny them.
+        return session.search(self._layout.groups_base, f"(|{choices})", self._attributes, is_whole=True)
 
     def _read(self, session: Session, names: Sequence[str], *, known: Iterable[str]) -> Iterator[Entry]:
         seen = set(known)

@@ -123,9 +123,14 @@ class Session:
                 return
         raise Unreachable(said)
 
-    def search(self, base: str, filter_: str, attributes: Sequence[str], *, scope: str = "SUBTREE") -> Iterator[Entry]:
+    def search(
+        self, base: str, filter_: str, attributes: Sequence[str], *, scope: str = "SUBTREE", is_whole: bool = False
+    ) -> Iterator[Entry]:
         """
         Yield the entries below a base that a filter selects, page by page.
+
+        Other servers to which this one refers are not asked: the account's password is for the configured servers. If
+        the result must be `is_whole`, such a reference is an error.
 
         Raises:
             LDAPException, Unreachable
@@ -147,6 +152,8 @@ class Session:
                 if found["type"] == "searchResEntry":
                     attributes_found = {name.lower(): values for name, values in found["raw_attributes"].items()}
                     yield Entry(found["dn"], attributes_found)
+                elif is_whole and found["type"] == "searchResRef":
+                    raise Unreachable(_reference_in_words(base, found["uri"]))
             controls = self._connection.result.get("controls") or {}
             cookie = controls.get("1.2.840.113556.1.4.319", {}).get("value", {}).get("cookie")
             if not cookie:
@@ -270,6 +277,11 @@ def _ask_and_close_on_error(session: Session, question: Callable[[Session], _T])
 def escaped(text: str) -> str:
     """Return a text as a value of a filter: none of its characters has a meaning there."""
     return str(escape_filter_chars(text))
+
+
+def _reference_in_words(base: str, addresses: Sequence[str]) -> str:
+    shown = " ".join(", ".join(addresses).split())[:_SHOWN]
+    return f"A part of {base} is on another server, which is not asked: {shown}. Choose a base without it."
 
 
 def in_words(error: Exception) -> str:
