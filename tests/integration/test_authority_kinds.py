@@ -167,6 +167,14 @@ def test_a_file_gives_groups_with_their_groups(users):
     assert ask(FILE, {"path": str(users), "ignores_case": True}, "BOB")[0].status is Status.UNAUTHORIZED
 
 
+def test_users_who_differ_in_case_only_are_refused_where_case_does_not_count(users):
+    users.write_text("users: {dora: {tokens: [a]}, Dora: {tokens: [b]}}")
+
+    assert ask(FILE, {"path": str(users)}, "Dora")[0].tokens == ("b",)
+    with pytest.raises(Unreachable, match="two users have the name dora"):
+        ask(FILE, {"path": str(users), "ignores_case": True}, "dora")
+
+
 def test_a_changed_file_is_read_again(users):
     async def asking():
         authority = FILE.open({"path": str(users)}, Limits())

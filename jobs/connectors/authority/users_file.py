@@ -127,10 +127,14 @@ class _Reading:
 
     def users(self) -> dict[str, tuple[str, ...] | None]:
         parents = {name: self._texts(facts, "groups", of=f"group {name}") for name, facts in self._groups.items()}
-        return {
-            name.casefold() if self._ignores_case else name: self._tokens(name, facts, parents)
-            for name, facts in self._users.items()
-        }
+        found: dict[str, tuple[str, ...] | None] = {}
+        for name, facts in self._users.items():
+            key = name.casefold() if self._ignores_case else name
+            if key in found:
+                # The tokens of two users must not mix, and neither may replace the other.
+                raise ValueError(f"two users have the name {key} without regard to case")
+            found[key] = self._tokens(name, facts, parents)
+        return found
 
     def _tokens(self, name: str, given: object, parents: Mapping[str, list[str]]) -> tuple[str, ...] | None:
         facts = _object(f"user {name}", given)
