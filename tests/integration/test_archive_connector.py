@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import os
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from jobs.archive.records import Archived, Format, Original, RecordKind, digest_
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.archive.connector import ArchiveConnector
 from jobs.connectors.repository.archive.kind import ARCHIVE
+from jobs.connectors.repository.archive.library import Library
+from jobs.connectors.repository.archive.originals import Originals
 from jobs.connectors.repository.archive.places import read_place
 from jobs.connectors.repository.archive.specification import ArchiveSpecification
 from jobs.connectors.repository.base import Document, Ending, hash_of
@@ -140,6 +143,25 @@ async def test_a_revisit_of_another_address_takes_its_body(replay):
     replay.write("b.warc.gz", a_revisit(other, days=1))
 
     assert (await replay.page()).content.text == "shared words"
+
+
+def test_a_file_for_which_the_index_has_no_room_hides_no_other_file(replay, monkeypatch):
+    class Small(sqlite3.Connection):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            # Room for the table, its index, and a few rows.
+            self.execute("PRAGMA max_page_count = 3")
+
+    monkeypatch.setattr("jobs.connectors.repository.archive.originals.sqlite3.connect", Small)
+    replay.write("a.warc.gz", *(an_answer(f"http://many.example/{number}") for number in range(200)))
+    wanted = an_answer("http://b.example/", text="shared words")
+    replay.write("b.warc.gz", wanted)
+    originals = Originals(Library([os.fsencode(replay.root)]), [read_place(f"archive://{replay.root}")])
+
+    found = originals.find(Original(wanted.url, wanted.date), wanted.digest)
+
+    assert found is not None
+    assert found.path == os.fsencode(replay.root / "b.warc.gz")
 
 
 async def test_revisits_that_refer_to_each_other_end(replay):

@@ -89,10 +89,13 @@ class Originals:
                     start = part.end
                 index.execute("COMMIT")
                 self._files[path] = signature
-        except (TreeError, NotByRecord) as error:
+        except (TreeError, NotByRecord, sqlite3.Error) as error:
+            # An error of the index, too: the disk of temporary files may be full.
+            logger.warning("cannot search an archive file for the bodies of revisits: %s", error)
+        finally:
+            # Otherwise no other file could be read.
             if index.in_transaction:
                 index.execute("ROLLBACK")
-            logger.warning("cannot search an archive file for the bodies of revisits: %s", error)
 
 
 def _rows(found: Sequence[Found], path: bytes) -> Iterator[tuple[bytes, bytes, str]]:
