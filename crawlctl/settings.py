@@ -163,6 +163,7 @@ AUTHENTICATION_BACKENDS = ["crawlctl.access.logins.GuardedBackend"]
 # Time in which a login link is valid (seconds). Django's other use of it, resets of passwords, has no page here.
 PASSWORD_RESET_TIMEOUT = 600
 LOGIN_URL = "/login/"
+CSRF_FAILURE_VIEW = "crawlctl.web.refusals.refuse_forgery"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 

@@ -1,12 +1,17 @@
 """The answers of pages to refusals that their views do not expect."""
 
 from collections.abc import Callable
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
 
 from django.contrib import messages
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, permission_denied
 
 from nodes.errors import NotAllowed, NotDone, Unknown
@@ -17,14 +22,25 @@ class ShowRefusals:
     Middleware: show the sentence of a refusal on the page with the button, instead of a general error.
 
     A view checks a form before it makes a change. Meanwhile a job may start, or another user may change it, and some
-    changes are possible in the control partition only. Views of the API answer their refusals themselves.
+    changes are possible in the control partition only. The session may end while a form is open: then the login leads
+    back to the page with the form. Views of the API answer their refusals themselves.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self._get_response(request)
+        answer = self._get_response(request)
+        if _lost_its_session(request, answer):
+            messages.warning(
+                request, _("Your session had ended, so nothing was changed. Log in, and send the form again.")
+            )
+            return redirect_to_login(_path_before(request))
+        if answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED and _is_bare(request, answer):
+            page = render(request, "405.html", status=answer.status_code)
+            page.headers["Allow"] = answer.headers["Allow"]
+            return page
+        return answer
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         match error:
@@ -46,3 +62,31 @@ def _page_before(request: HttpRequest) -> str:
         before, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
     return before if before and is_own else "/"
+
+
+def _path_before(request: HttpRequest) -> str:
+    """Return the address of that page within this site."""
+    before = urlsplit(_page_before(request))
+    return before._replace(scheme="", netloc="", fragment="").geturl() or "/"
+
+
+def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
+    """True if a form was answered by the login: its address may be one that takes forms only."""
+    if request.method != "POST" or answer.status_code != HTTPStatus.FOUND:
+        return False
+    to = urlsplit(answer.headers["Location"])
+    return to.path == reverse("login") and "next" in parse_qs(to.query) and request.path != to.path
+
+
+def _is_bare(request: HttpRequest, answer: HttpResponse) -> bool:
+    """True if a browser would show an empty page."""
+    return not answer.streaming and not answer.content and "text/html" in request.headers.get("Accept", "")
+
+
+def refuse_forgery(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form whose token is not that of the login. Django's `CSRF_FAILURE_VIEW`."""
+    said = _(
+        "Nothing was changed: the form is older than your login, or the browser sends no cookies. Open the page again, "
+        "and send the form again."
+    )
+    return permission_denied(request, PermissionDenied(said))

@@ -27,11 +27,19 @@ function sendOnce() {
     if (event.defaultPrevented || form.getAttribute("method")?.toLowerCase() !== "post") return;
     if (sent.has(form)) return event.preventDefault();
     sent.add(form);
+    renewToken(form);
     // The answer may never come.
     setTimeout(() => sent.delete(form), UNANSWERED);
   });
   // The browser may bring this page back as it was.
   window.addEventListener("pageshow", () => (sent = new WeakSet()));
+}
+
+/** Give a form the token of the present login: a login in another tab replaces the token of this page. */
+function renewToken(form) {
+  const cookie = /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie);
+  const field = form.elements.namedItem("csrfmiddlewaretoken");
+  if (cookie && field) field.value = cookie[1];
 }
 
 prepareMessages();

@@ -4,11 +4,12 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
-from tests.acceptance.test_browser import _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import PASSWORD, _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
 
 pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 
@@ -73,6 +74,37 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
         hour = (int(utc[1]) + 9) % 24
         expect(time).to_have_text(re.compile(f"{hour:02d}{utc[2]}$"))
         expect(page.locator(".foot")).to_contain_text("Asia/Tokyo")
+
+
+def test_the_bar_has_one_line_in_each_language_beside_a_long_name(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    with visitor(browser, web, viewport={"width": 1400, "height": 900}) as page:
+        in_thread(lambda: User.objects.update(username="a.long.name.of.an.administrator@example.org"))
+        for language in ("de", "en", "zh-hans"):
+            page.goto("/account/")
+            page.locator(f"button[name=language][value={language}]").click()
+
+            heights = page.locator(".top").evaluate("bar => [bar, bar.querySelector('a')].map(one => one.offsetHeight)")
+            assert heights[0] < 1.5 * heights[1], language
+
+
+def test_a_form_that_is_older_than_the_login_is_sent_with_the_present_token(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    fill()
+    job = in_thread(Job.objects.get)
+    with visitor(browser, web) as page:
+        page.goto(f"/jobs/{job.pk}/")
+        other = page.context.new_page()
+        other.goto("/")
+        other.get_by_role("button", name="Log out").click()
+        other.get_by_label("Username").fill("admin")
+        other.get_by_label("Password").fill(PASSWORD)
+        other.get_by_role("button", name="Log in").click()
+        expect(other).to_have_url(f"{web}/")
+
+        page.get_by_role("button", name="Start", exact=True).click()
+
+        expect(page.locator(".message.success")).to_be_visible()
 
 
 def test_a_good_message_goes_by_itself_and_a_warning_stays(browser, machine):  # noqa: F811
