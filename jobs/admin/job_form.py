@@ -142,6 +142,10 @@ class JobForm(ConnectorForm, OptionsForm):
         self._offer_few("outputs", chosen)
         self._offer_few("repository", ())
 
+    def also_seen(self) -> bool:
+        """True if the job runs: then most fields keep their stored values."""
+        return _runs(self.instance)
+
     def clean(self) -> dict[str, Any]:
         values = super().clean()
         if self.errors:

@@ -16,6 +16,7 @@ from jobs.verbs import editing
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web.pages import name_of_who_may
+from nodes.web.seen import CHANGED, SEEN, mark_of
 
 _MAY_CHANGE = "jobs.change_job"
 
@@ -29,11 +30,18 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
     outputs = sorted(((output.pk, output.name) for output in job.outputs.all()), key=lambda output: output[1])
     status = 200
+    seen = mark_of([job.pipeline, outputs])
     if request.method == "POST":
         made_by = name_of_who_may(request, _MAY_CHANGE)
         form = PipelineForm(read_pipeline(job.pipeline), outputs=outputs, data=request.POST)
+        sent = request.POST.get(SEEN, seen)
         if form.was_asked_for_a_stage():
             form.add_stage()
+            # The form is still that of the values which its user saw.
+            seen = sent
+        elif sent != seen:
+            form.problems.append(str(CHANGED))
+            status = 409
         elif form.is_valid():
             if _store(job, form, made_by=made_by):
                 messages.success(request, _("The pipeline is stored. The next run reads all documents again."))
@@ -47,6 +55,7 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         "job": job,
         "form": form,
         "tree": read_tree(job),
+        "seen": seen,
         "is_running": job.phase != Phase.INACTIVE,
     }
     return render(request, "ui/pipeline.html", context, status=status)

@@ -7,10 +7,13 @@ from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
 from unfold.views import ChangeList
+
+from nodes.web.seen import SeenForm
 
 _MOST: Final = 1_000
 # Characters of a search: those of the longest name.
@@ -47,7 +50,30 @@ class OfferedFilters(ChangeList):  # type: ignore[misc]
         return found
 
 
-class BoundedList(ModelAdmin):  # type: ignore[misc]
+class SeenChanges(ModelAdmin):  # type: ignore[misc]
+    """A page whose form stores nothing if the object was changed after the form was opened."""
+
+    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
+        form = super().get_form(request, obj, **kwargs)
+        return form if obj is None else type(form.__name__, (SeenForm, form), {})
+
+    def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:  # noqa: ANN401, FBT001 (Django's)
+        """Let the form of the object know the formsets: Django checks the form before them."""
+        formsets, inlines = super()._create_formsets(request, obj, change)
+        if change:
+            obj.opened_with = formsets
+        return formsets, inlines
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Model | None = None, **kwargs: Any
+    ) -> Any:  # noqa: ANN401 (Django's)
+        form = context["adminform"].form
+        if obj is not None and isinstance(form, SeenForm) and self.has_change_permission(request, obj):
+            context = {**context, "seen": form.mark}
+        return super().render_change_form(request, context, *args, obj=obj, **kwargs)
+
+
+class BoundedList(SeenChanges):
     """The first thousand rows in the order of their names. Others are found by searching."""
 
     paginator = FirstPages

@@ -1,10 +1,18 @@
 """A form that was open for a long time changes nothing that its user did not see, and each refusal is a page."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
-from jobs.models import Job
+from jobs.authorities.models import AuthorityGroup
+from jobs.models import Job, OutputConnection, ThrottlePolicy
+from jobs.notices import verbs as notices
+from jobs.verbs import control, editing
+from nodes.database.clock import read_clock
+from nodes.tasks import book
+from nodes.web.seen import mark_of
 from tests.support.api import PASSWORD, make_job, make_user
+from tests.support.browser_forms import opened
 
 pytestmark = pytest.mark.django_db
 
@@ -68,7 +76,7 @@ def test_an_address_that_takes_forms_only_says_so_to_a_browser():
 # --- Lists without a row ----------------------------------------------------------------------------------------------
 
 
-def test_an_empty_list_asks_nobody_to_create_what_only_others_may_create():
+def test_an_empty_list_asks_viewers_for_no_new_row():
     client = page_client("viewer")
 
     assert "There are no rows." in client.get("/admin/jobs/throttlepolicy/").content.decode()
@@ -84,3 +92,137 @@ def test_the_help_of_a_pipeline_exists(page):
 
     assert 'href="/manual/docs/pipelines.html"' in client.get(page.format(make_job().pk)).content.decode()
     assert client.get("/manual/docs/pipelines.html").status_code == 200
+
+
+# --- Another user changes what a form shows ---------------------------------------------------------------------------
+
+CHANGED = "This was changed after you opened the form, so nothing was stored."
+
+
+def page_of(kind):
+    """Create an object; return the address of its form, and a field with another value."""
+    job = make_job(policy=ThrottlePolicy.objects.create(name="gently"))
+    match kind:
+        case "job":
+            return f"/admin/jobs/job/{job.pk}/change/", {"priority": "9"}
+        case "policy":
+            return f"/admin/jobs/throttlepolicy/{ThrottlePolicy.objects.get().pk}/change/", {"min_gap": "7.0"}
+        case "repository":
+            return f"/admin/jobs/repositoryconnection/{job.repository_id}/change/", {"name": "another web"}
+        case "output":
+            return f"/admin/jobs/outputconnection/{OutputConnection.objects.get().pk}/change/", {
+                "name": "another index"
+            }
+        case "authority group":
+            group = AuthorityGroup.objects.create(name="staff")
+            return f"/admin/authorities/authoritygroup/{group.pk}/change/", {"name": "crew"}
+        case "user":
+            return f"/admin/auth/user/{make_user('viewer', name='vera').pk}/change/", {"email": "vera@example.org"}
+        case "channel":
+            channel = notices.create_channel(
+                kind="webhook",
+                name="hook",
+                configuration={"url": "http://hook.test/", "secret": "of the hook"},
+                made_by="a test",
+            )
+            return f"/notifications/channels/{channel.pk}/", {"most_an_hour": "3"}
+        case "rule":
+            rule = notices.create_rule(name="all", made_by="a test")
+            return f"/notifications/rules/{rule.pk}/", {"minutes": "3"}
+        case "template":
+            schedule = {"every_minutes": 7}
+            template = book.put_template(
+                urn="mine", kind="clean_archive", arguments={}, schedule=schedule, made_by="a test"
+            )
+            return f"/tasks/templates/{template.pk}/", {"every_minutes": "8"}
+    raise ValueError(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["job", "policy", "repository", "output", "authority group", "user", "channel", "rule", "template"],
+)
+def test_a_form_replaces_no_values_that_its_user_did_not_see(kind):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    address, change = page_of(kind)
+    first, second = opened(client, address), opened(client, address)
+
+    assert client.post(address, second | change).status_code == 302
+    refused = client.post(address, first)
+
+    assert refused.status_code == 200
+    assert CHANGED in refused.content.decode()
+    (field, value), *_ = change.items()
+    assert opened(client, address)[field] == [value]
+
+
+def test_a_form_that_is_sent_again_with_its_new_mark_is_stored():
+    client = page_client("administrator")
+    address, _ = page_of("policy")
+    mine = opened(client, address) | {"min_gap": ["3.0"]}
+    client.post(address, opened(client, address) | {"min_gap": "7.0"})
+
+    refused = client.post(address, mine)
+    stored = client.post(address, mine | {"seen": refused.context["seen"]})
+
+    assert stored.status_code == 302
+    assert ThrottlePolicy.objects.get().min_gap == 3.0
+
+
+def test_seeds_that_another_user_removed_stay_removed():
+    client = page_client("administrator")
+    job = make_job(urls=("http://docs.test/",))
+    address = f"/admin/jobs/job/{job.pk}/change/"
+    mine = opened(client, address)
+    client.post(address, opened(client, address) | {"seeds-0-urls": "http://other.test/"})
+
+    refused = client.post(address, mine)
+
+    assert CHANGED in refused.content.decode()
+    assert [seed.urls for seed in job.seeds.filter(removed_at=None)] == [["http://other.test/"]]
+
+
+def test_a_job_that_started_meanwhile_keeps_its_name_and_says_so():
+    client = page_client("administrator")
+    job = make_job()
+    address = f"/admin/jobs/job/{job.pk}/change/"
+    mine = opened(client, address)
+    control.VERBS["start"].perform(job.pk, made_by="another", now=read_clock())
+
+    refused = client.post(address, mine | {"name": "another name"})
+
+    assert CHANGED in refused.content.decode()
+    assert Job.objects.get().name == "manual"
+
+
+def test_a_pipeline_replaces_no_stages_that_its_user_did_not_see():
+    client = page_client("administrator")
+    job = make_job()
+    address = f"/jobs/{job.pk}/pipeline/"
+    mine = opened(client, address)
+    editing.change_job(job.pk, outputs=[OutputConnection.objects.create(name="other")], made_by="a", now=read_clock())
+
+    with_stage = client.post(address, mine | {"add_stage": "1", "add_kind": "null"})
+    refused = client.post(address, mine | {"save": "1"})
+
+    assert with_stage.context["seen"] == mine["seen"][0]
+    assert refused.status_code == 409
+    assert CHANGED in refused.content.decode()
+
+
+@pytest.mark.parametrize("kind", ["job", "policy", "repository", "output", "user", "channel", "rule", "template"])
+def test_a_form_of_present_values_is_stored(kind):
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    address, _ = page_of(kind)
+
+    assert client.post(address, opened(client, address)).status_code == 302
+
+
+def test_a_mark_depends_on_values_and_not_on_the_order_of_related_rows():
+    one, other = User(pk=1), User(pk=2)
+
+    assert mark_of({"a": [one, other]}) == mark_of({"a": [other, one]})
+    assert mark_of({"a": ["1", "2"]}) != mark_of({"a": ["2", "1"]})
+    assert mark_of({"a": None}) != mark_of({"a": ""})

@@ -15,11 +15,12 @@ from jobs.notices.topics import TOPICS
 from jobs.notices.verbs import shown_configuration
 from nodes.api.parsing import json_in
 from nodes.membership.changes import MASK
+from nodes.web.seen import SeenForm
 
 _LONGEST: Final = 4_000
 
 
-class ChannelForm(forms.Form):
+class ChannelForm(SeenForm, forms.Form):
     """The parts of a channel. A secret that is left empty stays as it is."""
 
     use_required_attribute = False
@@ -28,7 +29,7 @@ class ChannelForm(forms.Form):
 
     def __init__(self, kind: ChannelKind, *, stored: NotificationChannel | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
         super().__init__(data, initial=_initial_of_channel(stored))
-        self._kind, self._stored = kind, stored
+        self._kind, self.stored = kind, stored
         shown = shown_configuration(stored) if stored else {}
         for field in kind.schema.fields:
             self.fields[f"configuration.{field.name}"] = _drawn(field, shown.get(field.name))
@@ -64,14 +65,14 @@ class ChannelForm(forms.Form):
         return {**facts, "is_enabled": values["is_enabled"]}
 
     def _value(self, field: Field, value: object) -> object:
-        if field.kind is FieldKind.SECRET and not value and self._stored and field.name in self._stored.configuration:
+        if field.kind is FieldKind.SECRET and not value and self.stored and field.name in self.stored.configuration:
             return MASK
         if field.kind is FieldKind.LINES:
             return [line.strip() for line in str(value or "").splitlines() if line.strip()]
         return value
 
 
-class RuleForm(forms.Form):
+class RuleForm(SeenForm, forms.Form):
     """The parts of a rule."""
 
     use_required_attribute = False
@@ -99,6 +100,7 @@ class RuleForm(forms.Form):
 
     def __init__(self, *, stored: NotificationRule | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
         super().__init__(data, initial=_initial_of_rule(stored))
+        self.stored = stored
 
     def clean_job(self) -> int | None:
         name = self.cleaned_data["job"].strip()

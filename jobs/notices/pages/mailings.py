@@ -18,6 +18,7 @@ from nodes.api.parsing import json_in
 from nodes.errors import Invalid
 from nodes.tasks.models import TaskTemplate
 from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.seen import SeenForm
 
 _page: Final = page_for("notices.view_notificationrule")
 _SCHEDULE: Final = ("cron", "time_zone", "every_minutes")
@@ -25,7 +26,7 @@ _SCHEDULE: Final = ("cron", "time_zone", "every_minutes")
 _PLACES: Final = {f"schedule.{name}": name for name in _SCHEDULE} | {"schedule": "cron"}
 
 
-class MailingForm(forms.Form):
+class MailingForm(SeenForm, forms.Form):
     """The parts of a scheduled report."""
 
     use_required_attribute = False
@@ -68,6 +69,7 @@ class MailingForm(forms.Form):
 
     def __init__(self, *, stored: ReportMailing | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
         super().__init__(data, initial=_initial_of(stored))
+        self.stored = stored
         # The name is the key: another name would create another mailing.
         self.fields["name"].disabled = stored is not None
 

@@ -11,6 +11,7 @@ from nodes.errors import Invalid
 from nodes.tasks.kinds import Kind
 from nodes.tasks.models import GENERIC, TaskFacts, TaskTemplate
 from nodes.tasks.pages.fields import PREFIX, JsonField, argument_fields, moment_field
+from nodes.web.seen import SeenForm
 
 
 class PartsForm(forms.Form):
@@ -81,7 +82,7 @@ class TaskForm(PartsForm):
         return {**super().wanted(), "urn": self.cleaned_data["urn"], "at": self.cleaned_data["at"]}
 
 
-class TemplateForm(PartsForm):
+class TemplateForm(SeenForm, PartsForm):
     """A template to create or to change."""
 
     first = ("urn", "cron", "time_zone", "every_minutes", "unique")
@@ -106,6 +107,7 @@ class TemplateForm(PartsForm):
 
     def __init__(self, kind: Kind, data: Any = None, *, template: TaskTemplate | None = None) -> None:
         super().__init__(kind, data, initial=None if template is None else _facts(template))
+        self.stored = template
         if template is not None:
             # The name is the key: another name would create another template.
             self.fields["urn"].disabled = True

@@ -1,0 +1,56 @@
+"""The form of a page, as a browser without scripts would send it."""
+
+from html.parser import HTMLParser
+
+
+class _Forms(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.forms = []
+        self._select = self._area = None
+
+    def handle_starttag(self, tag, attributes):
+        facts = dict(attributes)
+        name = facts.get("name")
+        match tag:
+            case "form":
+                self.forms.append({})
+            case "input" if name and self.forms and "disabled" not in facts:
+                kind = facts.get("type", "text")
+                if kind not in {"checkbox", "radio", "submit", "file"}:
+                    self._add(name, facts.get("value") or "")
+                elif "checked" in facts:
+                    self._add(name, facts.get("value", "on"))
+            case "select":
+                self._select = name
+            case "option" if self._select and "selected" in facts:
+                self._add(self._select, facts.get("value", ""))
+            case "textarea":
+                self._area = name
+                self._add(name, "")
+
+    def handle_endtag(self, tag):
+        if tag == "select":
+            self._select = None
+        elif tag == "textarea":
+            self._area = None
+
+    def handle_data(self, data):
+        if self._area:
+            # A browser skips the first line break.
+            self.forms[-1][self._area] = [data.removeprefix("\n").removeprefix("\r\n")]
+
+    def _add(self, name, value):
+        if self.forms:
+            self.forms[-1].setdefault(name, []).append(value)
+
+
+def opened(client, address, *, field="seen"):
+    """Return the fields of the form that has this field, by name, each with all its values."""
+    response = client.get(address)
+    assert response.status_code == 200, response
+    parser = _Forms()
+    parser.feed(response.content.decode())
+    (found,) = [form for form in parser.forms if field in form]
+    # Patterns of further rows are no rows.
+    return {name: values for name, values in found.items() if "__prefix__" not in name}
