@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 from unfold.decorators import action
 
 from jobs.models import Seed, ThrottleGroup
-from nodes.admin.asking import number_of
+from nodes.admin.asking import number_of, offers
 from nodes.admin.by_key import ListByKey
 from nodes.admin.lists import OwnedList, one_selected
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES
@@ -70,7 +70,9 @@ class NodeAdmin(Rebalancing):
         """True for a node of the cluster that has not ended."""
         if not self.has_control_permission(request):
             return False
-        return object_id is None or _live_nodes().filter(pk=_id_of(object_id)).exists()
+        possible = object_id is None or _live_nodes().filter(pk=_id_of(object_id)).exists()
+        why = _("The node has ended, or is not a node of the cluster.")
+        return offers(request, "drain", is_possible=possible, why=why)
 
     @admin.action(description=gettext_lazy("Drain a node"), permissions=["control"])
     def drain_selected(self, request: HttpRequest, chosen: QuerySet[Node]) -> HttpResponseBase | None:
@@ -125,7 +127,9 @@ class ThrottleGroupAdmin(Rebalancing):
         """True for a group of the cluster that does not move."""
         if not self.has_control_permission(request):
             return False
-        return object_id is None or _groups_at_rest().filter(pk=number_of(object_id)).exists()
+        possible = object_id is None or _groups_at_rest().filter(pk=number_of(object_id)).exists()
+        why = _("The group is moving, or is not a group of the cluster.")
+        return offers(request, "move", is_possible=possible, why=why)
 
     @admin.action(description=gettext_lazy("Move a group"), permissions=["control"])
     def move_selected(self, request: HttpRequest, chosen: QuerySet[ThrottleGroup]) -> HttpResponseBase | None:

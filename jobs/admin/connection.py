@@ -27,7 +27,7 @@ from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections
 from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.connections import Kind
-from nodes.admin.asking import number_of
+from nodes.admin.asking import number_of, offers
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
@@ -154,7 +154,10 @@ class ConnectionAdmin(WithVersions, BoundedList):
     def has_delete_permission(self, request: HttpRequest, obj: connections.Connection | None = None) -> bool:
         """False for a connection that jobs use: it cannot be deleted."""
         allowed: bool = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or not obj.jobs.exists())
+        if obj is None or not allowed:
+            return allowed
+        why = _("%(name)s cannot be deleted, because a job uses it.") % {"name": obj.name}
+        return offers(request, "delete", is_possible=not obj.jobs.exists(), why=str(why))
 
     def do_when_asked(
         self,

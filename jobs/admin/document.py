@@ -27,7 +27,7 @@ from jobs.models import Outcome, QueueItem
 from jobs.queries.documents.lists import few_lanes, hashes_of, host_of, keeping_to_keys, lanes_of_host
 from jobs.traps.quarantine import TRAP
 from jobs.verbs import control
-from nodes.admin.asking import ask_about_one, ask_about_selected
+from nodes.admin.asking import ask_about_one, ask_about_selected, offers
 from nodes.admin.by_key import ListByKey
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
@@ -132,7 +132,10 @@ class DocumentAdmin(ListByKey):
     def has_retry_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """True for a document that failed in the present run of its job."""
         item = self.get_object(request, object_id or "")
-        return item is not None and self.has_control_permission(request) and _has_failed(item)
+        if not self.has_control_permission(request):
+            return False
+        why = _("The document has not failed in the present run of its job.")
+        return offers(request, "retry", is_possible=item is not None and _has_failed(item), why=why)
 
     @admin.action(description=gettext_lazy("Retry failed documents"), permissions=["control"])
     def retry_selected(self, request: HttpRequest, chosen: QuerySet[QueueItem]) -> HttpResponseBase | None:

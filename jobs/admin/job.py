@@ -32,8 +32,9 @@ from jobs.connectors.repository.kind import RepositoryKind
 from jobs.lifecycle.job import Phase, is_possible
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy
 from jobs.queries.few_choices import offer_few
+from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control, editing
-from nodes.admin.asking import ask_about_one, number_of
+from nodes.admin.asking import ask_about_one, number_of, offers
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.tasks.models import Task
@@ -131,7 +132,9 @@ def _is_legal(verb: control.Verb) -> Callable[..., bool]:
         if object_id is None or not request.user.has_perm(verb.permission):
             return False
         job = _asked_about(request, number_of(object_id))
-        return job is not None and is_possible(verb.transition, job.state)
+        why = str(TransitionRefused(job, verb.name)) if job is not None else _("This does not exist.")
+        possible = job is not None and is_possible(verb.transition, job.state)
+        return offers(request, f"do-{verb.name}", is_possible=possible, why=str(why))
 
     return has_permission
 
@@ -260,6 +263,11 @@ class JobAdmin(WithRehearsal, JournaledList):
     ) -> HttpResponseBase:
         """Redirect to the job's own page if the job cannot be changed."""
         job = self.get_object(request, object_id)
+        has_role = super().has_change_permission(request, job)
+        if request.method == "POST" and job is not None and has_role and not self.has_change_permission(request, job):
+            said = _("%(job)s is ending or being deleted, so nothing was stored.") % {"job": job.name}
+            messages.warning(request, said)
+            return redirect("job", job.pk)
         if request.method != "POST" and job is not None:
             if not self.has_change_permission(request, job):
                 return redirect("job", job.pk)

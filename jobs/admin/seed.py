@@ -19,7 +19,7 @@ from jobs.models import Job, Lane, QueueItem, Seed
 from jobs.queries.documents.lists import hashes_of
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
-from nodes.admin.asking import ask_about_one, ask_about_selected, number_of
+from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers
 from nodes.admin.by_key import ListByKey
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
@@ -92,9 +92,9 @@ class SeedAdmin(ListByKey):
         if object_id is None:
             return True
         seed = Seed.objects.filter(pk=number_of(object_id), removed_at=None, job__phase__in=_CHANGEABLE).first()
-        if seed is None:
-            return False
-        return Seed.objects.filter(job=seed.job_id, removed_at=None).exclude(pk=seed.pk).exists()
+        others = Seed.objects.filter(job=seed and seed.job_id, removed_at=None).exclude(pk=seed and seed.pk)
+        why = _("The seed was removed, is the only one of its job, or its job cannot be changed now.")
+        return offers(request, "remove", is_possible=seed is not None and others.exists(), why=why)
 
     @admin.action(description=gettext_lazy("Remove seeds from their jobs"), permissions=["remove"])
     def remove_selected(self, request: HttpRequest, chosen: QuerySet[Seed]) -> HttpResponseBase:

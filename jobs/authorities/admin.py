@@ -17,7 +17,7 @@ from jobs.admin.connector_form import BUILT_FOR, ConnectorForm, fieldset_for, fo
 from jobs.admin.dry_run import dry_run
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
-from nodes.admin.asking import number_of
+from nodes.admin.asking import number_of, offers
 from nodes.admin.lists import BoundedList
 from nodes.errors import InUse, Invalid
 
@@ -127,7 +127,11 @@ class GroupAdmin(_SetUp):
     def has_delete_permission(self, request: HttpRequest, obj: AuthorityGroup | None = None) -> bool:
         """False for a group that an authority or a repository uses."""
         allowed: bool = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or not (obj.authorities.exists() or obj.repositories.exists()))
+        if obj is None or not allowed:
+            return allowed
+        why = _("%(name)s cannot be deleted, because a connection uses it.") % {"name": obj.name}
+        is_used = obj.authorities.exists() or obj.repositories.exists()
+        return offers(request, "delete", is_possible=not is_used, why=str(why))
 
 
 class ConnectionAdmin(_SetUp):

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite, helpers
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -29,6 +30,19 @@ def number_of(object_id: str | None) -> int:
     if object_id is None or not object_id.isdecimal() or len(object_id) > _DIGITS:
         raise Http404(_("This does not exist."))
     return int(object_id)
+
+
+def offers(request: HttpRequest, action: str, *, is_possible: bool, why: str) -> bool:
+    """
+    True if a user with the role is offered an action now. `action` is the end of its address.
+
+    Raises:
+        PermissionDenied: with the reason, if the request is for the action itself, such as from a question that was
+            open while the state changed.
+    """
+    if not is_possible and request.path.endswith(f"/{action}/"):
+        raise PermissionDenied(why)
+    return is_possible
 
 
 def ask_about_one(

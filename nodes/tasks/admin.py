@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.decorators import action
 
-from nodes.admin.asking import ask_about_one, ask_about_selected, number_of
+from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers
 from nodes.admin.by_key import ListByKey
 from nodes.admin.lists import OwnedList
 from nodes.tasks import book
@@ -60,11 +60,11 @@ class TaskAdmin(ListByKey):
 
     def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """True for a task that was not yet asked to end."""
-        return (
-            self.has_run_permission(request)
-            and bool(object_id)
-            and (Task.objects.filter(pk=number_of(object_id), cancelled_by="").exists())
-        )
+        if not object_id or not self.has_run_permission(request):
+            return False
+        possible = Task.objects.filter(pk=number_of(object_id), cancelled_by="").exists()
+        why = _("The task has ended, or was asked to end before.")
+        return offers(request, "cancel", is_possible=possible, why=why)
 
     @admin.display(description=gettext_lazy("number"), ordering="id")
     def number(self, task: Task) -> str:
@@ -193,8 +193,11 @@ class TaskTemplateAdmin(OwnedList):
 
     def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """False for a built-in template: it cannot be removed."""
-        allowed = request.user.has_perm("tasks.delete_tasktemplate")
-        return allowed and TaskTemplate.objects.filter(pk=number_of(object_id), is_built_in=False).exists()
+        if not request.user.has_perm("tasks.delete_tasktemplate"):
+            return False
+        possible = TaskTemplate.objects.filter(pk=number_of(object_id), is_built_in=False).exists()
+        why = _("The template is built in, or was removed before.")
+        return offers(request, "remove", is_possible=possible, why=why)
 
     @admin.display(description=gettext_lazy("schedule"))
     def stored_schedule(self, template: TaskTemplate) -> str:

@@ -226,3 +226,47 @@ def test_a_mark_depends_on_values_and_not_on_the_order_of_related_rows():
     assert mark_of({"a": [one, other]}) == mark_of({"a": [other, one]})
     assert mark_of({"a": ["1", "2"]}) != mark_of({"a": ["2", "1"]})
     assert mark_of({"a": None}) != mark_of({"a": ""})
+
+
+# --- A question that was open while the state changed -----------------------------------------------------------------
+
+
+def test_a_question_that_was_answered_by_another_user_says_why_it_is_refused():
+    client = page_client("operator")
+    job = make_job()
+    address = f"/admin/jobs/job/{job.pk}/do-start/"
+    assert client.get(address).status_code == 200
+    control.VERBS["start"].perform(job.pk, made_by="another", now=read_clock())
+
+    refused = client.post(address).content.decode()
+
+    assert "Job manual cannot start while it is" in refused
+    assert "no role" not in refused
+
+
+def test_a_form_of_a_job_that_is_being_deleted_leads_to_its_page():
+    client = page_client("administrator")
+    job = make_job()
+    address = f"/admin/jobs/job/{job.pk}/change/"
+    mine = opened(client, address)
+    control.VERBS["delete"].perform(job.pk, made_by="another", now=read_clock())
+
+    refused = client.post(address, mine, follow=True)
+
+    assert refused.redirect_chain == [(f"/jobs/{job.pk}/", 302)]
+    assert "manual is ending or being deleted, so nothing was stored." in refused.content.decode()
+
+
+def test_a_connection_that_a_job_uses_meanwhile_is_not_deleted_and_the_page_says_why():
+    client = page_client("administrator")
+    output = OutputConnection.objects.create(name="spare")
+    address = f"/admin/jobs/outputconnection/{output.pk}/delete/"
+    assert client.get(address).status_code == 200
+    job = make_job()
+    job.outputs.add(output)
+
+    refused = client.post(address, {"post": "yes"})
+
+    assert refused.status_code == 403
+    assert "spare cannot be deleted, because a job uses it." in refused.content.decode()
+    assert OutputConnection.objects.filter(pk=output.pk).exists()
