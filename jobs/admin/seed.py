@@ -92,9 +92,11 @@ class SeedAdmin(ListByKey):
         if object_id is None:
             return True
         seed = Seed.objects.filter(pk=number_of(object_id), removed_at=None, job__phase__in=_CHANGEABLE).first()
-        others = Seed.objects.filter(job=seed and seed.job_id, removed_at=None).exclude(pk=seed and seed.pk)
+        possible = (
+            seed is not None and Seed.objects.filter(job=seed.job_id, removed_at=None).exclude(pk=seed.pk).exists()
+        )
         why = _("The seed was removed, is the only one of its job, or its job cannot be changed now.")
-        return offers(request, "remove", is_possible=seed is not None and others.exists(), why=why)
+        return offers(request, "remove", is_possible=possible, why=why)
 
     @admin.action(description=gettext_lazy("Remove seeds from their jobs"), permissions=["remove"])
     def remove_selected(self, request: HttpRequest, chosen: QuerySet[Seed]) -> HttpResponseBase:

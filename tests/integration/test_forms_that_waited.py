@@ -122,7 +122,7 @@ def page_of(kind):
             channel = notices.create_channel(
                 kind="webhook",
                 name="hook",
-                configuration={"url": "http://hook.test/", "secret": "of the hook"},
+                configuration={"url": "http://hook.test/", "secret": f"whsec_{'c2Vj' * 8}"},
                 made_by="a test",
             )
             return f"/notifications/channels/{channel.pk}/", {"most_an_hour": "3"}
