@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from jobs.partitions import here
+
 # Width of the chart: number of steps, and seconds of each step.
 STEPS: Final = 60
 STEP: Final = 5.0
@@ -140,6 +142,12 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
             if rate is not None:
                 total[step] = (total[step] or 0.0) + rate
     return total
+
+
+def metered(id_: int) -> _Key:
+    """Return the key of a job or a host in the meters of this process, which also reads those of other partitions."""
+    partition = here.foreign_name()
+    return (partition, id_) if partition else id_
 
 
 # Processed documents, by job; each run is a series.

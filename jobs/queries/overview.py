@@ -8,16 +8,17 @@ from functools import lru_cache
 from jobs.models import Charge
 from jobs.partitions import here
 from jobs.partitions.held import HeldAnswers
-from jobs.partitions.merged import Silent
+from jobs.partitions.merged import Silent, numbers_of
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.documents.search_lag import read_search_lag
-from jobs.queries.hosts.latest_requests import read_latest_requests
+from jobs.queries.hosts.latest_requests import RequestsOfJobs, judge_together, read_latest_requests
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.counts import add_up
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_first_jobs, read_running_with
+from jobs.queries.jobs.running import read_running_jobs
 from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
 from jobs.queries.partitions import read_silent
@@ -26,7 +27,6 @@ from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.crawl import CrawlVerdict, judge_crawl
 from jobs.verdicts.jobs import HostOfJob
-from jobs.verdicts.requests import Requests
 from nodes.database.clock import read_clock
 
 
@@ -61,12 +61,19 @@ class OverviewPage:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span."""
+    """
+    The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span.
+
+    `latest` are the latest requests of running jobs, by their numbers in the control partition. `next_due_at` is the time of the
+    next look in the jobs that nothing holds.
+    """
 
     hosts: Sequence[HostStatus]
     nodes: Sequence[NodeLine]
     charges: Mapping[Cause, float]
     progress: Sequence[Step]
+    latest: Sequence[Mapping[int, RequestsOfJobs]] = ()
+    next_due_at: dt.datetime | None = None
 
 
 def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
@@ -78,7 +85,14 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
     history = add_histories(job.history for job in (*running, *ended) if job.history)
     free = [job for job in running if job.hold is None]
     moving = add_up(job.counts for job in free)
-    part, silent = _with_others(_read_part(span, has_hosts=bool(free), now=now), span, now=now)
+    own = _read_part(span, has_hosts=bool(free), now=now)
+    if running:
+        latest = read_latest_requests(now=now)
+        own = replace(own, latest=[{job.id: latest.of_jobs([job.id]) for job in running}])
+    if free and not moving.waiting:
+        own = replace(own, next_due_at=read_next_ready_at([job.id for job in free]))
+    part, silent = _with_others(own, span, now=now)
+    jobs = [_with_latest(job, part) for job in jobs]
     hosts = part.hosts if free else []
     rate = present(history) if running else None
     return OverviewPage(
@@ -88,8 +102,8 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
             waiting=moving.pending,
             in_progress=moving.active,
             rate=rate,
-            next_due_at=None if moving.waiting or not free else read_next_ready_at([job.id for job in free]),
-            latest=read_latest_requests(now=now).of_all(job.id for job in running) if running else Requests(),
+            next_due_at=part.next_due_at if free else None,
+            latest=judge_together([some for of_partition in part.latest for some in of_partition.values()]),
         ),
         jobs=jobs,
         running=len(running),
@@ -117,6 +131,26 @@ def _read_part(span: str, *, has_hosts: bool, now: dt.datetime) -> _Part:
     )
 
 
+def _read_part_elsewhere(name: str, span: str) -> _Part:
+    """Return the part of the database of this thread, which is that of another partition."""
+    now = read_clock()
+    part = _read_part(span, has_hosts=True, now=now)
+    latest = read_latest_requests(now=now)
+    free = [job.pk for job in read_running_jobs() if job.state.may_be_stuffed]
+    return replace(
+        part,
+        nodes=[node.of_partition(name, read_at=now) for node in part.nodes],
+        latest=[{number: latest.of_jobs([job]) for job, number in numbers_of(set(latest.job_ids)).items()}],
+        next_due_at=read_next_ready_at(free) if free else None,
+    )
+
+
+def _with_latest(job: JobLine, part: _Part) -> JobLine:
+    """Return the line of a job with its latest requests in all partitions."""
+    some = [of_partition[job.id] for of_partition in part.latest if job.id in of_partition]
+    return replace(job, latest=judge_together(some)) if len(some) > 1 else job
+
+
 def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Sequence[Silent]]:
     """
     Return the sum of the parts of all partitions, and the partitions that are missing in it. Parts of other partitions
@@ -138,18 +172,15 @@ def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Seq
         nodes=[node for part in parts for node in part.nodes],
         charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
         progress=add_steps([part.progress for part in parts]),
+        latest=[of_partition for part in parts for of_partition in part.latest],
+        next_due_at=min((part.next_due_at for part in parts if part.next_due_at is not None), default=None),
     )
     return together, [*silent, *(one for one in found.silent if one.name not in known)]
 
 
 @lru_cache(maxsize=len(SPANS))
 def _held(span: str) -> HeldAnswers[_Part]:
-    def read(name: str) -> _Part:
-        now = read_clock()
-        part = _read_part(span, has_hosts=True, now=now)
-        return replace(part, nodes=[node.of_partition(name, read_at=now) for node in part.nodes])
-
-    return HeldAnswers(read)
+    return HeldAnswers(lambda name: _read_part_elsewhere(name, span))
 
 
 def _policies(hosts: Sequence[HostStatus]) -> dict[Cause, str]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections import defaultdict
 
 import psycopg
 import pytest
@@ -10,17 +11,34 @@ from django.utils import timezone
 from crawlctl.live.topics import read_screen
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
-from jobs.models import ClusterMinute, Outcome, PartitionedJob, Progress, QueueItem, ThrottleGroup
+from jobs.models import (
+    Activity,
+    ClusterMinute,
+    Job,
+    LaneState,
+    Outcome,
+    PartitionedJob,
+    Progress,
+    QueueItem,
+    ThrottleGroup,
+)
 from jobs.partitions import merged
 from jobs.partitions.facts import tell
+from jobs.partitions.merged import read_in
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
 from jobs.queries.cluster import everywhere
 from jobs.queries.cluster.facts import as_text
+from jobs.queries.hosts.latest_requests import _Reading, read_latest_requests
+from jobs.queries.jobs.lines import read_first_jobs
+from jobs.queries.jobs.page import read_job_page
 from jobs.queries.jobs.parts import _held as held_jobs
+from jobs.queries.meter import METER, Meter
 from jobs.queries.overview import _held as held_overview
+from jobs.queries.overview import read_overview
 from jobs.queries.tasks import _held as held_tasks
 from jobs.settings.partitions import PARTITION, PARTITIONS
+from jobs.verdicts.causes import Cause
 from nodes.models import ClusterRequest, Node, NodeEvent
 from nodes.tasks import book
 from nodes.tasks.models import ArchivedTask
@@ -436,3 +454,64 @@ def test_tasks_without_a_partition_are_at_least_these(operator):
     assert page.context["screen"]["postponed_count"] == f"at least {TASKS}"
     for address in ("/tasks/", "/tasks/scheduled/", "/tasks/archived/", "/tasks/templates/", "/tasks/workers/"):
         assert "Partition b does not answer." in operator.get(address).content.decode()
+
+
+# --- Verdicts on running jobs --------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs_everywhere(control, database, job):
+    """Let the job run here without any documents, and there with a next look in an hour and failing requests."""
+    running = {"phase": "active", "run_no": 1, "started_at": START - dt.timedelta(hours=1)}
+    due_at = START + dt.timedelta(hours=1)
+    Job.objects.filter(pk=job.pk).update(**running)
+    with database.as_django():
+        Job.objects.filter(name="news").update(**running)
+        theirs = Job.objects.get(name="news")
+        LaneState.objects.filter(seed__job=theirs).update(ready_at=due_at)
+        facts = {"job": theirs, "repository": theirs.repository, "activity": "fetch", "seconds": 0.1}
+        Activity.objects.bulk_create(
+            Activity(
+                started_at=timezone.now() - dt.timedelta(seconds=number),
+                entity="http://b.example/7",
+                result_code="503",
+                **facts,
+            )
+            for number in range(1, 9)
+        )
+    yield due_at
+    with database.as_django():
+        Job.objects.filter(name="news").update(phase="inactive")
+        Activity.objects.all().delete()
+
+
+@pytest.fixture
+def nodes(connection):
+    Main(connection)
+    register_node(connection, "worker", name="our worker")
+
+
+@pytest.mark.usefixtures("nodes")
+def test_verdicts_have_the_next_look_and_the_failures_of_all_partitions(runs_everywhere, job):
+    now = timezone.now()
+
+    overview, page = read_overview(now=now), read_job_page(job.pk, now=now)
+
+    for verdict in (overview.verdict.verdict, page.verdict):
+        assert (verdict.cause, verdict.until) == (Cause.NOT_DUE, runs_everywhere)
+        assert (verdict.failing.failed, verdict.failing.code) == (8, "503")
+    assert overview.jobs[0].latest.is_failing
+
+
+@pytest.mark.usefixtures("runs_everywhere", "nodes")
+def test_requests_and_rates_of_another_partition_are_not_taken_for_own_ones(job, monkeypatch):
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", 60.0)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", 60.0)
+    monkeypatch.setattr("jobs.queries.hosts.latest_requests._READINGS", defaultdict(_Reading))
+
+    theirs = read_in("b", lambda: read_first_jobs(now=timezone.now())[0])
+    own = read_latest_requests(now=timezone.now())
+
+    assert (theirs.name, theirs.latest.failed) == ("news", 8)
+    assert (own.failing_hosts, own.job_ids) == ([], [])
+    assert METER.history(theirs.id) == Meter().history(theirs.id)

@@ -5,6 +5,8 @@ For each source with running jobs, a reading has all requests of the last minute
 a job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
 reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing is
 known.
+
+A process of the control partition also reads those of other partitions, and keeps them apart.
 """
 
 import datetime as dt
@@ -18,6 +20,7 @@ from typing import Any, Final
 
 from django.db import connection
 
+from jobs.partitions import here
 from jobs.verdicts.requests import Counted, Requests, add_up
 from jobs.verdicts.results import is_failure
 from nodes.database.moment import kept
@@ -78,6 +81,26 @@ class _Part:
     is_of_the_minute: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RequestsOfJobs:
+    """The latest requests of some jobs in one partition; all requests since `begin` were read."""
+
+    parts: Sequence[_Part]
+    begin: dt.datetime
+
+
+def judge_together(some: Sequence[RequestsOfJobs]) -> Requests:
+    """Return the latest requests of these jobs together, all of one span."""
+    parts = [part for one in some for part in one.parts]
+    longer = add_up(part.counted for part in parts)
+    minute = add_up(part.counted for part in parts if part.is_of_the_minute)
+    found = minute if minute.can_be_judged or not longer.can_be_judged else longer
+    first, begin = longer.failing_since, max((one.begin for one in some), default=None)
+    # The failures may have begun before the first request that was read.
+    is_known = first is not None and begin is not None and first > begin + _MINUTE
+    return replace(found, failing_since=first if is_known else None)
+
+
 class LatestRequests:
     """The latest requests of the present runs by host name and by job id; all requests since `begin` were read."""
 
@@ -87,17 +110,20 @@ class LatestRequests:
 
     def of(self, key: str | int) -> Requests:
         """Return the requests of the last minute. If they are too few for a verdict, return those of a longer span."""
-        return self._judged_by(self._parts.get(key, ()))
+        return judge_together([RequestsOfJobs(self._parts.get(key, ()), self._begin)])
 
     def of_all(self, job_ids: Iterable[int]) -> Requests:
         """Return the latest requests of these jobs together, all of one span."""
-        return self._judged_by([part for job_id in job_ids for part in self._parts.get(job_id, ())])
+        return judge_together([self.of_jobs(job_ids)])
 
-    def _judged_by(self, parts: Sequence[_Part]) -> Requests:
-        longer = add_up(part.counted for part in parts)
-        minute = add_up(part.counted for part in parts if part.is_of_the_minute)
-        found = minute if minute.can_be_judged or not longer.can_be_judged else longer
-        return replace(found, failing_since=self._failing_since(longer))
+    def of_jobs(self, job_ids: Iterable[int]) -> RequestsOfJobs:
+        """Return the latest requests of these jobs, to be judged together with those of other partitions."""
+        return RequestsOfJobs([part for job_id in job_ids for part in self._parts.get(job_id, ())], self._begin)
+
+    @property
+    def job_ids(self) -> Sequence[int]:
+        """Return the running jobs with requests."""
+        return [job for job in self._parts if isinstance(job, int)]
 
     @cached_property
     def failing_hosts(self) -> Sequence[tuple[str, Requests]]:
@@ -112,11 +138,6 @@ class LatestRequests:
         suspects = [job for job, parts in self._parts.items() if any(is_failure(part.counted.code) for part in parts)]
         jobs = [(job, self.of(job)) for job in suspects if isinstance(job, int)]
         return [job for job, _ in sorted((one for one in jobs if one[1].is_failing), key=lambda one: -one[1].failed)]
-
-    def _failing_since(self, longer: Requests) -> dt.datetime | None:
-        """Return the start of the failures; None if they may have begun before the first request that was read."""
-        first = longer.failing_since
-        return first if first is not None and first > self._begin + _MINUTE else None
 
 
 class _Reading:
@@ -137,7 +158,8 @@ class _Reading:
             return self._found
 
 
-_READING: Final = _Reading()
+# By the name of the partition whose database was read; "" for the own one.
+_READINGS: Final[defaultdict[str, _Reading]] = defaultdict(_Reading)
 
 
 def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
@@ -147,7 +169,7 @@ def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
     """
     of_moment: dict[None, LatestRequests] = kept("latest requests")
     if None not in of_moment:
-        of_moment[None] = _READING.read(now=now)
+        of_moment[None] = _READINGS[here.foreign_name()].read(now=now)
     return of_moment[None]
 
 

@@ -14,13 +14,12 @@ from typing import Any, Final, LiteralString
 from django.db import connection
 
 from jobs.models import Bin
-from jobs.partitions import here
 from jobs.queries.hosts.latest_requests import LatestRequests, read_latest_requests
 from jobs.queries.hosts.limits import LimitLines, PolicyNames, SourceLine
 from jobs.queries.hosts.open_documents import OpenDocuments, read_open_documents
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
-from jobs.queries.meter import BYTES, STARTS
+from jobs.queries.meter import BYTES, STARTS, metered
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
 from jobs.queue.pace.opening import OPENING
 from jobs.queue.sql.rows import named_rows
@@ -205,14 +204,8 @@ def _observe(row: Any, *, now: dt.datetime) -> None:
         # The counts of its first turn are not known yet.
         return
     age = (now - row.closed_at).total_seconds() if row.open_turns else 0.0
-    STARTS.observe(_metered(row.id), row.starts, age=age)
-    BYTES.observe(_metered(row.id), row.bytes_read, age=age)
-
-
-def _metered(id_: int) -> int | tuple[str, int]:
-    """Return the key of a host in the meters of this process, which also reads hosts of other partitions."""
-    partition = here.foreign_name()
-    return (partition, id_) if partition else id_
+    STARTS.observe(metered(row.id), row.starts, age=age)
+    BYTES.observe(metered(row.id), row.bytes_read, age=age)
 
 
 def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> ParentLine:
@@ -229,8 +222,8 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
         is_everywhere=bool(known and known[2]),
-        starts_per_second=STARTS.rate(_metered(row.id)),
-        bytes_per_second=BYTES.rate(_metered(row.id)),
+        starts_per_second=STARTS.rate(metered(row.id)),
+        bytes_per_second=BYTES.rate(metered(row.id)),
         open_documents=row.open_documents,
     )
 
@@ -249,7 +242,7 @@ def line_of(
     limits = applied.of_bin(row)
     waiting = WITHOUT_LANES if waits is None else waits._asdict()
     over = _GAPS * limits.gap
-    starts, read = STARTS.rate(_metered(row.id), over=over), BYTES.rate(_metered(row.id), over=over)
+    starts, read = STARTS.rate(metered(row.id), over=over), BYTES.rate(metered(row.id), over=over)
     known = Known(
         limits=limits,
         is_stopped=row.stopped_at is not None,
@@ -297,7 +290,7 @@ def line_of(
         stopped_why=row.stopped_why,
         starts_per_second=starts,
         bytes_per_second=read,
-        history=STARTS.history(_metered(row.id)),
+        history=STARTS.history(metered(row.id)),
     )
 
 

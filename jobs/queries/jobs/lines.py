@@ -16,7 +16,7 @@ from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.jobs.facts import is_held, job_seen, read_changes, read_cluster
 from jobs.queries.jobs.failed_seeds import read_failed_seeds
-from jobs.queries.meter import METER, STEP, STEPS, present, smoothed
+from jobs.queries.meter import METER, STEP, STEPS, metered, present, smoothed
 from jobs.queries.standing import Standing
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Verdict
@@ -178,10 +178,10 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
     lines = []
     for job in jobs:
         of_run = counts[job.pk]
-        METER.observe(job.pk, of_run.processed, series=job.run_no)
+        METER.observe(metered(job.pk), of_run.processed, series=job.run_no)
         runs = job.phase != Phase.INACTIVE
         is_recent = runs or (job.ended_at is not None and now - job.ended_at < _SHOWN_AFTER_THE_END)
-        history = smoothed(METER.history(job.pk)) if is_recent else []
+        history = smoothed(METER.history(metered(job.pk))) if is_recent else []
         seen = job_seen(
             job.state,
             reason=job.reason,

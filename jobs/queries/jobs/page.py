@@ -2,22 +2,24 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import next_opening_of
 from jobs.models import JobEvent, ScheduleWindow
+from jobs.partitions import here
 from jobs.partitions.merged import Silent
 from jobs.queries.cluster.failing_groups import FailingGroup
-from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
+from jobs.queries.hosts.latest_requests import judge_together
+from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.freshness import Freshness, read_freshness_for_open_page
 from jobs.queries.jobs.hosts import HostLine, queues_of
 from jobs.queries.jobs.lines import JobLine, read_job_line
 from jobs.queries.jobs.outputs import OutputLine, read_output_lines
-from jobs.queries.jobs.parts import CodeCount, read_part, with_other_partitions
+from jobs.queries.jobs.parts import CodeCount, PartOfJob, read_part, with_next_looks, with_other_partitions
 from jobs.queries.partitions import read_silent
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.jobs import HostOfJob, judge_job
@@ -84,13 +86,18 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     job = read_job_line(job_id, now=now)
     if job is None:
         return None
-    part = with_other_partitions(read_part(job, now=now), job_id=job.id, run_no=job.run_no)
+    own = read_part(job, now=now)
+    if job.runs and (here.control_name() or not (job.counts.waiting or job.hold)):
+        own = with_next_looks(own, job.id, now=now)
+    part = with_other_partitions(own, job_id=job.id, run_no=job.run_no)
+    if len(part.latest) > 1:
+        job = replace(job, latest=judge_together(part.latest))
     hosts = part.hosts
     of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
     events = list(JobEvent.objects.filter(job_id=job.id).order_by("-id")[:_EVENTS_EXAMINED])
     return JobPage(
         job=job,
-        verdict=_judge(job, of_hosts, now=now),
+        verdict=_judge(job, part, of_hosts, now=now),
         codes=part.codes,
         hosts=hosts,
         known_hosts=part.known_hosts,
@@ -120,7 +127,7 @@ def _moves(job: JobLine, events: Sequence[JobEvent]) -> list[MoveLine]:
     return moves
 
 
-def _judge(job: JobLine, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Verdict:
+def _judge(job: JobLine, part: PartOfJob, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Verdict:
     """Return the verdict on a job; if it waits for a window, with the moment at which the window opens."""
     changes = read_changes([job.id]) if job.runs else {}
     seen = job_seen(
@@ -140,7 +147,7 @@ def _judge(job: JobLine, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Ver
         waiting=job.counts.pending,
         in_progress=job.counts.active,
         hosts=hosts,
-        next_due_at=None if job.counts.waiting or job.hold is not None else read_next_ready_at([job.id]),
+        next_due_at=None if job.counts.waiting or job.hold is not None else part.next_due_at,
     )
 
 

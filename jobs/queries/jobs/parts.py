@@ -16,6 +16,8 @@ from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import local_job
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
+from jobs.queries.hosts.latest_requests import RequestsOfJobs, read_latest_requests
+from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.hosts import HOSTS_SHOWN, HostLine, RunOfJob, count_hosts, read_hosts_of
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.verdicts.causes import Cause
@@ -52,6 +54,7 @@ class PartOfJob:
     The part of one partition in the run of a job, or of all partitions.
 
     `known_hosts` is a lower limit if there `are_more_hosts`. `charges` are document-seconds of the last minutes by cause.
+    `latest` are the latest requests in each partition, and `next_due_at` is the time of the next look, if the job runs.
     """
 
     run_no: int
@@ -61,6 +64,8 @@ class PartOfJob:
     codes: Sequence[CodeCount]
     failing: Sequence[FailingGroup]
     charges: Mapping[Cause, float]
+    latest: Sequence[RequestsOfJobs] = ()
+    next_due_at: dt.datetime | None = None
 
 
 class _Run(NamedTuple):
@@ -82,6 +87,12 @@ def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now),
     )
+
+
+def with_next_looks(part: PartOfJob, job_id: int, *, now: dt.datetime) -> PartOfJob:
+    """Return the part of a running job with its latest requests and its next look."""
+    latest = read_latest_requests(now=now).of_jobs([job_id])
+    return replace(part, latest=[latest], next_due_at=read_next_ready_at([job_id]))
 
 
 def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int) -> PartOfJob:
@@ -134,6 +145,8 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
         ],
         failing=[group for part in parts for group in part.failing],
         charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
+        latest=[one for part in parts for one in part.latest],
+        next_due_at=min((part.next_due_at for part in parts if part.next_due_at is not None), default=None),
     )
 
 
@@ -145,7 +158,10 @@ def _held(job_id: int) -> HeldAnswers[PartOfJob | None]:
         if found is None:
             return None
         number, run_no, phase = found
-        part = read_part(_Run(number, run_no, phase != Phase.INACTIVE), now=read_clock())
+        now, runs = read_clock(), phase != Phase.INACTIVE
+        part = read_part(_Run(number, run_no, runs), now=now)
+        if runs:
+            part = with_next_looks(part, number, now=now)
         return replace(
             part,
             hosts=[replace(host, partition=name) for host in part.hosts],
