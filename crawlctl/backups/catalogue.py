@@ -69,7 +69,12 @@ class Backup:
 
 def new_name(started: dt.datetime) -> str:
     """Return the name of a backup that starts now. Names sort by time."""
-    return f"{started.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{name_at(started)}-{secrets.token_hex(3)}"
+
+
+def name_at(moment: dt.datetime) -> str:
+    """Return the beginning of the names of backups that start at a moment."""
+    return f"{moment.astimezone(dt.UTC):%Y%m%dT%H%M%SZ}"
 
 
 def store_data(store: Store, name: str, path: Path, *, is_sealed: bool) -> File:
@@ -198,18 +203,28 @@ def fetch(store: Store, file: File, path: Path) -> None:
 
 def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
     """
-    Delete all backups but the newest complete ones, and leftovers of interrupted ones. Yield the deleted names.
+    Delete all backups of each server but its newest complete ones, and leftovers of interrupted ones. Yield the deleted
+    names.
 
-    A backup that is newer than the oldest kept one stays, complete or not.
+    A backup that is newer than the oldest kept one stays, complete or not. Several servers may share a store, such as
+    those of partitions: the backups of one never push out those of another.
     """
     counting = names(store)
-    complete = [name for name in reversed(counting) if _is_complete(store, name)][:keep]
-    if complete:
-        for name in counting:
-            if name < complete[-1] and len(complete) == keep:
-                delete(store, name)
-                yield name
-    before = f"{(now - _INTERRUPTED_AFTER).astimezone(dt.UTC):%Y%m%dT%H%M%SZ}"
+    servers = {name: _server_of(store, name) for name in counting}
+    complete: dict[str, list[str]] = {server: [] for server in servers.values() if server is not None}
+    for name in reversed(counting):
+        server = servers[name]
+        if server is not None and len(complete[server]) < keep and not why_incomplete(store, read(store, name)):
+            complete[server].append(name)
+    firsts = {server: kept[-1] for server, kept in complete.items() if len(kept) == keep}
+    for name in counting:
+        server = servers[name]
+        # A damaged description names no server, so its backup is older than those of each server.
+        limits = firsts.values() if server is None else [firsts[server]] if server in firsts else []
+        if limits and name < min(limits) and (server is not None or len(firsts) == len(complete)):
+            delete(store, name)
+            yield name
+    before = name_at(now - _INTERRUPTED_AFTER)
     found = {listed.key.split("/")[1] for listed in store.list(f"{FOLDER}/")}
     for name in sorted(found - set(counting)):
         if _NAME.fullmatch(name) and name < before:
@@ -217,11 +232,12 @@ def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
             yield name
 
 
-def _is_complete(store: Store, name: str) -> bool:
+def _server_of(store: Store, name: str) -> str | None:
+    """Return the identity of the server of a backup; None if its description is damaged."""
     try:
-        return not why_incomplete(store, read(store, name))
+        return read(store, name).system
     except Damaged:
-        return False
+        return None
 
 
 def delete(store: Store, name: str) -> None:

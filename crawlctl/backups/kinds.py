@@ -3,14 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from crawlctl.backups.verbs import given_passphrase, make_backup, prune, store_of_setting
+from django.db import connection
+
+from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.verbs import find_made, given_passphrase, make_backup, prune, store_of_setting
+from nodes.stores.port import Store
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
+from nodes.tasks.models import Task
 
 
 def back_up(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     Make a backup, then delete old ones if the arguments say how many to keep.
+
+    A retry goes on with the backup that an earlier attempt made. Otherwise attempts that fail to delete old backups would
+    make new ones, which push out those of the days before.
 
     Raises:
         Unusable, BackupError, StoreError
@@ -22,10 +30,23 @@ def back_up(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any
         context.report({"step": line})
 
     store = store_of_setting()
-    backup = make_backup(store, passphrase=given_passphrase(), announce=announce)
+    backup = _of_earlier_attempt(context, store) if context.retry_number else None
+    if backup is None:
+        backup = make_backup(store, passphrase=given_passphrase(), announce=announce)
     if "keep" in arguments:
         prune(store, keep=arguments["keep"], announce=announce)
     return {"backup": backup.name, "store": store.address, "bytes": backup.data.size}
+
+
+def _of_earlier_attempt(context: TaskContext, store: Store) -> Backup | None:
+    """Return the backup that an earlier attempt of the task stored; None if there is none."""
+    task = Task.objects.filter(pk=context.task).first()
+    if task is None:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT split_part(nodes_incarnation(), '/', 1)")
+        ((system,),) = cursor.fetchall()
+    return find_made(store, system=system, since=task.created_at)
 
 
 BACKUP: Final = Kind(

@@ -1,5 +1,6 @@
 """The backup of this installation, with its secret key and settings: for the command and for background tasks."""
 
+import contextlib
 import datetime as dt
 import os
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from crawlctl import __version__
 from crawlctl.backups import catalogue, reach, wal
 from crawlctl.backups.catalogue import Backup
-from crawlctl.backups.errors import Unusable
+from crawlctl.backups.errors import Damaged, Unusable
 from crawlctl.backups.last import note_backup
 from crawlctl.backups.places import open_place, work_folder
 from crawlctl.backups.reach import Way
@@ -78,6 +79,18 @@ def make_backup(store: Store, *, passphrase: str, announce: Announce) -> Backup:
     )  # fmt: skip
     note_backup()
     return backup
+
+
+def find_made(store: Store, *, system: str, since: dt.datetime) -> Backup | None:
+    """Return the newest complete backup of a server that began after a moment; None if there is none."""
+    for name in reversed(catalogue.names(store)):
+        if name < catalogue.name_at(since):
+            return None
+        with contextlib.suppress(Damaged):
+            backup = catalogue.read(store, name)
+            if backup.system == system and not catalogue.why_incomplete(store, backup):
+                return backup
+    return None
 
 
 def prune(store: Store, *, keep: int, announce: Announce) -> None:
