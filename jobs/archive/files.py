@@ -228,6 +228,17 @@ def locked(path: Path) -> Iterator[bool]:
         yield True
 
 
+def is_mounted(root: Path) -> bool:
+    """
+    True if the root of archives can be read and is not empty. An empty one is taken for the mount point of a disk that is not
+    mounted: it proves no loss of any file.
+    """
+    try:
+        return next(root.iterdir(), None) is not None
+    except OSError:
+        return False
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)

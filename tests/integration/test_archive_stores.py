@@ -10,6 +10,7 @@ import pytest
 
 from jobs.archive import files
 from jobs.attention.archives import failing_stores, jobs_that_wait_for_stores
+from jobs.connectors.output.base import OutputError
 from jobs.duties.archives import hold_jobs_with_archive
 from jobs.lifecycle.document import Stage
 from jobs.loops.database import DatabaseClock
@@ -18,7 +19,13 @@ from jobs.loops.worker.archives import JobArchives, lose_missing_file
 from jobs.loops.worker.storing import Storing
 from jobs.models import ArchiveFile, FailingStore, Job, QueueItem
 from jobs.queries.jobs.page import read_job_page
-from jobs.settings.archives import ARCHIVE_FILE_BYTES, ARCHIVE_KEEP_LOCAL, ARCHIVE_MOST_LOCAL, ARCHIVE_STORES
+from jobs.settings.archives import (
+    ARCHIVE_FILE_BYTES,
+    ARCHIVE_KEEP_LOCAL,
+    ARCHIVE_MOST_LOCAL,
+    ARCHIVE_ROOT,
+    ARCHIVE_STORES,
+)
 from jobs.verdicts.causes import Cause
 from jobs.words.verdicts import sentence
 from nodes.membership import members
@@ -296,3 +303,39 @@ def test_a_body_after_a_loss_is_archived_whole_and_not_as_a_revisit(crawl, store
     make_all_due(crawl)
     again = archive(crawl, "a")
     assert [record.kind.value for record in files.read_all(again)] == ["response"]
+
+
+def test_the_empty_mount_point_of_a_disk_loses_no_file_and_gets_no_new_one(crawl, stores, tmp_path, settings):
+    root = tmp_path / "mount"
+    root.mkdir()
+    archive(crawl, "a")
+    ArchiveFile.objects.update(root=str(root))
+    lose_missing_file(crawl.connection, file_id=ArchiveFile.objects.get().pk, root=root)
+    assert ArchiveFile.objects.get().state == "complete"
+
+    set_settings(settings, {ARCHIVE_ROOT: str(root)})
+    crawl.archives = JobArchives(crawl.worker)
+    make_all_due(crawl)
+    with pytest.raises(OutputError, match="mount its disk"):
+        archive(crawl, "b")
+    assert (list(root.iterdir()), ArchiveFile.objects.count()) == ([], 1)
+
+    ArchiveFile.objects.update(state="lost")
+    make_all_due(crawl)
+    assert archive(crawl, "b").is_file()
+
+
+def test_a_local_copy_that_cannot_be_removed_keeps_no_other_one(crawl, stores, settings):
+    path = archive(crawl, "a")
+    store(crawl)
+    make_all_due(crawl)
+    other = archive(crawl, "b")
+    path.unlink()
+    # No process may remove a directory as a file.
+    path.mkdir()
+    set_settings(settings, {ARCHIVE_KEEP_LOCAL: "0"})
+
+    store(crawl)
+
+    assert (path.exists(), other.exists()) == (True, False)
+    assert [file.removed_at is None for file in ArchiveFile.objects.order_by("id")] == [True, False]

@@ -9,6 +9,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, Job, QueueItem
 from jobs.verification.archives import checking, verbs
 from nodes.errors import Invalid, Refused
+from nodes.models import Node
 from nodes.stores.port import StoreUnavailable
 from tests.integration.test_archive_rows import crawl, flush_results, make_all_due, read_rows, result_of
 from tests.integration.test_archive_stores import archive, stages, store, stores
@@ -326,3 +327,22 @@ def test_every_row_of_a_repaired_archive_leads_to_its_record(copies):
     flip(copies[0])
     verify(repairs=True)
     assert len(read_rows()) == 2
+
+
+def test_the_empty_mount_point_of_a_disk_proves_no_loss(copies, tmp_path):
+    """The stores are below the root in these tests, so they move away with it."""
+    root = tmp_path / "mount"
+    (root / "job-1").mkdir(parents=True)
+    ArchiveFile.objects.update(root=str(root))
+    assert verify()[0] == {"deleted": 1}
+
+    (root / "job-1").rmdir()
+    ArchiveFile.objects.update(stores={}, state="complete")
+    assert verify(repairs=True) == ({}, 0)
+
+    file = ArchiveFile.objects.get()
+    assert (file.state, ArchiveVerification.objects.latest("id").skipped) == ("complete", 1)
+    # An operator may know that the disk is lost.
+    Node.objects.update(host="elsewhere")
+    assert verify(repairs=True, lost_machine=socket.gethostname())[0] == {"deleted": 1, "lost": 2}
+    assert ArchiveFile.objects.get().state == "lost"

@@ -20,7 +20,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from django.conf import settings
 
-from jobs.archive.files import OpenFile, end_torn_file, locked, name_of
+from jobs.archive.files import OpenFile, end_torn_file, is_mounted, locked, name_of
 from jobs.archive.records import Archived, Format, Original, RawExchange, RecordKind, Stored, digest_of
 from jobs.connectors.output.base import PASSING_ERRORS, OutputError
 from jobs.queue import archived
@@ -68,6 +68,12 @@ SELECT *
   FROM unnest(%(files)s::bigint[], %(jobs)s::bigint[], %(hashes)s::uuid[], %(runs)s::int[], %(offsets)s::bigint[],
               %(lengths)s::bigint[], %(kinds)s::text[], %(statuses)s::int[], %(digests)s::text[],
               %(dates)s::timestamptz[])
+"""
+
+_HAS_FILES: Final[LiteralString] = """
+SELECT EXISTS (SELECT FROM jobs_archivefile AS file
+                WHERE file.host = %(host)s AND file.root = %(root)s AND file.removed_at IS NULL AND file.state <> 'lost'
+                  AND (file.state <> 'open' OR EXISTS (SELECT FROM jobs_archiverecord WHERE file_id = file.id)))
 """
 
 _LEFT_OPEN: Final[LiteralString] = """
@@ -214,6 +220,7 @@ class JobArchives(ArchiveRecords):
             return written
         if written is not None:
             self._end(connection, job.id, now=now)
+        self._refuse_unmounted_root(connection)
         self._serial += 1
         stem = f"{job.id}-{now:%Y%m%dT%H%M%SZ}-{self._me.id.hex[:8]}-{self._serial:04}"
         path = Path(f"job-{job.id}") / name_of(Format(job.archive), stem)
@@ -238,6 +245,22 @@ class JobArchives(ArchiveRecords):
         self._open[job.id] = _Written(row[0], file, time.monotonic())
         return self._open[job.id]
 
+    def _refuse_unmounted_root(self, connection: psycopg.Connection[Any]) -> None:
+        """
+        Check that the root has files if rows say so: new files on another disk would hide that the old ones are away.
+
+        Raises:
+            OutputError: the root is empty.
+        """
+        if is_mounted(self._root):
+            return
+        row = connection.execute(_HAS_FILES, {"host": self._me.host, "root": str(self._root)}).fetchone()
+        if row is not None and row[0]:
+            raise OutputError(
+                f"The directory of archives {self._root} is missing or empty, and it had files: mount its disk, then resume "
+                "the job. If the disk is lost, verify the archive with this machine as the lost one."
+            )
+
     def _end(self, connection: psycopg.Connection[Any], job_id: int, *, now: dt.datetime) -> None:
         """End a file. The call may be repeated after a lost connection: a second end of the row changes nothing."""
         written = self._open[job_id]
@@ -251,8 +274,8 @@ def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root
     Mark a file without a copy as lost, and read its documents again. If the root is not mounted, the file is not known
     to be lost.
     """
-    if not root.is_dir():
-        logger.warning("the directory of archives %s is missing: mount its disk, or verify the archive", root)
+    if not is_mounted(root):
+        logger.warning("the directory of archives %s is missing or empty: mount its disk, or verify the archive", root)
         return
     row = connection.execute(
         "SELECT clock_timestamp(), path, stores = '{}' FROM jobs_archivefile WHERE id = %s", (file_id,)

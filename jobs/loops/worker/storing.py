@@ -12,7 +12,7 @@ import asyncio
 import datetime as dt
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -83,6 +83,7 @@ _REMOVABLE: Final[LiteralString] = """
 SELECT file.id, file.path FROM jobs_archivefile AS file
  WHERE file.host = %(host)s AND file.root = %(root)s AND file.state = 'stored' AND file.removed_at IS NULL
    AND (SELECT count(*) FROM jsonb_object_keys(file.stores)) >= %(least)s
+   AND file.id <> ALL(%(paused)s::bigint[])
    AND (SELECT max(confirmed.at::timestamptz) FROM jsonb_each_text(file.stores) AS confirmed(store, at)) <= %(before)s
  ORDER BY file.id LIMIT %(most)s
 """
@@ -211,7 +212,10 @@ class Storing:
         await self._state.database.run(partial(self._record_stores, attempt=attempt))
 
     def _pause_file(self, file: _File, *, seconds: float = _LONGEST_PAUSE) -> None:
-        self._paused_files[file.id] = self._loop.time() + seconds
+        self._pause_file_id(file.id, seconds=seconds)
+
+    def _pause_file_id(self, file_id: int, *, seconds: float = _LONGEST_PAUSE) -> None:
+        self._paused_files[file_id] = self._loop.time() + seconds
 
     # --- In the database's thread ----------------------------------------------------------------
 
@@ -226,12 +230,16 @@ class Storing:
         connection.execute(_LACK_NONE, facts)
 
     def _read_waiting(self, connection: psycopg.Connection[Any], *, stores: list[str]) -> list[_File]:
-        now = self._loop.time()
-        self._paused_files = {file: until for file, until in self._paused_files.items() if until > now}
-        facts = {**self._here, "stores": stores, "paused": list(self._paused_files), "most": _AT_ONCE}
+        facts = {**self._here, "stores": stores, "paused": list(self._paused()), "most": _AT_ONCE}
         with named_rows(connection) as cursor:
             rows = cursor.execute(_WAITING, facts)
             return [_File(row.id, row.path, row.length, row.sha256, row.stores) for row in rows]
+
+    def _paused(self) -> Collection[int]:
+        """Return the files whose pause goes on."""
+        now = self._loop.time()
+        self._paused_files = {file: until for file, until in self._paused_files.items() if until > now}
+        return self._paused_files
 
     def _record(self, connection: psycopg.Connection[Any], *, file: _File, attempt: Attempt) -> None:
         now = self._state.clock.now(connection)
@@ -276,12 +284,24 @@ class Storing:
         removable = await self._state.database.run(partial(self._read_removable, days=int(days)))
         for file_id, path in removable:
             # The file goes first: a crash in between is repaired by the next pass.
-            await _in_thread(partial((self._root / path).unlink, missing_ok=True))
+            try:
+                await _in_thread(partial((self._root / path).unlink, missing_ok=True))
+            except OSError as error:
+                # A disk that refuses must not end the worker. The copy is tried again.
+                logger.warning("cannot remove the local copy %s: %s", path, error.strerror or error)
+                self._pause_file_id(file_id)
+                continue
             await self._state.database.run(partial(self._note_removed, file_id=file_id))
 
     def _read_removable(self, connection: psycopg.Connection[Any], *, days: int) -> list[tuple[int, str]]:
         before = self._state.clock.now(connection) - dt.timedelta(days=days)
-        facts = {**self._here, "before": before, "least": _LEAST_STORES, "most": _AT_ONCE}
+        facts = {
+            **self._here,
+            "before": before,
+            "least": _LEAST_STORES,
+            "most": _AT_ONCE,
+            "paused": list(self._paused()),
+        }
         return connection.execute(_REMOVABLE, facts).fetchall()
 
     def _note_removed(self, connection: psycopg.Connection[Any], *, file_id: int) -> None:

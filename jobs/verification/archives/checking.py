@@ -65,6 +65,7 @@ class Check:
 
     file: ArchiveFile
     repairs: bool
+    lost_machine: str = ""
     found: list[ArchiveFault] = field(default_factory=list)
     records: int = 0
     skipped: int = 0
@@ -82,7 +83,7 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     """
     # The verification may have read the row hours ago.
     file.refresh_from_db()
-    check = Check(file, verification.repairs)
+    check = Check(file, verification.repairs, verification.lost_machine)
     if file.state != FileState.LOST:
         rows = [
             Row(*row)
@@ -116,10 +117,12 @@ def _look(file: ArchiveFile, *, lost_machine: str) -> list[Seen]:
     seen = []
     if file.removed_at is None:
         place = f"{file.host}:{file.root}"
-        if file.host == socket.gethostname():
+        if file.host == lost_machine:
+            seen.append(Seen(place, None, State.DELETED))
+        elif file.host == socket.gethostname():
             seen.append(look_at_local(place, Path(file.root), file.path, length=file.length, sha256=file.sha256))
         else:
-            seen.append(Seen(place, None, State.DELETED if file.host == lost_machine else State.UNREACHABLE))
+            seen.append(Seen(place, None, State.UNREACHABLE))
     stores = sorted(file.stores)
     return [*seen, *(look_at_stored(one, file.path, length=file.length, sha256=file.sha256) for one in stores)]
 
@@ -138,7 +141,7 @@ def _write(check: Check, target: Seen, whole: Seen) -> str:
     try:
         if target.place in file.stores:
             write_stored(whole.copy, target.place, file.path, sha256=whole.sha256, folder=Path(file.root))
-        elif file.host != socket.gethostname():
+        elif check.lost_machine == file.host or file.host != socket.gethostname():
             file.removed_at = read_clock()
             file.save(update_fields=["removed_at"])
             return NOT_KEPT
