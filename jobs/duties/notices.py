@@ -16,7 +16,9 @@ NOTICES_TO_CHECK: Final[LiteralString] = f"""
 %(scope)s = '{CLUSTER_SCOPE}'
 AND (EXISTS (SELECT FROM notices_notificationrule WHERE is_enabled)
      OR EXISTS (SELECT FROM notices_notificationcondition WHERE ended_at IS NULL)
-     OR EXISTS (SELECT FROM notices_notificationmessage WHERE state = 'suppressed'))
+     OR EXISTS (SELECT FROM notices_notificationmessage WHERE state = 'suppressed')
+     OR EXISTS (SELECT FROM notices_notificationmessage AS message
+                 WHERE state = 'waiting' AND NOT EXISTS (SELECT FROM tasks_task AS task WHERE task.id = message.task)))
 AND NOT EXISTS (SELECT FROM tasks_task WHERE made_of = 'duty' AND made_of_urn = 'check_notices')
 AND NOT EXISTS (SELECT FROM notices_notificationcheck WHERE checked_at > clock_timestamp() - interval '5 seconds')
 """

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from jobs.notices import texts
 from jobs.notices.decisions import Changes, Open, Seen, compare, room_of
 from jobs.notices.models import (
+    LONGEST_ANSWER,
     NotificationChannel,
     NotificationCheck,
     NotificationCondition,
@@ -40,6 +41,15 @@ DELETE FROM tasks_archivedtask
                WHERE kind = 'check_notices' AND why = 'done' AND archived_at < clock_timestamp() - interval '1 hour'
                LIMIT 500)
 """
+# Messages that no attempt will send: their tasks were cancelled, or their last attempt was lost.
+_END_UNSENT: Final = """
+UPDATE notices_notificationmessage AS message
+   SET state = 'failed',
+       answer = coalesce((SELECT left(coalesce(nullif(ended.last_message, ''), 'The task of the message ended: ' || ended.why || '.'), %s)
+                            FROM tasks_archivedtask AS ended WHERE ended.id = message.task),
+                         'The task of the message no longer exists.')
+ WHERE message.state = 'waiting' AND NOT EXISTS (SELECT FROM tasks_task AS task WHERE task.id = message.task)
+"""
 
 
 def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -57,6 +67,7 @@ def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[
             made += _sum_up(channel, now=now)
         check.checked_at = now
         check.save(force_insert=stored is None)
+    _end_unsent()
     _forget(now=now)
     return {"messages": made}
 
@@ -188,6 +199,11 @@ def _channels() -> QuerySet[NotificationChannel]:
 
 def _end_conditions_of_disabled_rules(*, now: dt.datetime) -> None:
     NotificationCondition.objects.filter(rule__is_enabled=False, ended_at=None).update(ended_at=now)
+
+
+def _end_unsent() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_END_UNSENT, [LONGEST_ANSWER])
 
 
 def _forget(*, now: dt.datetime) -> None:

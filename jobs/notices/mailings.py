@@ -150,14 +150,10 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     if len(rows) > _SHOWN:
         lead += f" This mail shows {_SHOWN} of them."
     text = "\n".join([lead, "", *("\t".join(row) for row in ([names, *cells] if rows else []))])
-    message = NotificationMessage.objects.create(
-        channel=mailing.channel,
-        about=NotificationMessage.About.REPORT,
-        subject=f"Report {mailing.name}",
-        text=lead,
-        at=now,
-        task=context.task,
-    )
+    message = _message_of(context, mailing, lead=lead, now=now)
+    if message.state == NotificationMessage.State.SENT:
+        # An earlier attempt sent it, and its process was killed before the end of the task.
+        return message.answer
     letter = Letter(
         # The same in each attempt of a task.
         id=f"report_crawlctl_{context.task}",
@@ -175,6 +171,27 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
         else [],
     )
     return deliver(message, letter, is_last=context.is_last_retry)
+
+
+def _message_of(context: TaskContext, mailing: ReportMailing, *, lead: str, now: dt.datetime) -> NotificationMessage:
+    """Return the message of a task, which has one for all its attempts."""
+    about = NotificationMessage.About.REPORT
+    known = None
+    if context.retry_number:
+        known = NotificationMessage.objects.filter(task=context.task, about=about).order_by("pk").last()
+    if known is None:
+        return NotificationMessage.objects.create(
+            channel=mailing.channel,
+            about=about,
+            subject=f"Report {mailing.name}",
+            text=lead,
+            at=now,
+            task=context.task,
+        )
+    if known.state != NotificationMessage.State.SENT:
+        known.text, known.at = lead, now
+        known.save(update_fields=["text", "at"])
+    return known
 
 
 def read_rows(mailing: ReportMailing, *, now: dt.datetime) -> tuple[list[Mapping[str, Any]], bool, list[str]]:

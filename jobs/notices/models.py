@@ -140,6 +140,7 @@ class NotificationMessage(models.Model):
         indexes = (
             models.Index(fields=["channel", "at"], name="message_of_channel"),
             models.Index(fields=["channel"], condition=Q(state="suppressed"), name="message_suppressed"),
+            models.Index(fields=["channel"], condition=Q(state="waiting"), name="message_waiting"),
             models.Index(fields=["at"], name="message_oldest"),
         )
 

@@ -535,3 +535,22 @@ def test_commands_make_test_and_delete_channels_and_rules(hook, tmp_path, capsys
         call_command("notification", "add-channel", "hook", "webhook", str(file))
     assert refused.value.returncode == 2
     assert not NotificationChannel.objects.exists()
+
+
+def test_a_message_whose_task_ended_without_sending_it_has_failed(hook, connection):
+    main = Main(connection)
+    channel = webhook_to(hook)
+    first, second, waiting = (verbs.test_channel(channel.pk, made_by="vera") for _ in range(3))
+    facts = {"scope": CLUSTER_SCOPE}
+    assert main.connection.execute(f"SELECT {NOTICES_TO_CHECK}", facts).fetchone() == (False,)
+    book.cancel(first.task, made_by="vera")
+    Task.objects.filter(pk=second.task).delete()
+    assert main.connection.execute(f"SELECT {NOTICES_TO_CHECK}", facts).fetchone() == (True,)
+
+    check_notices(TaskContext(task=1, group="generic"), {})
+
+    for message in (first, second, waiting):
+        message.refresh_from_db()
+    assert (first.state, first.answer) == ("failed", "The task of the message ended: cancelled.")
+    assert (second.state, second.answer) == ("failed", "The task of the message no longer exists.")
+    assert waiting.state == "waiting"

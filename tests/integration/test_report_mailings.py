@@ -238,3 +238,25 @@ def test_an_operator_sends_a_mailing_now_and_changes_none(channel):
     assert client.delete(f"/api/v1/report-mailings/{mailing.pk}/").status_code == 403
     assert "0 7 * * 1 (Europe/Berlin)" in client.get("/notifications/").content.decode()
     assert book.create(kind="mail_report", arguments={"mailing": "weekly"}, made_by="olga").group == "generic"
+
+
+def test_the_attempts_of_a_mail_have_one_message_and_a_sent_one_is_not_sent_again(mails, channel):
+    put(channel)
+    port = channel.configuration["port"]
+    NotificationChannel.objects.update(configuration={**channel.configuration, "port": 1})
+    with pytest.raises(NotSent):
+        attempt(0, is_last=False)
+    NotificationChannel.objects.update(configuration={**channel.configuration, "port": port})
+
+    answer = attempt(1)
+    # The process was killed before the end of its task.
+    again = attempt(2)
+
+    message = NotificationMessage.objects.get()
+    assert (message.state, message.attempts, len(mails.mails)) == ("sent", 2, 1)
+    assert again == answer == message.answer
+
+
+def attempt(retry, *, is_last=True):
+    context = TaskContext(task=7, group="generic", retry_number=retry, is_last_retry=is_last)
+    return mailings.mail_report(context, {"mailing": "weekly"})
