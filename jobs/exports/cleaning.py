@@ -57,10 +57,11 @@ def end_lost_exports() -> int:
     ended = 0
     for export in lost.order_by("pk"):
         problem = why_lost(export)
-        ended += Export.objects.filter(pk=export.pk, attempt=export.attempt, ended_at=None).update(
-            ended_at=Now(), expires_at=expires_at, problem=problem, parts=[]
-        )
-        files.remove(files.files_of(export.pk))
+        # An attempt that was given up may have written its file after all. Then its export has ended.
+        found = Export.objects.filter(pk=export.pk, attempt=export.attempt, ended_at=None)
+        if found.update(ended_at=Now(), expires_at=expires_at, problem=problem, parts=[]):
+            files.remove(files.files_of(export.pk))
+            ended += 1
     return ended
 
 

@@ -1,5 +1,6 @@
 """
-The files of exports, below the directory of the setting.
+The files of exports, below the directory of the setting. Partitions may share it, and their exports have equal numbers,
+so each of them but the control partition has a directory of its own in it.
 
 A name has the number of its export and the attempt that wrote it, so an abandoned attempt does not touch the files of
 another attempt. Names are read only from the row of an export.
@@ -14,6 +15,7 @@ from typing import Final
 from django.conf import settings
 
 from jobs.exports.models import Export
+from jobs.partitions import here
 from jobs.settings.kept import EXPORTS
 from nodes.errors import Refused
 from nodes.settings.running import current
@@ -25,6 +27,7 @@ def directory() -> Path:
     """Return the directory of the files. It is created if it is missing."""
     given = current()[EXPORTS]
     place = Path(given) if given else settings.VAR_DIR / "exports"
+    place /= here.only_name()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
 

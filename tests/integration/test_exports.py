@@ -26,6 +26,7 @@ from nodes.permissions import may_everything
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job
+from tests.support.partitions import be_partition
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
@@ -450,3 +451,33 @@ def test_files_of_exports_are_private(job, directory):
     write(request())
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_partitions_with_one_directory_keep_the_files_of_each_other(job, directory, settings):
+    make_documents(job, 3)
+    own = write(request())
+
+    be_partition(settings, "b")
+    Export.objects.all().delete()
+    theirs = write(request())
+    result = cleaning.clean_exports(TaskContext(task=1, group="generic"), {})
+
+    assert result == {"deleted": 0, "files": 0}
+    assert (directory / own.file).is_file()
+    assert files.find_file(theirs).parent == directory / "b"
+
+
+def test_a_file_of_an_attempt_that_was_given_up_stays_with_its_export(job, monkeypatch):
+    make_documents(job, 3)
+    export = request()
+    Task.objects.filter(pk=export.task).delete()
+
+    def write_meanwhile(_export):
+        write(export)
+        return "the worker was lost"
+
+    monkeypatch.setattr(cleaning, "why_lost", write_meanwhile)
+    Export.objects.update(attempt=1)
+    assert cleaning.end_lost_exports() == 0
+
+    assert len(rows_of(export)) == 3
