@@ -234,11 +234,18 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
     _forget_received(connection, pair.source)
     # Before the subscription: the partition answers no question about the end of a run without it.
     offer_links(connection, pair.target, pair.source)
-    connection.execute(
-        sql.SQL(
-            "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {} WITH (create_slot = false, slot_name = {}, streaming = parallel)"
-        ).format(sql.Identifier(pair.subscription), address, sql.Identifier(pair.publication), pair.slot)
-    )
+    try:
+        connection.execute(
+            sql.SQL(
+                "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {} WITH (create_slot = false, slot_name = {}, streaming = parallel)"
+            ).format(sql.Identifier(pair.subscription), address, sql.Identifier(pair.publication), pair.slot)
+        )
+    except psycopg.OperationalError as error:
+        # The server itself connects to the source, which may be away now, or out of its reach.
+        if connection.closed:
+            raise
+        logger.warning("the server cannot subscribe to partition %s: %s", pair.source, str(error).strip())
+        return False
     logger.info("this partition receives the rows of partition %s", pair.source)
     return True
 

@@ -13,7 +13,7 @@ from crawlctl.postgres.account import choose_account
 from crawlctl.postgres.binaries import find_binaries
 from crawlctl.postgres.home import Home
 from crawlctl.postgres.server import Server
-from jobs.partitions import removing
+from jobs.partitions import exchange, removing
 from jobs.partitions.agreement import without_leaving
 from jobs.partitions.behind import read_behind
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
@@ -24,6 +24,7 @@ from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
 from tests.support.debian import DebianServer
 from tests.support.processes import wait_for
+from tests.support.proxy import Proxy
 
 # Slots belong to the server, so each process of pytest has its own names.
 A, B = (f"{name}{os.getpid()}" for name in "ab")
@@ -140,6 +141,20 @@ def test_facts_arrive_in_both_directions(pair):
 
     hear(b, {"round": 1})
     hear(a, {"round": 2})
+
+
+def test_a_server_that_cannot_reach_another_partition_fails_no_duty_and_subscribes_later(pair, monkeypatch):
+    a, b = pair
+    b.unsubscribe()
+    with Proxy.of_database(a.address) as line, monkeypatch.context() as cut:
+        # The manager reaches the other server, and the own server does not.
+        cut.setattr(exchange, "offer_links", lambda *_given: line.cut(refuses=True))
+        assert keep_subscriptions(b.connection, b.placement, {A: line.dsn(a.address)}) == 0
+    assert b.connection.execute("SELECT 1").fetchone() == (1,)
+
+    keep(a, b)
+    a.tell("run:1", {"round": 1})
+    hear(b, {"round": 1})
 
 
 def test_a_restored_partition_receives_all_rows_again(pair):
