@@ -12,6 +12,7 @@ from django.db import connection, transaction
 
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
+from jobs.duties.one_by_one import one_by_one
 from jobs.lifecycle.job import Overlap, Phase, RunEnd
 from jobs.models import ChainedStart, Job, JobChain
 from jobs.queries.jobs.lines import read_job_line
@@ -67,9 +68,7 @@ def start_successors(at: Pass) -> int:
     """Start the successors of jobs that have ended well. Return the number of checked jobs."""
     with named_rows(at.connection) as cursor:
         found = sorted({row.successor_id for row in cursor.execute(CHAINED_STARTS, {"scope": at.scope})})
-    for successor in found:
-        _settle(at, successor)
-    return len(found)
+    return one_by_one(found, lambda successor: _settle(at, successor), name=lambda successor: f"job {successor}")
 
 
 def _why_not_well(at: Pass, job: Job) -> str:
@@ -84,13 +83,13 @@ def _why_not_well(at: Pass, job: Job) -> str:
 
 
 @transaction.atomic
-def _settle(at: Pass, successor: int) -> None:
+def _settle(at: Pass, successor: int) -> int:
     # Locks: MainTerm, Job, ChainedStart.
     hold_term(connection.connection, at.office)
     try:
         job = lock_job(successor)
     except Unknown:
-        return
+        return 1
     owed = list(ChainedStart.objects.filter(successor=job).select_for_update().order_by("id"))
     if owed and job.phase == Phase.INACTIVE:
         # Starts that waited for the end of one run become one start.
@@ -101,6 +100,7 @@ def _settle(at: Pass, successor: int) -> None:
     for start in owed:
         if not start.waits:
             _overlap(at, job, start)
+    return 1
 
 
 def _start(at: Pass, job: Job, due: list[ChainedStart]) -> None:

@@ -1,10 +1,11 @@
 """The exchange of rows with other partitions, and the references that arrive through it."""
 
 from dataclasses import asdict
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
 from jobs.duties.context import Pass
+from jobs.duties.one_by_one import one_by_one
 from jobs.partitions import here
 from jobs.partitions.agreement import without_leaving
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
@@ -93,24 +94,25 @@ def receive_references(at: Pass) -> int:
     with named_rows(at.connection) as cursor:
         runs = cursor.execute(_WITH_ARRIVALS, {"here": placement.here}).fetchall()
     placed = here.placement_of_hosts(at.connection) if runs else None
-    return (
-        0
-        if placed is None
-        else sum(
-            apply_arrivals(
-                at.connection,
-                term=at.office,
-                here=placement.here,
-                number=run.number,
-                job_id=run.id,
-                run_no=run.run_no,
-                bins=registry.find(run.connector).bins,
-                now=at.now,
-                foreign=placed.foreign,
-            )
-            for run in runs
+    if placed is None:
+        return 0
+    foreign = placed.foreign
+
+    def apply(run: Any) -> int:
+        return apply_arrivals(
+            at.connection,
+            term=at.office,
+            here=placement.here,
+            number=run.number,
+            job_id=run.id,
+            run_no=run.run_no,
+            bins=registry.find(run.connector).bins,
+            now=at.now,
+            foreign=foreign,
         )
-    )
+
+    # The connector of one job may not be installed here.
+    return one_by_one(runs, apply, name=lambda run: f"job {run.id}")
 
 
 def forget_references(at: Pass) -> int:

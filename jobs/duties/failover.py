@@ -2,6 +2,8 @@
 
 from typing import Final, LiteralString
 
+from django.db import transaction
+
 from jobs.duties.context import Pass
 from jobs.duties.housekeep import forget_scope
 from jobs.duties.moves import move
@@ -70,8 +72,10 @@ def interrupt_dead_one_shots(at: Pass) -> int:
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
-        if job.was_running and not move(at, job.id, "interrupt", reason="its process no longer exists"):
-            continue
-        Job.objects.filter(pk=job.id, node_scope=job.node_scope).update(node_scope=CLUSTER_SCOPE)
+        # The job leaves its scope last: until then, another main manager finds it again, whatever was done.
         forget_scope(at.connection, scope=job.node_scope)
+        with transaction.atomic():
+            if job.was_running and not move(at, job.id, "interrupt", reason="its process no longer exists"):
+                continue
+            Job.objects.filter(pk=job.id, node_scope=job.node_scope).update(node_scope=CLUSTER_SCOPE)
     return len(dead)

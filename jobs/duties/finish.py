@@ -12,6 +12,7 @@ from jobs.duties.attempts import NO_FAILURES
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move
 from jobs.duties.notify import begin_notifying
+from jobs.duties.one_by_one import one_by_one
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Kind, RunEnd, Scan
 from jobs.queue.sql.low_water import LOWEST_BATCH
@@ -96,11 +97,10 @@ _NEVER: Final = 1 << 62
 
 def end_runs(at: Pass) -> int:
     """Move each job without claimed documents to its next state; return the number of moved jobs."""
-    moved = 0
     with named_rows(at.connection) as cursor:
-        for job in cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall():
-            moved += _move(at, job)
-    return moved
+        jobs = cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall()
+    # The guard compares removals with the rules of connectors, which may be those of others.
+    return one_by_one(jobs, lambda job: _move(at, job), name=lambda job: f"job {job.id}")
 
 
 def _move(at: Pass, job: Any) -> bool:

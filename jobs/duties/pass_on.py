@@ -6,6 +6,7 @@ from typing import Any, Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.duties.notify import begin_notifying, see_notified
+from jobs.duties.one_by_one import one_by_one
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
@@ -29,7 +30,11 @@ def pass_on(at: Pass) -> int:
     """Move each job in a transient state to its next one; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         passing = cursor.execute(PASSING_JOBS, {"scope": at.scope, "now": at.now}).fetchall()
-    return sum(_STEPS["resuming" if job.resuming else job.phase](at, job) for job in passing)
+    return one_by_one(
+        passing,
+        lambda job: _STEPS["resuming" if job.resuming else job.phase](at, job),
+        name=lambda job: f"job {job.id}",
+    )
 
 
 def _go_on(at: Pass, job: Any) -> bool:

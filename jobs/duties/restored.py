@@ -7,6 +7,7 @@ documents that it has not reached yet would look like ghosts. So the verificatio
 of its jobs, but at most one day. Ghosts then leave the output through the thresholds of the delete guard.
 """
 
+import logging
 from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
@@ -22,6 +23,8 @@ from nodes.membership.fences import hold_term
 from nodes.models import DatabaseRestore
 from nodes.tasks import kinds
 from nodes.tasks.channels import RECRUIT, notify
+
+logger = logging.getLogger(__name__)
 
 RESTORES_TO_HANDLE: Final[LiteralString] = (
     f"%(scope)s = '{CLUSTER_SCOPE}' AND EXISTS (SELECT FROM nodes_databaserestore WHERE handled_at IS NULL)"
@@ -100,3 +103,7 @@ def _why_not_verified(output: OutputConnection) -> str:
         )
     except BadSpecification as error:
         return str(error)
+    except Exception as defect:
+        # An installed output of others must not keep this program's own ones from their verification.
+        logger.exception("defect of the output connector %s", output.connector)
+        return f"the connector {output.connector} has a defect ({type(defect).__name__})"

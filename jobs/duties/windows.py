@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from jobs.duties.context import Pass
 from jobs.duties.moves import begin_run, move, set_reason
+from jobs.duties.one_by_one import one_by_one
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.job import Window as Place
@@ -40,35 +41,42 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
 """
 # Longest interval between checks: rules of time zones change, and clocks are set.
 _AT_MOST: Final = dt.timedelta(hours=1)
+# A waiting job, the time of its last check, and that of its next one.
+_Waiting = tuple[int, dt.datetime, dt.datetime]
 
 
 def apply_windows(at: Pass) -> int:
     """Start, hold and continue jobs by their schedules; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         scheduled = [row.id for row in cursor.execute(SCHEDULED_JOBS, {"scope": at.scope, "now": at.now})]
-    moved = 0
-    waiting: list[tuple[int, dt.datetime, dt.datetime]] = []
-    for job in Job.objects.filter(pk__in=scheduled).order_by("pk").prefetch_related("windows"):
-        windows = [window.times for window in job.windows.all()]
-        if job.phase == Phase.ACTIVE and job.window == Place.INSIDE:
-            moved += _wait(at, job, windows)
-            continue
-        opening = schedule.opening_at(
-            windows, method=StartMethod(job.start_method), checked_at=job.schedule_checked_at, now=at.now
-        )
-        if opening is None:
-            _note_missed_window(at, job, windows)
-            waiting.append((job.pk, job.schedule_checked_at, _due_again(windows, at)))
-            if job.phase == Phase.ACTIVE:
-                set_reason(job.pk, _why_it_waits(windows, at))
-        elif job.phase == Phase.ACTIVE:
-            moved += move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at, "missed_window_at": None})
-        else:
-            moved += _start(at, job, opening)
-    if waiting:
-        jobs, checked, due = map(list, zip(*waiting, strict=True))
-        at.connection.execute(_LOOK_AGAIN, {"jobs": jobs, "checked": checked, "due": due})
-    return moved
+    jobs = list(Job.objects.filter(pk__in=scheduled).order_by("pk").prefetch_related("windows"))
+    waiting: list[_Waiting] = []
+    try:
+        # The time zone of a window may be unknown on this machine.
+        return one_by_one(jobs, lambda job: _apply(at, job, waiting), name=lambda job: f"job {job.name}")
+    finally:
+        if waiting:
+            numbers, checked, due = map(list, zip(*waiting, strict=True))
+            at.connection.execute(_LOOK_AGAIN, {"jobs": numbers, "checked": checked, "due": due})
+
+
+def _apply(at: Pass, job: Job, waiting: list[_Waiting]) -> bool:
+    """Start, hold or continue a job; if it goes on waiting, add its next check. Return True if it moved."""
+    windows = [window.times for window in job.windows.all()]
+    if job.phase == Phase.ACTIVE and job.window == Place.INSIDE:
+        return _wait(at, job, windows)
+    opening = schedule.opening_at(
+        windows, method=StartMethod(job.start_method), checked_at=job.schedule_checked_at, now=at.now
+    )
+    if opening is None:
+        _note_missed_window(at, job, windows)
+        waiting.append((job.pk, job.schedule_checked_at, _due_again(windows, at)))
+        if job.phase == Phase.ACTIVE:
+            set_reason(job.pk, _why_it_waits(windows, at))
+        return False
+    if job.phase == Phase.ACTIVE:
+        return move(at, job.pk, "unwait", facts={"window_ends_at": opening.ends_at, "missed_window_at": None})
+    return _start(at, job, opening)
 
 
 def _due_again(windows: list[schedule.Window], at: Pass) -> dt.datetime:

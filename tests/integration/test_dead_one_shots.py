@@ -2,15 +2,19 @@
 
 import pytest
 
+from jobs.duties import failover
 from jobs.duties.failover import interrupt_dead_one_shots
 from jobs.duties.finish import end_runs
+from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Pause, Phase
-from jobs.models import Job
+from jobs.models import Batch, BinState, Job, QueueItem, ThrottleGroup
+from jobs.queue.offering.stuff import stuff
+from jobs.queue.take import take
 from jobs.verbs import control
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership import members
-from tests.support.cluster import register_node
-from tests.support.factories import make_job
+from tests.support.cluster import NOON, register_node
+from tests.support.factories import make_documents, make_job, make_lane, make_running_job
 from tests.support.stepping import Main
 
 
@@ -81,3 +85,37 @@ def test_a_one_shot_that_is_about_to_register_is_left_alone(main):
     put(job, phase=Phase.ACTIVE)
 
     assert main.step(interrupt_dead_one_shots) == 0
+
+
+class Killed(BaseException):
+    """The main manager was killed."""
+
+
+@pytest.mark.parametrize("step", ["forget_scope", "move"])
+def test_a_take_over_that_was_killed_between_its_steps_is_done_by_the_next_main(main, connection, step, monkeypatch):
+    manager, worker = (register_node(connection, kind, scope="one-shot") for kind in ("manager", "worker"))
+    running = make_running_job(manager)
+    make_documents(make_lane(running.seed), 2)
+    stuff(connection, manager=manager.id, group=running.group, room=100, workers=1, now=NOON)
+    take(connection, worker=worker.id, room=100, idle=True, now=NOON)
+    # The worker was killed after its last outcome, before it closed its turn.
+    QueueItem.objects.update(stage=Stage.DONE, batch=None)
+    Batch.objects.update(state="done")
+    assert BinState.objects.get().open_turns == 1
+    for node in (manager, worker):
+        members.stop(connection, node_id=node.id, reason="asked to stop")
+
+    def die(*_given, **_facts):
+        raise Killed
+
+    with monkeypatch.context() as killed:
+        killed.setattr(failover, step, die)
+        with pytest.raises(Killed):
+            main.step(interrupt_dead_one_shots)
+    main.step(interrupt_dead_one_shots)
+
+    running.job.refresh_from_db()
+    assert (running.job.manifoldcf_status, running.job.node_scope) == ("PAUSED", CLUSTER_SCOPE)
+    assert BinState.objects.get().open_turns == 0
+    assert not Batch.objects.exists()
+    assert not ThrottleGroup.objects.filter(node_scope="one-shot").exists()

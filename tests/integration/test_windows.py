@@ -1,6 +1,7 @@
 """Through a day of windows, the duty starts jobs, makes them wait, and resumes them."""
 
 import datetime as dt
+from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
 
@@ -10,7 +11,7 @@ from jobs.duties.pass_on import pass_on
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window
-from jobs.models import Job, JobEvent
+from jobs.models import Job, JobEvent, ScheduleWindow
 from jobs.verbs import control, editing, schedules
 from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -282,3 +283,16 @@ def test_only_a_schedule_can_be_paused(day):
 
     with pytest.raises(Refused, match="starts by hand"):
         schedules.pause(by_hand.job.pk, made_by="a test", now=NOON)
+
+
+def test_a_window_in_an_unknown_time_zone_delays_no_other_job(day):
+    bad = day(EVENING)
+    ScheduleWindow.objects.filter(job=bad.job).update(time_zone="Mars/Olympus")
+    good = make_job(windows=(EVENING,), start_method="window_begin")
+
+    with pytest.raises(ZoneInfoNotFoundError) as raised:
+        bad.at(18)
+
+    good.refresh_from_db()
+    assert good.phase == Phase.READY_FOR_STARTUP
+    assert raised.value.__notes__ == [f"This is an error of job {bad.job.name}."]

@@ -1,0 +1,41 @@
+"""Rows that a duty treats one after the other: an error of one delays no other."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import django.db
+import psycopg
+
+from nodes.membership.fences import FenceRefused
+
+logger = logging.getLogger(__name__)
+
+_R = TypeVar("_R")
+# Errors that end the whole duty: the process was replaced, or its connection broke.
+_OF_ALL = (FenceRefused, psycopg.OperationalError, django.db.OperationalError, django.db.InterfaceError)
+
+
+def one_by_one(rows: Iterable[_R], treat: Callable[[_R], int], *, name: Callable[[_R], object]) -> int:
+    """
+    Return the sum of what `treat` returns for each row. After an error of a row, the others have their turn.
+
+    Raises:
+        FenceRefused, OperationalError: at once.
+        Exception: the first error of a row, after the last one. A note has its name.
+    """
+    done, first = 0, None
+    for row in rows:
+        try:
+            done += treat(row)
+        except _OF_ALL:
+            raise
+        except Exception as error:
+            error.add_note(f"This is an error of {name(row)}.")
+            if first is None:
+                first = error
+            else:
+                logger.exception("another row failed, too")
+    if first is not None:
+        raise first
+    return done

@@ -1,0 +1,41 @@
+"""A row that fails keeps no other row from its turn, and is named in the error of its duty."""
+
+import psycopg
+import pytest
+
+from jobs.duties.one_by_one import one_by_one
+from nodes.membership.fences import FenceRefused
+
+
+def test_rows_after_a_failed_one_have_their_turn_and_the_first_error_names_its_row():
+    treated = []
+
+    def treat(row):
+        if row in {"bad", "worse"}:
+            raise ValueError(row)
+        treated.append(row)
+        return 1
+
+    with pytest.raises(ValueError, match="bad") as raised:
+        one_by_one(["bad", "good", "worse", "better"], treat, name=lambda row: f"job {row}")
+
+    assert treated == ["good", "better"]
+    assert raised.value.__notes__ == ["This is an error of job bad."]
+
+
+def test_the_results_of_all_rows_are_added_up():
+    assert one_by_one([1, 2, 3], lambda row: row, name=str) == 6
+
+
+@pytest.mark.parametrize("error", [FenceRefused("term"), psycopg.OperationalError("gone")], ids=repr)
+def test_a_replaced_process_treats_no_further_row(error):
+    treated = []
+
+    def treat(row):
+        treated.append(row)
+        raise error
+
+    with pytest.raises(type(error)):
+        one_by_one(["first", "second"], treat, name=str)
+
+    assert treated == ["first"]
