@@ -24,7 +24,7 @@ from nodes.errors import Invalid
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
-from nodes.tasks.retrying import Never, Retry, read_policy
+from nodes.tasks.retrying import Never, Retry, Why, read_policy
 from nodes.tasks.session import Session
 
 logger = logging.getLogger(__name__)
@@ -209,17 +209,23 @@ def _context_of(row: Any, beats: _Beats) -> TaskContext:
 
 
 def _end(connection: psycopg.Connection[Any], facts: Mapping[str, Any], outcome: _Outcome) -> None:
+    then: Retry | Why | None = None
     with connection.transaction():
         row = endings.lock(connection, endings.LOCK_OF_ATTEMPT, dict(facts))
         if row is None:
             connection.execute(_COUNT_LATE, facts)
-            logger.warning("task %d was given to another worker: its end is not stored", facts["task"])
         elif outcome.raised is None:
-            logger.info("task %d ended: %s", row.id, endings.end_well(connection, row, result=outcome.result))
+            then = endings.end_well(connection, row, result=outcome.result)
         else:
             then = endings.end_badly(connection, row, raised=outcome.raised, trace=outcome.trace)
-            follows = f"again at {then.at}" if isinstance(then, Retry) else then.value
-            logger.warning("task %d failed with %s: %s", row.id, type(outcome.raised).__name__, follows)
+    # After the commit: a process that is killed before it has ended nothing.
+    if then is None:
+        logger.warning("task %d was given to another worker: its end is not stored", facts["task"])
+    elif outcome.raised is None:
+        logger.info("task %d ended: %s", facts["task"], then)
+    else:
+        follows = f"again at {then.at}" if isinstance(then, Retry) else then.value
+        logger.warning("task %d failed with %s: %s", facts["task"], type(outcome.raised).__name__, follows)
 
 
 _of_this_process: Executor | None = None

@@ -77,7 +77,8 @@ def _notify(connection: psycopg.Connection[Any], listener: Listener, event: Even
         # A failing listener loses its own writes, and delays no other listener.
         with connection.transaction():
             listener.receive(connection, event)
-    except psycopg.OperationalError:
-        raise
     except Exception:
+        if connection.closed:
+            # The event waits for another process. Errors such as a timeout leave the connection intact.
+            raise
         logger.exception("the listener %s failed at the event %s of task %d", listener.name, event.kind, event.task)

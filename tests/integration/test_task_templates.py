@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import psycopg
 import pytest
 
 from nodes.tasks import book, kinds, listeners, statistics
@@ -173,13 +174,16 @@ def test_listeners_receive_each_event_once_and_in_order(office, connection, dsn)
     assert heard == [(1, "started"), (1, "ended"), (2, "started"), (2, "ended"), (2, "failed_finally")]
 
 
-def test_a_failing_listener_stops_no_other_one(office, connection):
+@pytest.mark.parametrize(
+    "error", [ValueError(), psycopg.errors.QueryCanceled(), psycopg.errors.DeadlockDetected()], ids=repr
+)
+def test_a_failing_listener_stops_no_other_one(office, connection, error):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 
     def fail(listening, _event):
         listening.execute("DELETE FROM tasks_taskevent")
-        raise ValueError
+        raise error
 
     failing = Listener(name="failing", receive=fail)
     other = Listener(name="other", receive=lambda _connection, event: heard.append(event.task))
@@ -187,6 +191,7 @@ def test_a_failing_listener_stops_no_other_one(office, connection):
     listeners.deliver(connection, (failing, other))
 
     assert heard == [1]
+    assert not TaskEvent.objects.exists()
 
 
 def test_a_delivering_process_delays_no_other(office, connection, other_connection):
