@@ -13,7 +13,7 @@ from jobs.partitions import here
 from jobs.partitions.merged import Silent
 from jobs.queries.cluster.failing_groups import FailingGroup
 from jobs.queries.hosts.latest_requests import judge_together
-from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster
+from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.freshness import Freshness, read_freshness_for_open_page
 from jobs.queries.jobs.hosts import HostLine, queues_of
@@ -87,8 +87,10 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     if job is None:
         return None
     own = read_part(job, now=now)
-    if job.runs and (here.control_name() or not (job.counts.waiting or job.hold)):
+    if job.runs and here.control_name():
         own = with_next_looks(own, job.id, now=now)
+    elif job.runs and not (job.counts.waiting or job.hold):
+        own = replace(own, next_due_at=read_next_ready_at([job.id]))
     part = with_other_partitions(own, job_id=job.id, run_no=job.run_no)
     if len(part.latest) > 1:
         job = replace(job, latest=judge_together(part.latest))
