@@ -3,13 +3,15 @@ Commands in a terminal: errors that the operator can repair appear as a sentence
 characters in texts from outside appear as escapes.
 """
 
+import argparse
 import difflib
 import gc
+import getpass
 import os
 import signal
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
@@ -112,11 +114,29 @@ class _OneLine:
 
         def create(*names: str, **options: Any) -> CommandParser:
             parser = create_parser(*names, **options)
-            parser.print_usage = lambda file=None: None  # type: ignore[method-assign]
+            for one in _with_subparsers(parser):
+                one.print_usage = lambda file=None: None  # type: ignore[method-assign]
             return parser
 
         command.create_parser = create  # type: ignore[method-assign]
         return command
+
+
+def _with_subparsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its actions, such as `crawlctl task show`."""
+    yield parser
+    for action in parser._actions:  # noqa: SLF001 (Python has no public name)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for below in action.choices.values():
+                yield from _with_subparsers(below)
+
+
+def name_operator() -> None:
+    """Let changes by commands be noted for a user ID that has no name, as in many containers."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["USERNAME"] = f"uid-{os.getuid()}"
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
@@ -150,6 +170,7 @@ def run(arguments: Sequence[str]) -> None:
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):
             sys.stderr.write(f"{sentence}\n")
+    name_operator()
     try:
         _Utility(list(arguments)).execute()
     except (SettingError, InvalidSettings, BadPartitions, ImproperlyConfigured, EmbeddedPostgresError) as error:

@@ -10,6 +10,7 @@ from jobs.notices.channels.registry import find
 from jobs.notices.models import LONGEST_ANSWER, NotificationChannel, NotificationMessage
 from jobs.notices.texts import absolute
 from nodes.database.clock import read_clock
+from nodes.database.texts import storable
 from nodes.tasks.context import TaskContext
 
 State = NotificationMessage.State
@@ -54,9 +55,9 @@ def deliver(message: NotificationMessage, letter: Letter, *, is_last: bool) -> s
     mine = NotificationMessage.objects.filter(pk=message.pk)
     theirs = NotificationChannel.objects.filter(pk=channel.pk)
     try:
-        answer = find(channel.kind).deliver(channel.configuration, letter)[:LONGEST_ANSWER]
+        answer = storable(find(channel.kind).deliver(channel.configuration, letter))[:LONGEST_ANSWER]
     except NotSent as error:
-        said = str(error).replace("\0", "")[:LONGEST_ANSWER]
+        said = storable(str(error))[:LONGEST_ANSWER]
         state = State.FAILED if is_last else State.WAITING
         mine.update(state=state, attempts=F("attempts") + 1, answer=said)
         theirs.update(last_failed_at=read_clock(), last_error=said)

@@ -12,6 +12,7 @@ from nodes.api.base import ContractView
 from nodes.api.etags import tag_of
 from nodes.api.strict import StrictSerializer, read_body, read_query
 from nodes.assignment.names import DEFAULT
+from nodes.coordination.names import BadName, checked
 from nodes.coordination.port import LockSeen
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
@@ -143,6 +144,12 @@ class SwitchSerializer(StrictSerializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if (attrs["of"] == "job") != ("job" in attrs):
             raise serializers.ValidationError({"job": ["Give `job` if `of` is `job`, and only then."]})
+        if "job" in attrs:
+            try:
+                # The keys of the other two switches are not names of jobs.
+                checked("job", attrs["job"])
+            except BadName as bad:
+                raise serializers.ValidationError({"job": [str(bad)]}) from None
         return attrs
 
 

@@ -14,6 +14,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from nodes.database.connections import Dsn, connect
+from nodes.database.texts import storable
 from nodes.distributed import DistributedJob, JobContext, Schedule, Switches
 from nodes.distributed.engine.status import JobStatus, ManagerStatus
 
@@ -142,8 +143,8 @@ def _row(job: JobStatus, *, refusal: str) -> dict[str, object]:
         "failures_in_a_row": runs.failures_in_a_row,
         "last_began_at": runs.last_began_at,
         "last_seconds": None if runs.last_took is None else runs.last_took.total_seconds(),
-        "last_failure": runs.last_failure.replace("\0", "?")[:2000],
+        "last_failure": storable(runs.last_failure)[:2000],
         "next_at": runs.next_at,
-        "problem": job.problem.replace("\0", "?")[:2000],
-        "refusal": refusal[:2000],
+        "problem": storable(job.problem)[:2000],
+        "refusal": storable(refusal)[:2000],
     }

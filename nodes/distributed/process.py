@@ -101,6 +101,11 @@ class _Bookkeeping:
             if not self._fails:
                 logger.warning("cannot read distributed-job records; jobs continue unchanged: %s", error)
             self._fails = True
+        except Exception:
+            # Without this thread, operators could no longer disable a job.
+            if not self._fails:
+                logger.exception("cannot keep distributed-job records; jobs continue unchanged")
+            self._fails = True
         else:
             self._fails = False
 

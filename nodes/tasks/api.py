@@ -341,11 +341,12 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     @extend_schema(
         operation_id="tasks_cancel",
         description="Archive a waiting task, or ask a running one to end.",
-        request=None,
+        request=Nothing,
         responses={200: CancelledSerializer},
     )
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
+        read_body(Nothing, request)
         is_archived = book.cancel(int(pk), made_by=_name(request))
         return Response({"task": int(pk), "is_archived": is_archived})
 

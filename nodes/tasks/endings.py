@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import namedtuple_row
 from psycopg.types.json import Jsonb
 
+from nodes.database.texts import storable
 from nodes.errors import Invalid
 from nodes.tasks import channels
 from nodes.tasks.models import TaskEvent
@@ -126,9 +127,8 @@ def _fail(
         policy = Never()
     decision = decide(policy, failure, now=row.now)
     is_retried = isinstance(decision, Retry) and not row.cancelled_by
-    # PostgreSQL stores no NUL characters.
     texts = {"class": classes[0], "message": message[:LONGEST_MESSAGE], "trace": trace[-LONGEST_TRACE:]}
-    texts = {name: text.replace("\0", "") for name, text in texts.items()}
+    texts = {name: storable(text) for name, text in texts.items()}
     retry_at = decision.at if isinstance(decision, Retry) and is_retried else None
     _note(connection, row, ended_at=ended_at, crashed=ended_at is None, crashes=crashes, retry_at=retry_at, **texts)
     if isinstance(decision, Retry) and is_retried:

@@ -20,6 +20,7 @@ import psycopg
 from django.db import close_old_connections
 from psycopg.types.json import Jsonb
 
+from nodes.database.texts import storable
 from nodes.errors import Invalid
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
@@ -128,8 +129,10 @@ class _Beats:
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """Show this progress at the next sign of life."""
-        self._progress = dict(progress)
-        _check_storable(self._progress)
+        reported = dict(progress)
+        # The thread writes what is noted here. A value that cannot be stored would end its signs of life.
+        _check_storable(reported)
+        self._progress = reported
 
     def is_cancelled(self) -> bool:
         """True if a user cancelled the task, or if another worker has it."""
@@ -175,10 +178,13 @@ def _check_storable(value: object) -> None:
     Accept a value that PostgreSQL stores as JSON.
 
     Raises:
-        TypeError, ValueError: the value is not JSON, or has a NUL character, infinity or NaN.
+        TypeError, ValueError: the value is not JSON, or has a NUL character, half a surrogate pair, infinity or NaN.
     """
-    if r"\u0000" in json.dumps(value, allow_nan=False):
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    if r"\u0000" in text:
         raise ValueError("the value has a NUL character, which PostgreSQL does not store")
+    if storable(text) != text:
+        raise ValueError("the value has half a surrogate pair, which PostgreSQL does not store")
 
 
 def _context_of(row: Any, beats: _Beats) -> TaskContext:

@@ -7,9 +7,10 @@ back, a job with a fixed hour runs once.
 """
 
 import datetime as dt
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
@@ -21,6 +22,9 @@ _MOST_MINUTES: Final = 366 * 24 * 60
 _LONGEST_EXPRESSION: Final = 200
 # Moment from which the intervals of `every_minutes` count, so that they do not depend on the leader or on restarts.
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MINUTE: Final = dt.timedelta(minutes=1)
+# Time around a change of a clock in which moments differ from those of other days: two hours and a margin.
+_LONGEST_CHANGE: Final = dt.timedelta(hours=3)
 
 
 class Schedule(Protocol):
@@ -44,14 +48,19 @@ class Cron:
 
     def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
         for found in CronSim(self.expression, moment.astimezone(ZoneInfo(self.time_zone))):
-            yield found.astimezone(dt.UTC)
+            # In an hour that a clock repeats, cronsim also returns moments of the first of both.
+            if found > moment:
+                yield found.astimezone(dt.UTC)
 
     def latest(self, now: dt.datetime) -> dt.datetime:
-        # cronsim looks for moments strictly before its start.
-        start = (now + dt.timedelta(minutes=1)).replace(second=0, microsecond=0)
-        return next(CronSim(self.expression, start.astimezone(ZoneInfo(self.time_zone)), reverse=True)).astimezone(
-            dt.UTC
-        )
+        # cronsim finds other moments of a changed clock on its way back than on its way forward, so only the way
+        # forward counts. It begins at a moment before any change that still has an effect.
+        start = (now - _LONGEST_CHANGE).astimezone(ZoneInfo(self.time_zone))
+        for before in CronSim(self.expression, start, reverse=True):
+            found = deque(takewhile(lambda moment: moment <= now, self.after(before - _MINUTE)), maxlen=1)
+            if found:
+                return found[0]
+        raise AssertionError("a cron expression has moments in the past")
 
 
 @dataclass(frozen=True, slots=True)

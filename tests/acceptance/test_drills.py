@@ -78,6 +78,7 @@ def test_a_drill_that_a_task_performs_leaves_its_report_and_nothing_else(machine
         (["cut", "worker"], "cut needs the target database"),
         (["kill", "database"], "cut needs the target database"),
         (["freeze", "worker", "--seconds", "-1"], "--seconds is -1"),
+        (["kill", "worker", "--seconds", "3"], "kill has no duration"),
         (["kill", "worker", "--yes"], "--yes needs --production"),
         (["kill", "worker", "--production"], "No running worker was found"),
     ],

@@ -303,6 +303,8 @@ def test_options_of_nothing_is_not_found():
     [
         ("/api/v1/deny-list/", {"pattern": 0, "reason": "they called"}, "pattern"),
         ("/api/v1/hosts/stop/", {"name": 0, "reason": "they called"}, "name"),
+        ("/api/v1/distributed-jobs/switch/", {"job": "*", "is_disabled": True}, "job"),
+        ("/api/v1/distributed-jobs/switch/", {"job": "a b", "is_disabled": True}, "job"),
         ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": 0}, "is_disabled"),
         ("/api/v1/distributed-jobs/switch/", {"job": "mails", "is_disabled": "no"}, "is_disabled"),
         ("/api/v1/policies/", {"name": "x", "open_requests": "2"}, "open_requests"),

@@ -31,11 +31,11 @@ def disable(job, *, is_disabled=True, cluster="jobs"):
 
 def test_the_latest_report_of_a_node_about_its_jobs_applies(book):
     book.note(status_of(items=frozenset("ab"), runs=1, next_at=NOON))
-    book.note(status_of(items=frozenset("a"), runs=2, failures=1, last_failure="OSError: \0", last_began_at=NOON))
+    book.note(status_of(items=frozenset("a"), runs=2, failures=1, last_failure="OSError: \0\udcff", last_began_at=NOON))
 
     (row,) = DistributedJobOnNode.objects.all()
     assert (row.cluster, row.job, row.node) == ("jobs", "mails", "node-1")
-    assert (row.items, row.runs, row.failures, row.last_failure) == (["a"], 2, 1, "OSError: ?")
+    assert (row.items, row.runs, row.failures, row.last_failure) == (["a"], 2, 1, "OSError: ??")
     assert (row.last_began_at, row.next_at) == (NOON, None)
 
 

@@ -53,6 +53,14 @@ def test_an_operator_schedules_a_task(operator):
     assert operator.get(answer["Location"]).json() == made
 
 
+def test_a_task_is_not_cancelled_by_a_body_with_unknown_fields(operator):
+    task = operator.post(TASKS, TASK).json()["id"]
+
+    assert_problem(operator.post(f"{TASKS}{task}/cancel/", {"reason": "late"}), 400, "invalid", fields=["reason"])
+
+    assert operator.get(f"{TASKS}{task}/").json()["state"] == "waiting"
+
+
 def test_many_scheduled_tasks_are_cancelled_by_a_filter(operator):
     for facts in ({"group": "mail"}, {"group": "mail"}, {"group": "other"}):
         operator.post(TASKS, {**TASK, **facts})

@@ -7,11 +7,13 @@ import pytest
 
 from nodes.membership.fences import FenceRefused
 from nodes.tasks import book, roster
+from nodes.tasks.kinds import Kind
 from nodes.tasks.models import ArchivedTask, Task, TaskWorker
 from nodes.tasks.retrying import MOST_CRASHES
 from tests.support.cluster import elect_main, register_node
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import Office, Worker, events_of, lines_of, where
+from tests.support.waiting import wait_until
 
 NEVER_SILENT = dt.timedelta(hours=1)
 AT_ONCE = dt.timedelta(0)
@@ -138,6 +140,37 @@ def test_a_failed_task_is_retried_and_then_archived_with_the_reason(office, work
     ]
 
 
+def test_a_failure_without_readable_text_is_stored(office, worker, monkeypatch):
+    def fail(_context, _arguments):
+        raise OSError("cannot read a\udcffb\0")
+
+    monkeypatch.setattr("nodes.tasks.execution.kinds.find", lambda _name: Kind(name="fail", title="", run=fail))
+    task = schedule(kind="fail")
+    office.assign()
+    worker.work()
+
+    assert ArchivedTask.objects.get(pk=task.pk).last_message == "cannot read a?b?"
+
+
+def test_progress_that_cannot_be_stored_ends_no_signs_of_life(office, connection, dsn, monkeypatch):
+    worker, seen = Worker(connection, dsn, beat=0.02), []
+
+    def report(context, _arguments):
+        context.report({"counted": 1})
+        for progress in ({"counted": {2}}, {"counted": float("nan")}):
+            with pytest.raises((TypeError, ValueError)):
+                context.report(progress)
+        wait_until(lambda: Task.objects.get().progress)
+        seen.append(Task.objects.get().progress)
+
+    monkeypatch.setattr("nodes.tasks.execution.kinds.find", lambda _name: Kind(name="count", title="", run=report))
+    schedule(kind="count")
+    office.assign()
+    worker.work()
+
+    assert seen == [{"counted": 1}]
+
+
 def test_a_failed_task_without_a_policy_is_archived(office, worker):
     task = schedule(kind="fail")
     office.assign()
@@ -165,7 +198,7 @@ def test_a_task_whose_kind_is_not_installed_follows_its_policy(office, worker, s
     assert "'fail'" in waiting.last_message
 
 
-@pytest.mark.parametrize("result", ["a\0b", float("nan"), {1, 2}])
+@pytest.mark.parametrize("result", ["a\0b", float("nan"), {1, 2}, ["a\udcffb"]])
 def test_a_result_that_cannot_be_stored_is_a_failure(office, worker, monkeypatch, result, tmp_path):
     task = schedule(arguments={"file": str(tmp_path / "notes")})
     monkeypatch.setattr("tests.support.task_kinds.time.sleep", lambda _seconds: None)

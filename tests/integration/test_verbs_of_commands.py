@@ -196,6 +196,8 @@ def test_an_output_shows_its_kind_and_its_users(user, capsys):
         (["distributed_job", "disable"], "disable needs a job, --all or --others."),
         (["distributed_job", "rebalance", "mails"], "rebalance takes no job."),
         (["distributed_job", "disable", "a b"], "a b"),
+        (["distributed_job", "disable", ""], "''"),
+        (["distributed_job", "disable", "*"], "'*'"),
         (["job", "manual", "start", "--code", "500"], "--code needs the action send-back."),
         (["restore", "manual", "--since", "2030-02-30T00:00Z"], "write a moment with its time zone"),
         (["task", "run", "clean", "--argument", "subject=" + "[" * 5_000], "arguments.subject"),

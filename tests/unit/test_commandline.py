@@ -1,5 +1,6 @@
 """Proves how a command starts: its garbage collection, and its report of unknown variables."""
 
+import getpass
 import io
 import os
 import subprocess
@@ -10,7 +11,7 @@ from unittest import mock
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from crawlctl import __version__, places
+from crawlctl import __version__, commandline, places
 from crawlctl.commandline import unknown_variables, without_control_characters
 from crawlctl.management.commands import migrate
 from jobs.management.commands import archive as show_archives
@@ -55,6 +56,7 @@ def test_an_unknown_setting_is_named_with_a_similar_one():
         (["serv"], "Unknown command 'serv'. Did you mean serve?"),
         (["drill", "kill", "moon"], "crawlctl drill: error: argument whom: invalid choice: 'moon'"),
         (["drain", "no-node"], "crawlctl drain: error: argument node: invalid UUID value: 'no-node'"),
+        (["task", "show", "x"], "crawlctl task show: error: argument task: invalid int value: 'x'"),
         (["move", "7", "--to", "x"], "crawlctl move: error: argument --to: invalid UUID value: 'x'"),
     ],
 )
@@ -76,6 +78,16 @@ def test_a_command_with_an_unusable_setting_names_the_setting():
 
     assert asked.returncode == 2
     assert asked.stderr.startswith("DATABASE_URL must begin with postgresql://")
+
+
+def test_changes_by_a_user_id_without_a_name_are_noted_with_its_number(monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)
+
+    commandline.name_operator()
+
+    assert getpass.getuser() == "uid-54321"
 
 
 @each_row("word", ["--version", "version"])

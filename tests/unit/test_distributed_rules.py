@@ -22,6 +22,7 @@ from nodes.distributed import (
 from nodes.distributed.engine import execution
 from nodes.distributed.engine.execution import JobOnNode, Surroundings
 from nodes.distributed.engine.job import by_id
+from nodes.distributed.engine.locks import RunLocks
 from nodes.distributed.engine.observer import Observer, ObserverGroup, Work
 from nodes.distributed.engine.pools import KnownPool
 from nodes.distributed.engine.sharing import change_of, split
@@ -262,6 +263,65 @@ def test_a_failing_observer_keeps_no_other_from_its_call(caplog):
 
 
 # --- Answers of a job ------------------------------------------------------------------------------
+
+
+class Many(Named):
+    """A job that asks for a thread per item, and counts its runs by item."""
+
+    def __init__(self, job_id):
+        super().__init__(job_id)
+        self.ran = set()
+
+    def initial_delay(self):
+        return dt.timedelta()
+
+    def running_strategy(self):
+        return thread_per_item
+
+    def run(self, context):
+        self.ran |= context.work_share
+
+
+class FreeLocks:
+    """Locks of items that no other node wants."""
+
+    def __init__(self):
+        self._locks = RunLocks(self)
+
+    def take(self, items, *, wanted, stop):
+        return self._locks
+
+    def paced_from(self, tokens):
+        return {}
+
+    def pace_from(self, tokens, moment):
+        pass
+
+    def give_back(self, tokens):
+        pass
+
+
+def test_a_job_for_which_a_machine_has_too_few_threads_runs_all_its_items_in_fewer(monkeypatch, caplog):
+    job, items = Many("mails"), frozenset(f"item-{number}" for number in range(12))
+    around = Surroundings(locks=FreeLocks(), observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: True)
+    on_node, start = JobOnNode("mails", job, around), execution._Group.start
+
+    def start_few(group):
+        if sum(thread.name.startswith("mails ") for thread in threading.enumerate()) >= 5:
+            raise RuntimeError("can't start new thread")
+        start(group)
+
+    monkeypatch.setattr(execution._Group, "start", start_few)
+    on_node.take_up(items)
+    assert not on_node.items
+    assert on_node.wait(MINUTE)
+    on_node.take_up(items)
+
+    wait_until(lambda: job.ran == items)
+    assert on_node.items == items
+    assert "job mails has no more than 5 of its 12 threads: can't start new thread; it tries 2 threads" in caplog.text
+    on_node.close()
+    assert on_node.wait(MINUTE)
 
 
 class Undecided(Named):

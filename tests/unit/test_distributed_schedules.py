@@ -39,6 +39,14 @@ def test_the_first_run_waits_for_its_initial_delay_where_there_is_one():
     assert next_start(Schedule.by_rate(MINUTE), FRESH, initial_delay=3 * MINUTE) == BEGUN + 180
 
 
+@each_row("schedule", [Schedule.by_delay(dt.timedelta.max), Schedule.by_rate(dt.timedelta.max)])
+@each_row("past", [FRESH, FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)])
+def test_a_run_that_is_never_due_has_a_date(schedule, past):
+    never = next_start(schedule, past, initial_delay=dt.timedelta.max) - BEGUN
+
+    assert dt.datetime.now(dt.UTC) + dt.timedelta(seconds=never) > dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+
+
 def test_a_delay_counts_from_the_end_of_a_run():
     past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 25, failed=False)
 

@@ -42,6 +42,33 @@ def test_a_clock_that_is_set_back_repeats_no_run():
     assert runs == [utc("2026-10-24 00:30"), utc("2026-10-25 00:30"), utc("2026-10-26 01:30")]
 
 
+@each_row("now", ["2026-10-25 01:13:29", "2026-10-25 01:30:00", "2026-10-25 01:59:59"])
+def test_the_next_run_is_not_in_the_past_in_an_hour_that_a_clock_repeats(now):
+    runs = next_moments(read_schedule(BERLIN), after=utc(now), number=2)
+
+    assert runs == [utc("2026-10-26 01:30"), utc("2026-10-27 01:30")]
+
+
+@each_row(
+    ("expression", "zone", "change"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2026-03-29 01:00"),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-25 01:00"),
+        ("0 2 * * *", "Europe/Berlin", "2026-10-25 01:00"),
+        ("*/20 1-3 * * *", "America/New_York", "2026-11-01 06:00"),
+        ("0 */2 * * *", "Australia/Lord_Howe", "2026-04-04 15:00"),
+        ("0 0 * * *", "America/Havana", "2026-11-01 05:00"),
+    ],
+)
+def test_the_latest_run_is_the_last_one_of_the_schedule(expression, zone, change):
+    schedule, change = read_schedule({"cron": expression, "time_zone": zone}), utc(change)
+    runs = next_moments(schedule, after=change - dt.timedelta(days=2), number=100)
+
+    for minutes in range(-150, 150, 7):
+        now = change + dt.timedelta(minutes=minutes, seconds=30)
+        assert schedule.latest(now) == max(moment for moment in runs if moment <= now)
+
+
 def test_minutes_count_from_a_fixed_moment():
     every_seven = read_schedule({"every_minutes": 7})
     first, second = next_moments(every_seven, after=utc("2026-06-01 12:00"), number=2)

@@ -61,7 +61,7 @@ class Command(BaseCommand):
             ("restore", "restore a backup as the embedded database"),
             ("ship", "store the write-ahead log of the server of DATABASE_URL continuously, until Ctrl-C"),
         ):
-            action = actions.add_parser(name, help=text, description=text.capitalize() + ".")
+            action = actions.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
             word = "--to" if name == "ship" else "--from"
             action.add_argument(
                 word, metavar="PLACE", dest="place_of_action",

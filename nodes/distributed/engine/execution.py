@@ -71,6 +71,8 @@ class JobOnNode:
         self._pasts: dict[str, Past] = {}
         self._groups: list[_Group] = []
         self._ending: list[_Group] = []
+        # Threads of the job at most, after this machine refused more of them.
+        self._most_threads: int | None = None
         self._runs = self._failures = 0
         self._last_began_at: dt.datetime | None = None
         self._last_took: dt.timedelta | None = None
@@ -83,7 +85,11 @@ class JobOnNode:
             return self._items
 
     def take_up(self, items: frozenset[str]) -> None:
-        """Run these items from now on and no others. Without items, run the job no more. Return at once."""
+        """
+        Run these items from now on and no others. Without items, run the job no more. Return at once.
+
+        If this machine refuses a thread, the job runs no items, and the next call tries fewer threads.
+        """
         with self._lock:
             if items == self._items or (self._is_closed and items):
                 return
@@ -97,9 +103,30 @@ class JobOnNode:
             self._items = items
             parts = split(items, self._thread_count(items)) if items else ()
             self._groups = [_Group(self, part, number, ending=tuple(self._ending)) for number, part in enumerate(parts)]
-            for group in self._groups:
-                group.start()
+            for number, group in enumerate(self._groups):
+                try:
+                    group.start()
+                except RuntimeError as error:
+                    self._give_up_threads(number, error)
+                    break
+            items = self._items
         self.surroundings.observer.share_taken_up(self.job_id, items)
+
+    def _give_up_threads(self, started: int, error: RuntimeError) -> None:
+        """Stop the threads that could be started, and let the next call start half of them. The lock is held."""
+        self._most_threads = max(1, started // 2)
+        logger.error(
+            "job %s has no more than %d of its %d threads: %s; it tries %d threads",
+            self.job_id,
+            started,
+            len(self._groups),
+            error,
+            self._most_threads,
+        )
+        for group in self._groups[:started]:
+            group.stop()
+        self._ending += self._groups[:started]
+        self._groups, self._items = [], frozenset()
 
     def close(self) -> None:
         """Stop all runs, and ignore later requests for runs. Return at once."""
@@ -111,7 +138,7 @@ class JobOnNode:
         try:
             count = self.job.running_strategy()(items)
             if count >= 1:
-                return count
+                return count if self._most_threads is None else min(count, self._most_threads)
             logger.error("job %s asks for %s threads for %d items: it has one", self.job_id, count, len(items))
         except Exception:
             logger.exception("job %s cannot say how many threads it wants: it has one", self.job_id)

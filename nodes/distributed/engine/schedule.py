@@ -16,6 +16,9 @@ from typing import Final, Self
 # Smallest distance between the starts of two runs by rate (in periods).
 _APART: Final = 0.85
 
+# Longest time to a run (seconds). A longer one, such as `timedelta.max` for "never", would be later than any date.
+_LONGEST: Final = dt.timedelta(days=36_500).total_seconds()
+
 # Back-off after the first failure, and its limit. It doubles with each failure in a row.
 _FIRST_BACK_OFF: Final = dt.timedelta(seconds=1)
 _MOST_BACK_OFF: Final = dt.timedelta(minutes=5)
@@ -98,9 +101,9 @@ def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | 
     The first run is due `initial_delay` after the job was taken up, by default after the schedule's own interval. A run
     after a failure is never due before the back-off has ended.
     """
-    every = schedule.every.total_seconds()
+    every = min(schedule.every.total_seconds(), _LONGEST)
     if past.ended_at is None or past.started_at is None or past.planned_at is None:
-        first = every if initial_delay is None else initial_delay.total_seconds()
+        first = every if initial_delay is None else min(initial_delay.total_seconds(), _LONGEST)
         return past.taken_up_at + first
     if schedule.kind == Kind.DELAY:
         due = past.ended_at + every

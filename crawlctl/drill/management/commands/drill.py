@@ -71,6 +71,8 @@ class Command(BaseCommand):
             raise CommandError("Write a fault and a target, such as: crawlctl drill kill worker", returncode=2)
         if f"{given['fault']} {given['whom']}" not in DRILLS:
             raise CommandError("cut needs the target database; kill and freeze need a node.", returncode=2)
+        if given["seconds"] is not None and given["fault"] == Fault.KILL:
+            raise CommandError("kill has no duration: leave --seconds out.", returncode=2)
         if given["seconds"] is not None and not 0 < given["seconds"] <= _LONGEST:
             raise CommandError(
                 f"--seconds is {given['seconds']:g}: write a number above 0, up to {_LONGEST:g}.", returncode=2

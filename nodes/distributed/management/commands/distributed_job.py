@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from nodes.coordination.names import BadName
+from nodes.coordination.names import BadName, checked
 from nodes.database.clock import read_clock
 from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.verbs import request_rebalance, set_switch
@@ -37,6 +37,9 @@ class Command(BaseCommand):
             raise CommandError(f"{verb} {wanted}.", returncode=2)
         made_by, now = getpass.getuser(), read_clock()
         try:
+            if job is not None:
+                # The empty name and * are those of the other two switches.
+                checked("job", job)
             if named is None:
                 request_rebalance(cluster=cluster, made_by=made_by, now=now)
             else:
