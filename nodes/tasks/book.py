@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from nodes.database.clock import read_clock
+from nodes.database.texts import storable
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 from nodes.tasks import channels, endings, kinds
@@ -284,8 +285,11 @@ def _checked(
     arguments = {} if arguments is None else arguments
     if found is not None:
         problems |= {_below("arguments", name): sentences for name, sentences in found.problems(arguments).items()}
-    if "\\u0000" in json.dumps([arguments, retry_policy], default=str):
+    written = json.dumps([arguments, retry_policy], default=str, ensure_ascii=False)
+    if "\\u0000" in written:
         problems["arguments"] = ["NUL characters are not possible."]
+    elif storable(written) != written:
+        problems["arguments"] = ["Half surrogate pairs are not possible."]
     if group not in (None, "") and not (isinstance(group, str) and is_group(group)):
         problems["group"] = [f"A group is a text: {GROUP}."]
     tags = [] if tags is None else [tags] if isinstance(tags, str) else tags

@@ -5,6 +5,7 @@ import datetime as dt
 import psycopg
 import pytest
 
+from nodes.errors import Invalid
 from nodes.membership.fences import FenceRefused
 from nodes.tasks import book, roster
 from nodes.tasks.kinds import Kind
@@ -138,6 +139,12 @@ def test_a_failed_task_is_retried_and_then_archived_with_the_reason(office, work
         {"retry": 0, "is_last": False, "last": None},
         {"retry": 1, "is_last": True, "last": {"class": "Broken", "message": "on purpose", "crashed": False}},
     ]
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\udcffb"])
+def test_arguments_that_cannot_be_stored_are_refused(text):
+    with pytest.raises(Invalid, match="not possible"):
+        schedule(arguments={"file": text})
 
 
 def test_a_failure_without_readable_text_is_stored(office, worker, monkeypatch):

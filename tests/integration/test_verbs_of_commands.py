@@ -201,6 +201,7 @@ def test_an_output_shows_its_kind_and_its_users(user, capsys):
         (["job", "manual", "start", "--code", "500"], "--code needs the action send-back."),
         (["restore", "manual", "--since", "2030-02-30T00:00Z"], "write a moment with its time zone"),
         (["task", "run", "clean", "--argument", "subject=" + "[" * 5_000], "arguments.subject"),
+        (["trap", "list", "--job", "nowhere"], "No job has the name 'nowhere'."),
         (
             ["notification", "put-mailing", "a", "--report", "history", "--channel", "b", "--filter", "["],
             "The filter is not JSON",

@@ -100,7 +100,7 @@ class Command(BaseCommand):
     def _list(self, given: dict[str, Any]) -> None:
         job = Job.objects.filter(name=given["job"]).only("pk").first()
         if given["job"] and job is None:
-            return
+            raise CommandError(f"No job has the name {given['job']!r}.", returncode=2)
         filters = {"host": given["host"], "decision": given["decision"]}
         found = list_suspects_everywhere(job_id=job.pk if job else None, **filters, most=_LISTED)
         for placed in found.lines:
