@@ -142,7 +142,7 @@ def test_a_failed_task_is_retried_and_then_archived_with_the_reason(office, work
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\udcffb"])
-def test_arguments_that_cannot_be_stored_are_refused(text):
+def test_arguments_that_cannot_be_stored_are_refused(text, db):
     with pytest.raises(Invalid, match="not possible"):
         schedule(arguments={"file": text})
 
