@@ -65,7 +65,7 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     """Return the last text of each of these URLs (by hash) that the open file has."""
     global _last  # noqa: PLW0603 (the lines read so far serve the next chunk)
     status = os.fstat(descriptor)
-    # Its beginning shows most files that were cut and have grown again.
+    # The beginning of a file shows most cuts after which the file has grown again.
     identity = (str(path), status.st_dev, status.st_ino, os.pread(descriptor, _HEAD, 0))
     if _last is None or _last.identity != identity or status.st_size < _last.read_to:
         _last = _Lines(identity)
@@ -76,7 +76,7 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     try:
         return _found_in(_last, descriptor, urls)
     except _Replaced:
-        # It was cut once more at this moment.
+        # The file was cut once more at this moment.
         return []
 
 
