@@ -278,9 +278,7 @@ def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
         if connection is not None:
             connections.let_local_user(connection, configuration=wanted.configuration, made_by=_MADE_BY)
         open_output(connection or OutputConnection(name=wanted.name, **facts)).check()
-        # Another crawl may be storing the same at this moment.
-        connection, _ = OutputConnection.objects.get_or_create(name=wanted.name, defaults=facts)
-        stored.append(connection)
+        stored.append(connections.store_output_of_local_user(wanted))
     return stored
 
 

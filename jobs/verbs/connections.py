@@ -6,7 +6,9 @@ paused, and the next run of each job reads and indexes everything again.
 """
 
 import datetime as dt
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, TypeVar
 
@@ -15,7 +17,8 @@ from django.db import transaction
 from django.db.models import F
 
 from jobs.connectors.confined import why_output_outside, why_repository_outside
-from jobs.connectors.output.registry import check_configuration, installed
+from jobs.connectors.output.base import WritesFile
+from jobs.connectors.output.registry import OutputWanted, check_configuration, installed, open_output
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import Asked
 from jobs.connectors.schema import BadSpecification
@@ -32,6 +35,9 @@ Connection = RepositoryConnection | OutputConnection
 Kind = type[RepositoryConnection] | type[OutputConnection]
 _C = TypeVar("_C", RepositoryConnection, OutputConnection)
 
+# Held while the files of all outputs are compared.
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl files of outputs'))"
+
 
 def create(
     kind: Kind,
@@ -46,13 +52,16 @@ def create(
     Store a new connection. A repository may name its authority group.
 
     Raises:
-        Invalid: there is no such connector, it refuses the configuration, or the name is taken.
+        Invalid: there is no such connector, it refuses the configuration, the name is taken, or another output writes
+            the file.
     """
     configuration = unmask(configuration, stored={})
     _check(kind, connector=connector, configuration=configuration)
     _check_name(kind, name)
     stored = _as_stored(kind, connector=connector, configuration=configuration)
     with transaction.atomic():
+        if kind is OutputConnection:
+            _check_file(OutputConnection(name=name, connector=connector, configuration=stored))
         made = kind(name=name, connector=connector, configuration=stored, is_confined=True)
         if isinstance(made, RepositoryConnection):
             made.authority_group_id = _checked_group(authority_group_id)
@@ -78,7 +87,7 @@ def change(
     An `authority_group_id` of None removes the group of a repository, and `...` keeps it.
 
     Raises:
-        Invalid: the connector refuses the configuration, or the name is taken.
+        Invalid: the connector refuses the configuration, the name is taken, or another output writes the file.
         Unknown: the connection does not exist.
     """
     with transaction.atomic():
@@ -97,6 +106,7 @@ def change(
             if isinstance(connection, RepositoryConnection):
                 Session.objects.filter(repository=connection).delete()
             else:
+                _check_file(connection)
                 LostLines.objects.filter(output=connection).delete()
             distrust_versions(connection)
         if isinstance(connection, RepositoryConnection) and authority_group_id is not ...:
@@ -113,6 +123,26 @@ def change(
         if after != before:
             versions.keep(connection, made_by=made_by, now=now)
     return connection
+
+
+def store_output_of_local_user(wanted: OutputWanted) -> OutputConnection:
+    """
+    Return the output that a local user names; it is stored if it is new.
+
+    Raises:
+        BadSpecification: another output writes its file.
+    """
+    facts = {"connector": wanted.connector, "configuration": wanted.configuration}
+    with transaction.atomic():
+        # Another command may be storing the same at this moment.
+        _lock_files()
+        stored = OutputConnection.objects.filter(name=wanted.name).first()
+        if stored is None:
+            stored = OutputConnection(name=wanted.name, **facts)
+            if why := _why_file_taken(stored):
+                raise BadSpecification("output", why)
+            stored.save()
+    return stored
 
 
 def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
@@ -261,6 +291,50 @@ def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str,
     message = f"{made_by} {asked.format(_named(connection))}"
     record_request(message, made_by=made_by, before=before, after=facts)
     return connection
+
+
+def _check_file(output: OutputConnection) -> None:
+    """
+    Check that no other output writes the file of this one. The caller's transaction keeps it so until its end.
+
+    Raises:
+        Invalid: another one does.
+    """
+    _lock_files()
+    if why := _why_file_taken(output):
+        raise Invalid({"configuration.path": [why]})
+
+
+def _lock_files() -> None:
+    with database.cursor() as cursor:
+        cursor.execute(_ONE_AT_A_TIME)
+
+
+def _why_file_taken(output: OutputConnection) -> str:
+    """
+    Return the reason why an output must not write its file, as a sentence; "" if it may, or writes none.
+
+    Outputs know nothing of each other's documents: a document that leaves one of them would leave the file of both.
+    """
+    file = _file_of(output)
+    if file is None:
+        return ""
+    others = OutputConnection.objects.exclude(pk=output.pk).order_by("name")
+    taken = next((other.name for other in others if _file_of(other) == file), None)
+    return (
+        ""
+        if taken is None
+        else f"The output {taken} writes {file} already. Choose another file, or give jobs that output."
+    )
+
+
+def _file_of(output: OutputConnection) -> Path | None:
+    """Return the file that an output writes, in one spelling; None if it writes none, or cannot be opened."""
+    try:
+        opened = open_output(output)
+    except BadSpecification:
+        return None
+    return Path(os.path.realpath(opened.path.parent)) / opened.path.name if isinstance(opened, WritesFile) else None
 
 
 def _lock(kind: Kind, connection_id: int) -> Connection:

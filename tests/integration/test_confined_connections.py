@@ -11,6 +11,7 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.connectors.schema import BadSpecification
 from jobs.duties.connectors import watch_connectors
 from jobs.management.crawl_options import _outputs, _refuse_outside
 from jobs.management.crawl_sources import CrawlRefused
@@ -77,6 +78,30 @@ def test_a_path_outside_of_the_root_is_refused(root, how):
 def test_paths_below_the_root_are_stored_and_bound(root):
     assert store_output(root / "pages.jsonl").is_confined
     assert store_files(root).is_confined
+
+
+def test_no_two_outputs_write_one_file(root):
+    (root / "link").symlink_to(root)
+    (root / "other").mkdir()
+    first = store_output(root / "pages.jsonl")
+    second = connections.create(
+        OutputConnection, name="others", connector="jsonl", configuration={"path": str(root / "others.jsonl")}
+    )
+
+    for spelling in ("pages.jsonl", "link/pages.jsonl", "other/../pages.jsonl"):
+        facts = {"configuration": {"path": str(root / spelling)}}
+        for save in (
+            lambda facts=facts: connections.create(OutputConnection, name="third", connector="jsonl", **facts),
+            lambda facts=facts: connections.change(OutputConnection, second.pk, **facts),
+        ):
+            with pytest.raises(Invalid) as refused:
+                save()
+            (said,) = refused.value.problems["configuration.path"]
+            assert said.startswith(f"The output lines writes {root}/pages.jsonl already."), spelling
+        with pytest.raises(BadSpecification, match="The output lines writes"):
+            _outputs([f"jsonl:{root / spelling}"], job_name="a")
+    # An output may write the file that belongs to that output already.
+    connections.change(OutputConnection, first.pk, configuration={"path": str(root / "link" / "pages.jsonl")})
 
 
 def test_without_settings_outputs_lie_below_var_and_no_files_are_read(tmp_path, settings):
