@@ -26,7 +26,7 @@ from jobs.connectors.repository import registry
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection
 from jobs.verbs import connections
 from jobs.verbs import restoring_everywhere as restoring
-from jobs.verbs.connections import Kind
+from jobs.verbs.connection_checks import Kind
 from nodes.admin.asking import number_of, offers
 from nodes.admin.lists import BoundedList
 from nodes.database.clock import read_clock

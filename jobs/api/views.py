@@ -37,6 +37,7 @@ from jobs.queries.jobs.removals import read_removals_everywhere
 from jobs.queries.jobs.seeds import read_first_seeds
 from jobs.verbs import connections, control, editing, schedules
 from jobs.verbs import restoring_everywhere as restoring
+from jobs.verbs.connection_checks import Kind
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NamedQuery, Nothing, read_body, read_query
@@ -276,7 +277,7 @@ class JobEventView(ListingView):
 class ConnectionView(mixins.RetrieveModelMixin, ListingView):
     """The common part of both kinds of connections."""
 
-    model: connections.Kind
+    model: Kind
     query_class = NamedQuery
     lookup_value_regex = _ID
 

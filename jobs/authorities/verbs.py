@@ -264,7 +264,7 @@ def _fill_configuration(connection: Connection, configuration: object) -> dict[s
         return {"kind": [f"The kind {connection.kind} is not installed."]}
     if isinstance(configuration, Mapping):
         try:
-            configuration = unmask(configuration, stored=connection.configuration)
+            configuration = unmask(configuration, stored=connection.configuration, schema=kind.configuration)
         except Invalid as invalid:
             return dict(invalid.problems)
     found = kind.problems(configuration)

@@ -45,8 +45,9 @@ class Field:
     """
     One field. `label` and `help` are for people. `least` and `most` bound numbers.
 
-    `choices` are the values of a CHOICE with their labels. `records` is the schema of RECORDS. A field that
-    `is_required` has no default.
+    `choices` are the values of a CHOICE with their labels, the default first. `records` is the schema of RECORDS. A
+    field that `is_required` has no default. A destination says where the secrets beside it, and in the records beside
+    it, are sent, or how they are protected on the way: with another value, stored secrets must be written again.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Field:
     least: float | None = None
     most: float | None = None
     is_required: bool = False
+    is_destination: bool = False
     records: "Schema | None" = None
 
     def read(self, value: object) -> Any:  # noqa: ANN401 (each kind has its type)

@@ -2,12 +2,14 @@
 Secrets of stored configurations: pages and the API show a mask in their place, and accept it back as "unchanged".
 
 A place is a path such as `logins.0.fields.1.secret`. Records of a list are found by their `name`, so a secret stays
-with its record if others are added or moved.
+with its record if others are added or moved. A secret does not stay if its destination changes: otherwise, users who
+cannot read a secret could have it sent to a server of their own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from jobs.connectors.schema import NOTHING, Field, Schema
 from nodes.database.sealing import is_sealed
 from nodes.errors import Invalid
 from nodes.membership.changes import MASK
@@ -29,21 +31,23 @@ def mask(value: Any) -> Any:  # noqa: ANN401 (JSON)
             return value
 
 
-def unmask(given: Mapping[str, Any], *, stored: Mapping[str, Any]) -> dict[str, Any]:
+def unmask(given: Mapping[str, Any], *, stored: Mapping[str, Any], schema: Schema = NOTHING) -> dict[str, Any]:
     """
-    Return a given configuration with the stored secret in place of each mask.
+    Return a given configuration with the stored secret in place of each mask. `schema` names the destinations.
 
     Raises:
-        Invalid: a mask is at a place without a stored secret.
+        Invalid: a mask is at a place without a stored secret, or its destination has changed.
     """
     made: dict[str, Any] = _copied(given)
     problems = {}
     for place, holder, key in list(_masks(made)):
-        known = counterpart(place, given=given, stored=stored)
+        known, path = counterpart(place, given=given, stored=stored), f"configuration.{'.'.join(map(str, place))}"
         if known is not None and is_sealed(known):
+            if why := why_not_kept(place, given=given, stored=stored, schema=schema):
+                problems[path] = [why]
             holder[key] = known
         elif known != MASK:
-            problems[f"configuration.{'.'.join(map(str, place))}"] = ["Write the secret, not its mask."]
+            problems[path] = ["Write the secret, not its mask."]
     if problems:
         raise Invalid(problems)
     return made
@@ -64,6 +68,24 @@ def counterpart(place: Sequence[str | int], *, given: Any, stored: Any) -> str |
         if stored is _ABSENT:
             return None
     return stored if isinstance(stored, str) else None
+
+
+def why_not_kept(place: Sequence[str | int], *, given: Any, stored: Any, schema: Schema) -> str:  # noqa: ANN401 (JSON)
+    """Return why the stored secret at a place does not serve the given values; "" if it does."""
+    changed: list[str] = []
+    for step in place:
+        if isinstance(step, int):
+            stored, given = _same_record(given, step, stored), given[step]
+            continue
+        changed += [field.name for field in schema.fields if field.is_destination and _differ(field, given, stored)]
+        schema = next((field.records for field in schema.fields if field.name == step and field.records), NOTHING)
+        stored, given = stored[step], given.get(step)
+    return f"Write the secret again: it was stored for other values of {', '.join(changed)}." if changed else ""
+
+
+def _differ(field: Field, given: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    default = field.choices[0][0] if field.choices else None
+    return bool((given.get(field.name) or default) != (stored.get(field.name) or default))
 
 
 def _masks(value: Any, *, below: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:  # noqa: ANN401 (JSON)

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from jobs.api.errors import problems_by_field
-from jobs.connectors.stored_secrets import counterpart
+from jobs.connectors.stored_secrets import counterpart, why_not_kept
 from jobs.definitions import secrets
 from jobs.definitions.comparing import differences_of
 from jobs.definitions.reading import Definition, read_whole
@@ -293,10 +293,13 @@ def _restore_secrets(one: _Wanted, before: Definition) -> Iterator[Problem]:
             steps, holder = found
             if steps[-1] in holder:
                 continue
-            stored = counterpart(steps[1:], given=given, stored=before.get(held_in))
+            known = before.get(held_in)
+            stored = counterpart(steps[1:], given=given, stored=known)
             if stored is None:
                 said = f"This secret is not stored yet. Write its value at {path}; it is stored encrypted."
                 yield one.problem(path, [said])
+            elif why := why_not_kept(steps[1:], given=given, stored=known, schema=one.subject.schema(one.body)):
+                yield one.problem(path, [why])
             else:
                 holder[str(steps[-1])] = stored
     if isinstance(given, dict):

@@ -14,6 +14,7 @@ from jobs.connectors.schema import NOTHING, Schema
 from jobs.definitions.serializers import JobDefinition, OutputDefinition, PolicyDefinition, RepositoryDefinition
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed, ThrottlePolicy, ThrottleRule
 from jobs.verbs import connections, editing, policies
+from jobs.verbs.connection_checks import Kind
 from jobs.verbs.seeds import SeedWanted
 from nodes.errors import Invalid
 
@@ -88,7 +89,7 @@ def _write_policy(stored: ThrottlePolicy | None, wanted: dict[str, Any], context
 # --- Connections -----------------------------------------------------------------------------------
 
 
-def _write_connection(model: connections.Kind) -> Callable[..., tuple[int, Sequence[str]]]:
+def _write_connection(model: Kind) -> Callable[..., tuple[int, Sequence[str]]]:
     def write(stored: Any | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:  # noqa: ANN401 (a connection)
         facts = {"configuration": wanted["configuration"], "made_by": context.author.name}
         if model is RepositoryConnection:

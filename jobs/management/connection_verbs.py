@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.verbs.connections import Connection, Kind
+from jobs.verbs.connection_checks import Kind
+from jobs.verbs.connections import Connection
 from nodes.database.clock import read_clock
 from nodes.errors import Refused, Unknown
 from nodes.management.database import check_database

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from django.db import transaction
 
+from jobs.connectors.stored_secrets import why_not_kept
 from jobs.models import Job
 from jobs.notices import checking
 from jobs.notices.channels.registry import KINDS, ChannelKind
@@ -235,6 +236,9 @@ def _fill_channel(
             for field in found.secrets
             if configuration.get(field) == MASK and field in channel.configuration
         }
+        for field in kept:
+            why = why_not_kept([field], given=configuration, stored=channel.configuration, schema=found.schema)
+            problems |= {f"configuration.{field}": [why]} if why else {}
         configuration = {**configuration, **kept}
         masked = [field for field in found.secrets if configuration.get(field) == MASK]
         problems |= {f"configuration.{field}": ["Write the secret, not its mask."] for field in masked}

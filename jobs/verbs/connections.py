@@ -6,37 +6,39 @@ paused, and the next run of each job reads and indexes everything again.
 """
 
 import datetime as dt
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from types import EllipsisType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection as database
 from django.db import transaction
 from django.db.models import F
 
 from jobs.connectors.confined import why_output_outside, why_repository_outside
-from jobs.connectors.output.base import WritesFile
-from jobs.connectors.output.registry import OutputWanted, check_configuration, installed, open_output
+from jobs.connectors.output.registry import OutputWanted
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked
 from jobs.connectors.schema import BadSpecification
 from jobs.connectors.stored_secrets import unmask
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, LostLines, OutputConnection, RepositoryConnection, Session
 from jobs.partitions.merged import PartitionAway, change_elsewhere
 from jobs.state import channels, versions
+from jobs.verbs.connection_checks import (
+    Kind,
+    as_stored,
+    check_fields,
+    check_file,
+    check_name,
+    lock_files,
+    schema_of,
+    why_file_taken,
+)
 from nodes.database.clock import read_clock
-from nodes.errors import InUse, Invalid, NameTaken, Unknown
+from nodes.errors import InUse, Invalid, Unknown
 from nodes.membership.changes import record_change, record_request
 
 Connection = RepositoryConnection | OutputConnection
-Kind = type[RepositoryConnection] | type[OutputConnection]
 _C = TypeVar("_C", RepositoryConnection, OutputConnection)
-
-# Held while the files of all outputs are compared.
-_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl files of outputs'))"
 
 
 def create(
@@ -56,12 +58,12 @@ def create(
             the file.
     """
     configuration = unmask(configuration, stored={})
-    _check(kind, connector=connector, configuration=configuration)
-    _check_name(kind, name)
-    stored = _as_stored(kind, connector=connector, configuration=configuration)
+    check_fields(kind, connector=connector, configuration=configuration)
+    check_name(kind, name)
+    stored = as_stored(kind, connector=connector, configuration=configuration)
     with transaction.atomic():
         if kind is OutputConnection:
-            _check_file(OutputConnection(name=name, connector=connector, configuration=stored))
+            check_file(OutputConnection(name=name, connector=connector, configuration=stored))
         made = kind(name=name, connector=connector, configuration=stored, is_confined=True)
         if isinstance(made, RepositoryConnection):
             made.authority_group_id = _checked_group(authority_group_id)
@@ -95,18 +97,19 @@ def change(
         now, before = read_clock(), _facts(connection)
         versions.keep_first(connection, now=now)
         if name is not None and name != connection.name:
-            _check_name(kind, name)
+            check_name(kind, name)
             connection.name = name
         if configuration is not None:
-            configuration = unmask(configuration, stored=connection.configuration)
+            schema = schema_of(kind, connection.connector)
+            configuration = unmask(configuration, stored=connection.configuration, schema=schema)
         if configuration is not None and configuration != connection.configuration:
-            _check(kind, connector=connection.connector, configuration=configuration)
-            connection.configuration = _as_stored(kind, connector=connection.connector, configuration=configuration)
+            check_fields(kind, connector=connection.connector, configuration=configuration)
+            connection.configuration = as_stored(kind, connector=connection.connector, configuration=configuration)
             connection.is_confined = True
             if isinstance(connection, RepositoryConnection):
                 Session.objects.filter(repository=connection).delete()
             else:
-                _check_file(connection)
+                check_file(connection)
                 LostLines.objects.filter(output=connection).delete()
             distrust_versions(connection)
         if isinstance(connection, RepositoryConnection) and authority_group_id is not ...:
@@ -135,11 +138,11 @@ def store_output_of_local_user(wanted: OutputWanted) -> OutputConnection:
     facts = {"connector": wanted.connector, "configuration": wanted.configuration}
     with transaction.atomic():
         # Another command may be storing the same at this moment.
-        _lock_files()
+        lock_files()
         stored = OutputConnection.objects.filter(name=wanted.name).first()
         if stored is None:
             stored = OutputConnection(name=wanted.name, **facts)
-            if why := _why_file_taken(stored):
+            if why := why_file_taken(stored):
                 raise BadSpecification("output", why)
             stored.save()
     return stored
@@ -293,50 +296,6 @@ def _store_mark(kind: type[_C], connection_id: int, asked: str, *, made_by: str,
     return connection
 
 
-def _check_file(output: OutputConnection) -> None:
-    """
-    Check that no other output writes the file of this one. The caller's transaction keeps it so until its end.
-
-    Raises:
-        Invalid: another one does.
-    """
-    _lock_files()
-    if why := _why_file_taken(output):
-        raise Invalid({"configuration.path": [why]})
-
-
-def _lock_files() -> None:
-    with database.cursor() as cursor:
-        cursor.execute(_ONE_AT_A_TIME)
-
-
-def _why_file_taken(output: OutputConnection) -> str:
-    """
-    Return the reason why an output must not write its file, as a sentence; "" if it may, or writes none.
-
-    Outputs know nothing of each other's documents: a document that leaves one of them would leave the file of both.
-    """
-    file = _file_of(output)
-    if file is None:
-        return ""
-    others = OutputConnection.objects.exclude(pk=output.pk).order_by("name")
-    taken = next((other.name for other in others if _file_of(other) == file), None)
-    return (
-        ""
-        if taken is None
-        else f"The output {taken} writes {file} already. Choose another file, or give jobs that output."
-    )
-
-
-def _file_of(output: OutputConnection) -> Path | None:
-    """Return the file that an output writes, in one spelling; None if it writes none, or cannot be opened."""
-    try:
-        opened = open_output(output)
-    except BadSpecification:
-        return None
-    return Path(os.path.realpath(opened.path.parent)) / opened.path.name if isinstance(opened, WritesFile) else None
-
-
 def _lock(kind: Kind, connection_id: int) -> Connection:
     connection = kind.objects.select_for_update(no_key=True).filter(pk=connection_id).first()
     if connection is None:
@@ -400,54 +359,3 @@ def _journal(connection: Connection, *, before: dict[str, Any], after: dict[str,
 def _named(connection: Connection) -> str:
     kind = "repository" if isinstance(connection, RepositoryConnection) else "output"
     return f"{kind} {connection.name}"
-
-
-def _check_name(kind: Kind, name: str) -> None:
-    if not name.strip() or not name.isprintable():
-        raise Invalid({"name": ["The name of a connection needs printable characters, not only blanks."]})
-    if kind.objects.filter(name=name).exists():
-        raise NameTaken("connection", name)
-
-
-def _check(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> None:
-    problems = _CHECKS[kind](connector, configuration)
-    if problems:
-        raise Invalid(problems)
-
-
-def _as_stored(kind: Kind, *, connector: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checked configuration with its secrets encrypted."""
-    found = installed()[connector] if kind is OutputConnection else registry.find(connector)
-    return found.configuration.sealed(configuration)
-
-
-def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    try:
-        kind = registry.find(connector)
-    except registry.UnknownConnector as error:
-        return {"connector": [str(error)]}
-    # A job without settings of its own: problems are then those of the connection.
-    problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
-    known = {*(field.name for field in kind.configuration.fields), *configuration}
-    return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
-
-
-def _check_output(connector: str, configuration: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    if (kind := installed().get(connector)) is not None and isinstance(configuration, Mapping):
-        problems = kind.configuration.problems(configuration)
-        if problems:
-            return {f"configuration.{name}": said for name, said in problems.items()}
-    try:
-        check_configuration(connector, configuration)
-        if why := why_output_outside(connector, configuration):
-            return {"configuration.path": [why]}
-    except BadSpecification as error:
-        about = error.field if error.field in {"connector", "configuration"} else f"configuration.{error.field}"
-        return {about: [f"{error}."]}
-    return {}
-
-
-_CHECKS: Final[Mapping[type, Callable[[str, Mapping[str, Any]], Mapping[str, Sequence[str]]]]] = {
-    RepositoryConnection: _check_repository,
-    OutputConnection: _check_output,
-}

@@ -198,6 +198,32 @@ def test_another_secret_changes_the_etag_and_a_mask_without_one_is_refused(admin
     assert unseal(secret_in(RepositoryConnection.objects.get().configuration)) == "another"
 
 
+@each_row("field, value", [("pages", "/"), ("page", "login$"), ("form", "/"), ("text", "in"), ("hosts", ["b.example"])])
+def test_a_secret_must_be_written_again_for_another_destination(administrator, guarded, field, value):
+    address, configuration = f"{REPOSITORIES}{guarded.json()['id']}/", deepcopy(guarded.json()["configuration"])
+    stored = RepositoryConnection.objects.get().configuration
+    configuration["logins"][0][field] = value
+
+    refused = administrator.patch(address, {"configuration": configuration})
+
+    assert_problem(refused, 400, "invalid", fields={"configuration.logins.0.fields.0.secret"})
+    assert f"it was stored for other values of {field}." in refused.content.decode()
+    assert RepositoryConnection.objects.get().configuration == stored
+    configuration["logins"][0]["fields"][0]["secret"] = "sesame"
+    assert administrator.patch(address, {"configuration": configuration}).status_code == 200
+
+
+def test_a_secret_stays_if_other_fields_of_its_connection_change(administrator, guarded):
+    address, configuration = f"{REPOSITORIES}{guarded.json()['id']}/", deepcopy(guarded.json()["configuration"])
+    configuration["user_agent"] = "another/1.0"
+    configuration["logins"][0]["success"] = "Welcome"
+
+    changed = administrator.patch(address, {"configuration": configuration})
+
+    assert changed.status_code == 200, changed.content
+    assert unseal(secret_in(RepositoryConnection.objects.get().configuration)) == "sesame"
+
+
 def test_a_session_ends_when_its_connection_changes(administrator):
     connection = RepositoryConnection.objects.create(name="guarded", connector="web")
     Session.objects.create(repository=connection, name="door", sealed="sealed:x", made_at=NOON)

@@ -296,6 +296,29 @@ def test_secrets_are_sealed_and_the_journal_masks_them(group):
     assert event.detail["changes"]["configuration.password"]["after"] == "(secret)"
 
 
+@each_row("field, value", [("host", "elsewhere.example"), ("port", 5433), ("tls", "disable")])
+def test_a_password_must_be_written_again_for_another_server(group, field, value):
+    configuration = {
+        "host": "db.example",
+        "database": "d",
+        "username": "u",
+        "password": "very secret",
+        "query": "SELECT %(user)s",
+    }
+    client = client_of(ADMINISTRATOR)
+    body = {"name": "sql", "kind": "sql", "group": group.pk, "configuration": configuration}
+    made = client.post("/api/v1/authority-connections/", body)
+    shown = made.json()["configuration"]
+
+    refused = client.patch(made["Location"], {"configuration": {**shown, field: value}})
+
+    assert_problem(refused, 400, "invalid", fields=["configuration.password"])
+    assert field not in AuthorityConnection.objects.get().configuration or field == "host"
+    # The first choice, and an empty port, are what is used without a value.
+    same = {**shown, "tls": "prefer", "port": None, "database": "other"}
+    assert client.patch(made["Location"], {"configuration": same}).status_code == 200
+
+
 def test_a_stale_etag_and_a_name_that_is_taken_are_refused(authority, group):
     client, path = client_of(ADMINISTRATOR), f"/api/v1/authority-connections/{authority.pk}/"
     tag = client.get(path)["ETag"]

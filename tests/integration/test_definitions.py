@@ -278,6 +278,18 @@ def test_a_secret_that_is_not_stored_is_refused_at_its_place(whole):
     assert "Write its value at configuration.logins.0.fields.0.secret" in problem.sentences[0]
 
 
+def test_a_secret_that_is_left_out_is_not_kept_for_another_destination(whole):
+    fields = [{"name": "user", "value": "vera"}, {"name": "password"}]
+    left_out = {"left_out": ["configuration.logins.0.fields.1.secret"]}
+
+    with pytest.raises(Refused) as refused:
+        store([{**web_definition(fields=fields, hosts=["elsewhere.test"]), **left_out}])
+
+    (problem,) = refused.value.problems
+    assert problem.field == "configuration.logins.0.fields.1.secret"
+    assert problem.sentences == ["Write the secret again: it was stored for other values of hosts."]
+
+
 def test_a_new_secret_is_stored_sealed_and_shown_masked(whole):
     fields = [{"name": "user", "value": "vera"}, {"name": "password", "secret": "another"}]
 

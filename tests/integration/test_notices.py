@@ -37,6 +37,7 @@ from tests.support.api import assert_problem, client_of
 from tests.support.factories import make_job
 from tests.support.receivers import mailbox, receiver
 from tests.support.stepping import Main
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
@@ -431,6 +432,21 @@ def test_users_cannot_make_tasks_of_notifications():
 
 def channel_body(**facts):
     return {"name": "hook", "kind": "webhook", "configuration": {"url": "http://a.example/", "secret": SECRET}, **facts}
+
+
+@each_row("field, value", [("host", "elsewhere.example"), ("port", 2526), ("security", "tls")])
+def test_a_password_must_be_written_again_for_another_mail_server(field, value):
+    usual = {"host": "mail.example", "port": 2525, "security": "none", "sender": "crawl@a.example"}
+    channel = make_channel(
+        "email", {**usual, "recipients": ["ops@a.example"], "username": "crawl", "password": "right"}
+    )
+    client, at = client_of(ADMINISTRATOR), f"/api/v1/notification-channels/{channel.pk}/"
+    shown = client.get(at).json()["configuration"]
+
+    refused = client.patch(at, {"configuration": {**shown, field: value}})
+
+    assert_problem(refused, 400, "invalid", fields=["configuration.password"])
+    assert client.patch(at, {"configuration": {**shown, "sender": "other@a.example"}}).status_code == 200
 
 
 def test_the_api_never_shows_a_secret_and_keeps_it_under_its_mask():

@@ -24,13 +24,22 @@ _SHOWN: Final = 200
 
 SCHEMA: Final = Schema(
     (
-        Field(name="host", kind=FieldKind.TEXT, label=_("Server"), is_required=True),
-        Field(name="port", kind=FieldKind.WHOLE, label=_("Port"), least=1, most=65_535, help=_("If empty, 5432.")),
+        Field(name="host", is_destination=True, kind=FieldKind.TEXT, label=_("Server"), is_required=True),
+        Field(
+            name="port",
+            is_destination=True,
+            kind=FieldKind.WHOLE,
+            label=_("Port"),
+            least=1,
+            most=65_535,
+            help=_("If empty, 5432."),
+        ),
         Field(name="database", kind=FieldKind.TEXT, label=_("Database"), is_required=True),
         Field(name="username", kind=FieldKind.TEXT, label=_("User"), is_required=True),
         Field(name="password", kind=FieldKind.SECRET, label=_("Password")),
         Field(
             name="tls",
+            is_destination=True,
             kind=FieldKind.CHOICE,
             label=_("Encryption"),
             choices=(

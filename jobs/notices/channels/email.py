@@ -20,10 +20,11 @@ _MOST_RECIPIENTS: Final = 100
 
 SCHEMA: Final = Schema(
     (
-        Field(name="host", kind=FieldKind.TEXT, label=_("SMTP server"), is_required=True),
-        Field(name="port", kind=FieldKind.WHOLE, label=_("Port"), least=1, most=65_535),
+        Field(name="host", is_destination=True, kind=FieldKind.TEXT, label=_("SMTP server"), is_required=True),
+        Field(name="port", is_destination=True, kind=FieldKind.WHOLE, label=_("Port"), least=1, most=65_535),
         Field(
             name="security",
+            is_destination=True,
             kind=FieldKind.CHOICE,
             label=_("Encryption"),
             choices=(("starttls", _("STARTTLS")), ("tls", _("TLS")), ("none", _("none"))),

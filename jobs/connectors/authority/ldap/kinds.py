@@ -20,6 +20,7 @@ _MOST_SERVERS: Final = 10
 _ACCOUNT: Final = (
     Field(
         name="servers",
+        is_destination=True,
         kind=FieldKind.LINES,
         label=_("Servers"),
         help=_("Addresses such as ldaps://dc1.example.org, one per line. The first one that answers is used."),
@@ -27,12 +28,14 @@ _ACCOUNT: Final = (
     ),
     Field(
         name="starts_tls",
+        is_destination=True,
         kind=FieldKind.TRUTH,
         label=_("StartTLS"),
         help=_("Encrypt connections of ldap:// addresses. The certificate of the server must be valid."),
     ),
     Field(
         name="certificates",
+        is_destination=True,
         kind=FieldKind.LINES,
         label=_("Certificates (PEM)"),
         help=_("Certificates of the authorities that sign those of the servers. If empty, those of the machine."),

@@ -45,11 +45,28 @@ LOGINS: Final = Field(
     records=Schema(
         (
             Field(name="name", kind=FieldKind.TEXT, label=_("Name"), is_required=True),
-            Field(name="pages", kind=FieldKind.TEXT, label=_("Addresses that need the login"), is_required=True),
-            Field(name="hosts", kind=FieldKind.LINES, label=_("Hosts that receive the cookies"), is_required=True),
-            Field(name="page", kind=FieldKind.TEXT, label=_("Login page: pattern of its address")),
-            Field(name="form", kind=FieldKind.TEXT, label=_("Login page: pattern of its form's target")),
-            Field(name="text", kind=FieldKind.TEXT, label=_("Login page: pattern of its text")),
+            Field(
+                name="pages",
+                is_destination=True,
+                kind=FieldKind.TEXT,
+                label=_("Addresses that need the login"),
+                is_required=True,
+            ),
+            Field(
+                name="hosts",
+                is_destination=True,
+                kind=FieldKind.LINES,
+                label=_("Hosts that receive the cookies"),
+                is_required=True,
+            ),
+            Field(name="page", is_destination=True, kind=FieldKind.TEXT, label=_("Login page: pattern of its address")),
+            Field(
+                name="form",
+                is_destination=True,
+                kind=FieldKind.TEXT,
+                label=_("Login page: pattern of its form's target"),
+            ),
+            Field(name="text", is_destination=True, kind=FieldKind.TEXT, label=_("Login page: pattern of its text")),
             Field(name="fields", kind=FieldKind.RECORDS, label=_("Form values"), records=FORM_FIELDS),
             Field(name="success", kind=FieldKind.TEXT, label=_("Text on the page after a successful login")),
         )
