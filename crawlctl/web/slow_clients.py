@@ -1,8 +1,8 @@
 """
 HTTP/1.1 with a limit on the time in which a client sends a request.
 
-uvicorn waits for the rest of a request without a limit. So a visitor without a login could hold each connection that the
-server may have open. A proxy in front of the server has such limits, but not each installation has a proxy.
+uvicorn waits for the rest of a request without a limit. So a visitor without a login could hold each connection that
+the server may have open. A proxy in front of the server has such limits, but not each installation has a proxy.
 """
 
 import asyncio

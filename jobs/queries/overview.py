@@ -64,8 +64,8 @@ class _Part:
     """
     The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span.
 
-    `latest` are the latest requests of running jobs, by their numbers in the control partition. `next_due_at` is the time of the
-    next look in the jobs that nothing holds.
+    `latest` are the latest requests of running jobs, by their numbers in the control partition. `next_due_at` is the
+    time of the next look in the jobs that nothing holds.
     """
 
     hosts: Sequence[HostStatus]

@@ -88,7 +88,9 @@ class BoundedList(SeenChanges):
         return OfferedFilters
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:  # noqa: ANN401 (Django's)
-        """Search for words. Django adds a condition for each word, and the planner of the database compares them all."""
+        """
+        Search for words. Django adds a condition for each word, and the planner of the database compares them all.
+        """
         if len(search_term) > _LONGEST_SEARCH:
             messages.warning(request, _("Search for at most %(most)d characters.") % {"most": _LONGEST_SEARCH})
             return queryset.none(), False

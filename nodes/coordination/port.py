@@ -10,8 +10,8 @@ Both stores guarantee:
 
 - A node trusts itself for less time than others trust it. Its own deadline runs from before a beat was sent:
   at two thirds of the timeout it no longer leads, whatever its connection reports about itself.
-- A write of the main node is checked against the facts that it has read: pools, members, assignment, its own term. If any
-  of that has changed, nothing is written (`Outdated`, `NotMain`). A plan that changes nothing writes nothing.
+- A write of the main node is checked against the facts that it has read: pools, members, assignment, its own term. If
+  any of that has changed, nothing is written (`Outdated`, `NotMain`). A plan that changes nothing writes nothing.
 - At no moment is an item assigned to two nodes.
 - A lock has one holder at a time, and no other node gets it before its lease has ended, even if the holder is lost.
   The store's clock counts leases, and the holder counts from before its request. Clocks of nodes are never compared.

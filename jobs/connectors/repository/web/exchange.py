@@ -111,9 +111,9 @@ class Exchange:
         stops the request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an
         answer arrive.
 
-        A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of an
-        answer there is sent once more, over a new connection. Other failures are never repeated here: a repetition keeps
-        no gap.
+        A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of
+        an answer there is sent once more, over a new connection. Other failures are never repeated here: a repetition
+        keeps no gap.
 
         Raises:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
