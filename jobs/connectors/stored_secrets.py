@@ -71,7 +71,7 @@ def counterpart(place: Sequence[str | int], *, given: Any, stored: Any) -> str |
 
 
 def why_not_kept(place: Sequence[str | int], *, given: Any, stored: Any, schema: Schema) -> str:  # noqa: ANN401 (JSON)
-    """Return why the stored secret at a place does not serve the given values; "" if it does."""
+    """Return the reason why the stored secret at a place must be written again, as a sentence; "" if it need not."""
     changed: list[str] = []
     for step in place:
         if isinstance(step, int):

@@ -27,8 +27,8 @@ def check_name(kind: Kind, name: str) -> None:
     Check a new name of a connection.
 
     Raises:
-        Invalid: it is empty, or has characters that cannot be printed.
-        NameTaken: another connection has it.
+        Invalid: the name is empty, or has characters that cannot be printed.
+        NameTaken: another connection has the name.
     """
     if not name.strip() or not name.isprintable():
         raise Invalid({"name": ["The name of a connection needs printable characters, not only blanks."]})

@@ -314,7 +314,7 @@ def test_a_password_must_be_written_again_for_another_server(group, field, value
 
     assert_problem(refused, 400, "invalid", fields=["configuration.password"])
     assert field not in AuthorityConnection.objects.get().configuration or field == "host"
-    # The first choice, and an empty port, are what is used without a value.
+    # The first choice and an empty port mean the same as no value.
     same = {**shown, "tls": "prefer", "port": None, "database": "other"}
     assert client.patch(made["Location"], {"configuration": same}).status_code == 200
 
