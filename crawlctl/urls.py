@@ -50,4 +50,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("jobs.ui.urls")),
 ]
 
+handler404 = "crawlctl.web.refusals.answer_not_found"
 handler500 = "crawlctl.web.failures.answer_failure"

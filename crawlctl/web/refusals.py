@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from django.contrib import messages
@@ -15,6 +16,9 @@ from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, permission_denied
 
 from nodes.errors import NotAllowed, NotDone, Unknown
+
+# End of Django's own sentence for a missing row. It is English in all languages, and names the model.
+_OF_DJANGO: Final = " matches the given query."
 
 
 class ShowRefusals:
@@ -45,7 +49,7 @@ class ShowRefusals:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         match error:
             case Unknown():
-                return page_not_found(request, Http404(str(error)))
+                return answer_not_found(request, Http404(str(error)))
             case NotAllowed():
                 return permission_denied(request, PermissionDenied(str(error)))
             case NotDone() if request.method == "POST":
@@ -81,6 +85,14 @@ def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
 def _is_bare(request: HttpRequest, answer: HttpResponse) -> bool:
     """True if a browser would show an empty page."""
     return not answer.streaming and not answer.content and "text/html" in request.headers.get("Accept", "")
+
+
+def answer_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Show that something does not exist, with the sentence of the view if it gave one. Django's `handler404`."""
+    said = exception.args[0] if exception.args else ""
+    # For an unknown address, Django gives a table of all addresses.
+    is_sentence = isinstance(said, str) and not said.endswith(_OF_DJANGO)
+    return page_not_found(request, Http404(said if is_sentence else ""))
 
 
 def refuse_forgery(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -72,7 +72,7 @@ class NodeAdmin(Rebalancing):
             return False
         possible = object_id is None or _live_nodes().filter(pk=_id_of(object_id)).exists()
         why = _("The node has ended, or is not a node of the cluster.")
-        return offers(request, "drain", is_possible=possible, why=why)
+        return offers(request, "drain", is_possible=possible, why=why, model=Node, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Drain a node"), permissions=["control"])
     def drain_selected(self, request: HttpRequest, chosen: QuerySet[Node]) -> HttpResponseBase | None:
@@ -129,7 +129,7 @@ class ThrottleGroupAdmin(Rebalancing):
             return False
         possible = object_id is None or _groups_at_rest().filter(pk=number_of(object_id)).exists()
         why = _("The group is moving, or is not a group of the cluster.")
-        return offers(request, "move", is_possible=possible, why=why)
+        return offers(request, "move", is_possible=possible, why=why, model=ThrottleGroup, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Move a group"), permissions=["control"])
     def move_selected(self, request: HttpRequest, chosen: QuerySet[ThrottleGroup]) -> HttpResponseBase | None:

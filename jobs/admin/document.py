@@ -134,8 +134,9 @@ class DocumentAdmin(ListByKey):
         item = self.get_object(request, object_id or "")
         if not self.has_control_permission(request):
             return False
+        possible = item is not None and _has_failed(item)
         why = _("The document has not failed in the present run of its job.")
-        return offers(request, "retry", is_possible=item is not None and _has_failed(item), why=why)
+        return offers(request, "retry", is_possible=possible, why=why, model=QueueItem, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Retry failed documents"), permissions=["control"])
     def retry_selected(self, request: HttpRequest, chosen: QuerySet[QueueItem]) -> HttpResponseBase | None:

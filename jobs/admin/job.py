@@ -132,9 +132,9 @@ def _is_legal(verb: control.Verb) -> Callable[..., bool]:
         if object_id is None or not request.user.has_perm(verb.permission):
             return False
         job = _asked_about(request, number_of(object_id))
-        why = str(TransitionRefused(job, verb.name)) if job is not None else _("This does not exist.")
+        action, why = f"do-{verb.name}", str(TransitionRefused(job, verb.name)) if job is not None else ""
         possible = job is not None and is_possible(verb.transition, job.state)
-        return offers(request, f"do-{verb.name}", is_possible=possible, why=str(why))
+        return offers(request, action, is_possible=possible, why=why, model=Job, object_id=object_id)
 
     return has_permission
 

@@ -96,7 +96,7 @@ class SeedAdmin(ListByKey):
             seed is not None and Seed.objects.filter(job=seed.job_id, removed_at=None).exclude(pk=seed.pk).exists()
         )
         why = _("The seed was removed, is the only one of its job, or its job cannot be changed now.")
-        return offers(request, "remove", is_possible=possible, why=why)
+        return offers(request, "remove", is_possible=possible, why=why, model=Seed, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Remove seeds from their jobs"), permissions=["remove"])
     def remove_selected(self, request: HttpRequest, chosen: QuerySet[Seed]) -> HttpResponseBase:

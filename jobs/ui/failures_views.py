@@ -31,14 +31,13 @@ from jobs.ui.partitions_views import silent_partitions
 from jobs.words.codes import explain_code
 from nodes.database.clock import read_clock
 from nodes.web import formats
+from nodes.web.filters import FilterForm
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
-class FailureFilterForm(forms.Form):
+class FailureFilterForm(FilterForm):
     """The filters of the list of failures, as parameters of its address."""
-
-    use_required_attribute = False
 
     job = forms.ModelChoiceField(
         Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")

@@ -19,6 +19,7 @@ from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
 from jobs.queue.address_index import GRAM
 from jobs.words.documents import STATE_WORDS
+from nodes.web.filters import FilterForm
 
 _ALL: Final = "all"
 # The key of a document, its job, and the value that orders the list: a number, or a moment in microseconds.
@@ -36,10 +37,8 @@ _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _HOST_STATE_WORDS = {"backing_off": _("backing off or recovering"), "stopped": _("stopped")}
 
 
-class DocumentFilterForm(forms.Form):
+class DocumentFilterForm(FilterForm):
     """The filters of the list of documents, as parameters of its address."""
-
-    use_required_attribute = False
 
     address = forms.CharField(required=False, max_length=2083, label=_("Address"), strip=True)
     contains = forms.CharField(
@@ -105,10 +104,10 @@ class DocumentFilterForm(forms.Form):
         return {name: value for name, value in values.items() if value}
 
 
-class HostFilterForm(forms.Form):
+class HostFilterForm(FilterForm):
     """The filters of the list of hosts, as parameters of its address; without any, the busiest hosts."""
 
-    use_required_attribute = False
+    choosing_all = {"state": _ALL}
 
     name = forms.CharField(required=False, max_length=300, label=_("Name starts with"), strip=True)
     state = forms.ChoiceField(

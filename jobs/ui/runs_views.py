@@ -28,6 +28,7 @@ from jobs.words.explanations import explain_end
 from nodes.database.clock import read_clock
 from nodes.models.words import named_with, words_in
 from nodes.web import formats
+from nodes.web.filters import FilterForm
 
 _JOBS_A_PAGE: Final = 50
 # Each row of the grid has up to 30 links.
@@ -50,10 +51,8 @@ _RESULTS_BY_TONE: Final = {
 }
 
 
-class JobFilterForm(forms.Form):
+class JobFilterForm(FilterForm):
     """The filters of the list of jobs, as parameters of its address."""
-
-    use_required_attribute = False
 
     name = forms.CharField(required=False, max_length=200, label=gettext_lazy("Words of the name"))
     phase = forms.ChoiceField(
@@ -71,10 +70,8 @@ class JobFilterForm(forms.Form):
         return {name: self.cleaned_data[name] for name in ("name", "phase") if self.cleaned_data[name]}
 
 
-class RunFilterForm(forms.Form):
+class RunFilterForm(FilterForm):
     """The filters of the list of runs, as parameters of its address."""
-
-    use_required_attribute = False
 
     job = forms.ModelChoiceField(
         Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")

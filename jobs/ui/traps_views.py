@@ -28,6 +28,7 @@ from jobs.verbs.rules_of_traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats
+from nodes.web.filters import FilterForm
 from nodes.web.pages import name_of_who_may
 from nodes.web.screens import Record
 
@@ -56,10 +57,8 @@ _UNDONE: Final = {
 _TONES: Final = {TrapDecision.OPEN: "failed", TrapDecision.ACCEPTED: "indexed", TrapDecision.RELEASED: "quiet"}
 
 
-class TrapFilterForm(forms.Form):
+class TrapFilterForm(FilterForm):
     """The filters of the list of suspects, as parameters of its address."""
-
-    use_required_attribute = False
 
     job = forms.ModelChoiceField(
         Job.objects.all(), required=False, label=gettext_lazy("Job"), empty_label=gettext_lazy("all jobs")

@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.contrib import messages
 from django.contrib.admin import AdminSite, helpers
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -32,15 +33,27 @@ def number_of(object_id: str | None) -> int:
     return int(object_id)
 
 
-def offers(request: HttpRequest, action: str, *, is_possible: bool, why: str) -> bool:
+def offers(
+    request: HttpRequest,
+    action: str,
+    *,
+    is_possible: bool,
+    why: str,
+    model: type[Model] | None = None,
+    object_id: str | None = None,
+) -> bool:
     """
-    True if a user with the role is offered an action now. `action` is the end of its address.
+    True if a user with the role is offered an action now. `action` is the end of its address. Give the model and the
+    key of the row unless it is known to exist.
 
     Raises:
+        Http404: the row does not exist, and the request is for the action itself.
         PermissionDenied: with the reason, if the request is for the action itself, such as from a question that was
             open while the state changed.
     """
     if not is_possible and request.path.endswith(f"/{action}/"):
+        if model is not None and not model._default_manager.filter(pk=object_id).exists():  # noqa: SLF001 (public in Django)
+            raise Http404(_("This does not exist."))
         raise PermissionDenied(why)
     return is_possible
 

@@ -197,7 +197,7 @@ class TaskTemplateAdmin(OwnedList):
             return False
         possible = TaskTemplate.objects.filter(pk=number_of(object_id), is_built_in=False).exists()
         why = _("The template is built in, or was removed before.")
-        return offers(request, "remove", is_possible=possible, why=why)
+        return offers(request, "remove", is_possible=possible, why=why, model=TaskTemplate, object_id=object_id)
 
     @admin.display(description=gettext_lazy("schedule"))
     def stored_schedule(self, template: TaskTemplate) -> str:

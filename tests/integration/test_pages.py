@@ -435,6 +435,46 @@ def test_an_unknown_job_or_document_is_not_found():
     assert client.get(f"/documents/{job.pk}/{'0' * 32}/").status_code == 404
 
 
+def test_the_page_of_a_missing_object_says_which_one_is_missing():
+    client = page_client("viewer")
+
+    assert "Job 4242 does not exist." in client.get("/jobs/4242/").content.decode()
+    assert "Invalid span. Use one of:" in client.get("/?span=zzz").content.decode()
+    assert "This page does not exist" in client.get("/nosuch/").content.decode()
+
+
+@each_row(
+    "address, filters, none_yet, none_matches",
+    [
+        ("/jobs/", "name=x", "No jobs yet.", "No job matches these filters."),
+        ("/runs/grid/", "phase=running", "No jobs yet.", "No job matches these filters."),
+        ("/runs/", "end=error", "No run yet.", "No run matches these filters."),
+        ("/failures/", "host=a.test", "No document has failed.", "No failures match these filters."),
+        ("/traps/", "host=a.test", "No suspects yet.", "No suspects match these filters."),
+        ("/hosts/?state=all", "name=a", "No hosts yet.", "No hosts match these filters."),
+        ("/documents/?sort=depth", "host=a.test", "No documents yet.", "No documents match these filters."),
+        ("/tasks/scheduled/", "group=a", "No task is scheduled.", "No tasks match these filters."),
+        ("/tasks/archived/", "group=a", "No task has ended yet", "No tasks match these filters."),
+        ("/versions/", "definition=job", "No versions yet.", "No versions match these filters."),
+    ],
+)
+def test_an_empty_list_tells_none_yet_from_none_that_matches(address, filters, none_yet, none_matches):
+    client = page_client("viewer")
+
+    whole = client.get(address).content.decode()
+    filtered = client.get(f"{address.partition('?')[0]}?{filters}").content.decode()
+
+    assert (none_yet in whole, none_matches in whole) == (True, False)
+    assert (none_yet in filtered, none_matches in filtered) == (False, True)
+
+
+def test_an_empty_list_leads_its_reader_to_the_next_step_if_the_role_permits_it():
+    next_step = "Create the first one."
+
+    assert next_step in page_client("administrator").get("/jobs/").content.decode()
+    assert next_step not in page_client("viewer").get("/jobs/").content.decode()
+
+
 def test_crawled_text_cannot_become_markup():
     job = make_job()
     make_document(job, "http://docs.test/%3Cscript%3E<script>alert(1)</script>")

@@ -1,5 +1,7 @@
 """Tests of the rows that the system owns in the set-up pages: read by every role, and changed by legal actions only."""
 
+import uuid
+
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import connection as django_connection
@@ -339,6 +341,15 @@ def test_a_verb_asks_before_it_changes_a_job(administrator):
     job.refresh_from_db()
     assert job.phase != Phase.INACTIVE
     assert messages_of(response) == [f"{job.name}: {job.status}."]
+
+
+@pytest.mark.parametrize(
+    "action", ["job/4242/do-start", "seed/4242/remove", "throttlegroup/4242/move", f"node/{uuid.uuid4()}/drain"]
+)
+def test_an_action_on_a_deleted_object_is_not_found(administrator, action):
+    text = administrator.get(f"/admin/{'nodes' if 'node/' in action else 'jobs'}/{action}/").content.decode()
+
+    assert ("This does not exist." in text, "Not allowed" in text) == (True, False)
 
 
 def test_an_operator_performs_verbs_but_deletes_no_job(operator):

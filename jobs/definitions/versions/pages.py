@@ -25,6 +25,7 @@ from nodes.errors import Invalid, NotDone
 from nodes.membership.changes import Differences
 from nodes.permissions import May
 from nodes.web import formats
+from nodes.web.filters import FilterForm
 from nodes.web.pages import name_of_who_may, page_for
 
 page: Final = page_for("jobs.view_job")
@@ -44,10 +45,8 @@ _ADDRESSES: Final[Mapping[str, str]] = {
 }
 
 
-class VersionFilterForm(forms.Form):
+class VersionFilterForm(FilterForm):
     """The filters of the list of versions, as parameters of its address."""
-
-    use_required_attribute = False
 
     definition = forms.ChoiceField(
         choices=[("", gettext_lazy("everything")), *DefinitionVersion.Subject.choices],

@@ -13,6 +13,7 @@ from nodes.tasks.names import GROUP, is_group
 from nodes.tasks.pages.fields import moment_field
 from nodes.tasks.queries import Key, TaskFilter
 from nodes.tasks.retrying import Why
+from nodes.web.filters import FilterForm
 
 STATE_WORDS: Final = {"waiting": _("waiting"), "assigned": _("assigned"), "running": _("running")}
 WHY_WORDS: Final = {
@@ -24,10 +25,9 @@ WHY_WORDS: Final = {
 }
 
 
-class TaskFilterForm(forms.Form):
+class TaskFilterForm(FilterForm):
     """Filters of any list of tasks."""
 
-    use_required_attribute = False
     narrowing: ClassVar[tuple[str, ...]] = ("group", "kind", "tag")
 
     group = forms.CharField(required=False, max_length=64, label=_("Group"), strip=True)
