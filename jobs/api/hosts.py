@@ -264,6 +264,7 @@ class StopByNameSerializer(_ConfirmedSerializer):
 class HostView(EverywhereView):
     of_jobs = False
     http_method_names = ["get", "head", "options", "post"]
+    queried = ("list", "evidence_file")
     permissions_needed = {
         "list": "jobs.view_bin",
         "retrieve": "jobs.view_bin",

@@ -258,6 +258,7 @@ def _with_others(runs: list[Run]) -> list[Run]:
 )
 class RunView(mixins.RetrieveModelMixin, ListingView):
     http_method_names = ["get", "head", "options"]
+    queried = ("list", "comparison")
     permissions_needed = {"list": "jobs.view_job", "retrieve": "jobs.view_job", "comparison": "jobs.view_job"}
     lookup_value_regex = "[0-9]{1,18}"
     queryset = Run.objects.all()

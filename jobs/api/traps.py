@@ -114,6 +114,7 @@ class UndoneSerializer(serializers.Serializer[Any]):
 )
 class TrapSuspectView(EverywhereView):
     http_method_names = ["get", "head", "options", "post"]
+    queried = ("list", "rule")
     permissions_needed = {
         "list": "jobs.view_job",
         "retrieve": "jobs.view_job",

@@ -85,6 +85,7 @@ def _endpoint(verb: control.Verb) -> Callable[..., Response]:
     ),
 )
 class JobView(RehearsedJobs, FreshJobs, mixins.RetrieveModelMixin, ListingView):
+    queried = ("list", "forecast")
     permissions_needed = {
         "list": "jobs.view_job",
         "retrieve": "jobs.view_job",

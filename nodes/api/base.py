@@ -7,7 +7,7 @@ gets 412. For some views, another process makes the change (`asks_others`). Such
 and the process that makes the change compares the resource with `expected` again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from django.db import transaction
@@ -23,6 +23,7 @@ from rest_framework.views import APIView
 
 from nodes.api import idempotency
 from nodes.api.etags import changeable_part, check_if_match, names_any, part_of, tag_of
+from nodes.api.strict import Nothing, read_query
 from nodes.models import KeptAnswer
 
 _IF_MATCH: Final = "If-Match"
@@ -35,6 +36,10 @@ class ContractView(APIView):
     tagged_by: type[serializers.Serializer[Any]] | None = None
     # Fields that the ETag covers instead, where only actions change the resource.
     tagged_fields: Sequence[str] = ()
+
+    # Actions that read the parameters of their queries. Other actions of GET refuse all parameters. A view without
+    # actions reads its query itself.
+    queried: Collection[str] = ("list",)
 
     # False if answers hold a secret. They are not stored, so their requests take no key.
     keeps_answers = True
@@ -59,6 +64,9 @@ class ContractView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         if request.method in SAFE_METHODS:
+            action = getattr(self, "action", None)
+            if action is not None and request.method != "OPTIONS" and action not in self.queried:
+                read_query(Nothing, request)
             return
         # A repeated request gets its stored answer again, even if the resource has changed since.
         if idempotency.HEADER in request.headers:

@@ -243,6 +243,15 @@ def test_no_list_ignores_an_unknown_parameter(asking):
     assert ignoring == []
 
 
+def test_no_resource_ignores_an_unknown_parameter(asking):
+    resources = [address for address, method, _ in asked_operations() if method == "GET" and "{" in address]
+
+    answers = {one: asking.client.get(filled(one, asking.ids), {"nosuch": "7"}).status_code for one in resources}
+
+    assert {address: status for address, status in answers.items() if status not in {400, 404}} == {}
+    assert list(answers.values()).count(400) > 40
+
+
 def test_ids_of_nothing(asking):
     rotation = Rotation(IDS, each=4)
     for address, method, _operation in asked_operations():
