@@ -25,7 +25,15 @@ from jobs.models import Job, OutputConnection, RepositoryConnection, Seed
 from jobs.partitions.here import refuse_job_elsewhere
 from jobs.state import journal, versions
 from jobs.state.transitions import lock_job
-from jobs.verbs.seeds import SeedWanted, addresses_of, are_as_stored, insert_seeds, replace_seeds, seed_facts
+from jobs.verbs.seeds import (
+    SeedWanted,
+    addresses_of,
+    are_as_stored,
+    insert_seeds,
+    repeats_in,
+    replace_seeds,
+    seed_facts,
+)
 from nodes.errors import Invalid, NameTaken
 from nodes.life.identity import TAG
 from nodes.lifecycle import CLUSTER_SCOPE
@@ -89,6 +97,7 @@ def create_job(
         **options,
     )
     warnings = _check(job, seeds=seeds, outputs=outputs, windows=windows, problems=problems, now=now)
+    warnings += repeats_in(seeds)
     if Job.objects.filter(name=name).exists():
         raise NameTaken("job", name)
     with transaction.atomic():
@@ -156,6 +165,7 @@ def change_job(
         seeds_before = [seed_facts(seed.urls, seed.policy_id, seed.tag) for seed in stored_seeds]
         before = _facts(job, outputs=stored_outputs, seeds=seeds_before, windows=stored_windows)
         schedule_changes = "start_method" in changed or (windows is not None and list(windows) != stored_windows)
+        repeats = repeats_in(seeds or ())
         if seeds is not None and are_as_stored(seeds, stored_seeds):
             seeds = None
         _refuse_while_it_runs(
@@ -230,7 +240,7 @@ def change_job(
             message, detail = f"was changed: {in_words(found)}", {"changes": found}
             journal.record(job, kind="changed", message=message, made_by=made_by, now=now, detail=detail)
             versions.keep(job, made_by=made_by, now=now)
-    return JobSaved(job, warnings)
+    return JobSaved(job, [*warnings, *repeats])
 
 
 def _all_addresses(seeds: Sequence[Seed]) -> set[str]:

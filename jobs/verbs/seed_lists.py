@@ -30,7 +30,7 @@ class _Line(NamedTuple):
 
 def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now: dt.datetime) -> JobSaved:
     """
-    Make the lines of a text the addresses of a seed, or `append` them. Blank lines do not count.
+    Make the lines of a text the addresses of a seed, or `append` them. Blank and repeated lines do not count.
 
     Raises:
         Unknown: the seed does not exist.
@@ -46,8 +46,9 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
         changed = next(seed for seed in stored if seed.pk == seed_id)
         kept = changed.urls if append else []
         addresses = [*kept, *(line.address for line in lines)]
-        if not addresses or len(addresses) > MOST_ADDRESSES:
-            said = f"A seed has 1 to {MOST_ADDRESSES:,} addresses; these are {len(addresses):,}."
+        different = len(set(addresses))
+        if not 0 < different <= MOST_ADDRESSES:
+            said = f"A seed has 1 to {MOST_ADDRESSES:,} addresses; these are {different:,}."
             raise Invalid({"urls": [said]})
         wanted = [_as_wanted(seed, addresses if seed.pk == seed_id else seed.urls) for seed in stored]
         if _problems_of_texts(lines):

@@ -17,7 +17,8 @@ from nodes.errors import Invalid
 @dataclass(frozen=True, slots=True)
 class SeedWanted:
     """
-    A seed as input. A password in an address is never stored, since pages would show it.
+    A seed as input. A password in an address is never stored, since pages would show it. A repeated address is stored
+    once.
 
     `id` is the stored seed that this one replaces. Without an id, it replaces the next seed that no other wanted seed
     names.
@@ -30,7 +31,16 @@ class SeedWanted:
 
     @property
     def stored_urls(self) -> list[str]:
-        return [typed_without_userinfo(url.strip()) for url in self.urls]
+        return list(dict.fromkeys(typed_without_userinfo(url.strip()) for url in self.urls))
+
+
+def repeats_in(seeds: Sequence[SeedWanted]) -> list[str]:
+    """Return the warning about addresses that a seed has more than once, if there are any."""
+    repeated = sum(len(seed.urls) - len(seed.stored_urls) for seed in seeds)
+    if not repeated:
+        return []
+    some = "1 seed address is a repeat" if repeated == 1 else f"{repeated:,} seed addresses are repeats"
+    return [f"{some} of an address in the same list. Each address is stored once."]
 
 
 def seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:

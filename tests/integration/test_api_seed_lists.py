@@ -97,6 +97,20 @@ def test_bad_lines_are_named_by_their_numbers_and_nothing_is_stored(administrato
     assert stored() == before
 
 
+def test_repeated_lines_are_stored_once_and_counted(administrator, address):
+    first = send(administrator, address, "http://a.test/\nhttp://b.test/\nhttp://a.test/\n").json()
+    added = send(administrator, address, "http://b.test/\n\nhttp://b.test/\nhttp://c.test/\n", method="POST").json()
+
+    assert stored() == ["http://a.test/", "http://b.test/", "http://c.test/"]
+    assert (
+        "1 seed address is a repeat of an address in the same list. Each address is stored once." in first["warnings"]
+    )
+    assert added["urls_in_all"] == 3
+    assert (
+        "2 seed addresses are repeats of an address in the same list. Each address is stored once." in added["warnings"]
+    )
+
+
 def test_the_first_of_very_many_bad_lines_are_named(administrator, address):
     refused = send(administrator, address, "gopher://docs.test/\n" * 3_000)
 
@@ -108,7 +122,7 @@ def test_the_first_of_very_many_bad_lines_are_named(administrator, address):
     [
         ("", "invalid", ["urls"]),
         ("\n \n", "invalid", ["urls"]),
-        ("http://a.test/\n" * (MOST_ADDRESSES + 1), "invalid", ["urls"]),
+        ("\n".join([*MANY, "http://a.test/"]), "invalid", ["urls"]),
         (f"http://a.test/{'x' * 10_000}", "invalid", ["lines.1"]),
         ("http://a.test/\0", "invalid", ["lines.1"]),
         (b"http://a.test/\nhttp://\xff.test/", "parse_error", None),
