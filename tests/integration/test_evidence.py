@@ -203,6 +203,13 @@ def test_hosts_without_evidence_and_empty_periods_are_refused(connection, main, 
     assert {one.value.returncode for one in (unknown, empty, nonsense)} == {2}
 
 
+def test_a_period_that_ends_before_it_begins_is_refused_even_without_evidence(db, capsys):
+    with pytest.raises(CommandError, match="The end must be after the begin, 2026-11-30T00:00") as reversed_period:
+        exported(capsys, "--since", "2026-11-30", "--until", "2026-11-29")
+
+    assert reversed_period.value.returncode == 2
+
+
 # --- The record says where it lacks requests ------------------------------------------------------
 
 

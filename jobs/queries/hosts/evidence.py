@@ -133,8 +133,13 @@ def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | 
 
     Raises:
         Unknown: the host has no evidence.
-        Invalid: the period is empty.
+        Invalid: the period is empty, or its end is not after its begin.
     """
+    if begin is not None and until is not None and begin >= until:
+        since = begin.isoformat(timespec="minutes")
+        raise Invalid(
+            {"until": [f"The end must be after the begin, {since}. Choose a later end, or an earlier begin."]}
+        )
     chain = EvidenceChain.objects.filter(host=host).first()
     gaps = EvidenceChain.objects.filter(host=OF_GAPS).first()
     first = None
