@@ -102,21 +102,23 @@ def import_definitions(
     """
     wanted = _identify(given)
     author = Author(made_by, everywhere=may(EVERYWHERE), now=read_clock())
-    problems: list[Problem] = []
+    problems: dict[int, list[Problem]] = {}
     changes: dict[int, Change] = {}
     with transaction.atomic():
         lock([(one.subject, one.name) for one in wanted])
         context = Context(author)
+        # Two imports that create the same objects in different orders would wait for each other.
+        by_name = sorted(enumerate(wanted), key=lambda numbered: numbered[1].name)
         for subject in SUBJECTS.values():
-            for place, one in enumerate(wanted):
+            for place, one in by_name:
                 if one.subject is not subject:
                     continue
                 found = list(_problems_of(one, context, changes, place, may=may))
-                problems += found
                 if found:
+                    problems[place] = found
                     context.failed.add((subject.name, one.name))
         if problems:
-            raise Refused(problems)
+            raise Refused([problem for place in sorted(problems) for problem in problems[place]])
         if dry_run:
             transaction.set_rollback(True)
     return [changes[place] for place in range(len(wanted))]

@@ -180,6 +180,21 @@ def test_a_change_leaves_a_line_with_its_author(whole):
     assert (line.made_by, line.message) == ("otto", "was changed: priority 5 → 1")
 
 
+def test_an_import_stores_objects_of_a_kind_by_name():
+    """So two imports that create the same objects in different orders wait for each other once, without a deadlock."""
+    changes = store([{"definition": "policy", "name": name, "min_gap": 1} for name in ("b", "c", "a")])
+
+    assert [change.name for change in changes] == ["b", "c", "a"]
+    assert list(ThrottlePolicy.objects.order_by("pk").values_list("name", flat=True)) == ["a", "b", "c"]
+
+
+def test_problems_of_an_import_are_in_the_order_of_the_input():
+    with pytest.raises(Refused) as refused:
+        store([{"definition": "policy", "name": name, "min_gap": -1} for name in ("b", "a")])
+
+    assert [problem.place for problem in refused.value.problems] == ["0", "1"]
+
+
 def test_one_problem_refuses_the_whole_import(whole, tmp_path):
     good, bad = {**JOB, "name": "good"}, {**JOB, "name": "bad", "outputs": ["nowhere"], "repository": "no web"}
     file = tmp_path / "two.yaml"
