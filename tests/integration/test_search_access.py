@@ -287,3 +287,10 @@ def test_pages_of_a_search_as_another_user_keep_the_user(protected):
 
     assert "as_user=bob" in answer["next"]
     assert answer["total"] == 3
+
+
+def test_a_query_with_a_nul_is_searched_as_another_user(protected):
+    page = client_of(ADMINISTRATOR).get("/search/?q=%00wombat&as_user=bob")
+
+    assert "a.example/staff<" in page.content.decode()
+    assert NodeEvent.objects.get(message__contains="searched as").detail["query"] == " wombat"
