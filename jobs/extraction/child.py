@@ -1,8 +1,9 @@
 """The child process: it confines itself, then answers one request after the other until its pipe closes."""
 
-import encodings.aliases
+import encodings
 import importlib
 import json
+import pkgutil
 import sys
 from collections.abc import Mapping
 from typing import IO, Any
@@ -39,9 +40,10 @@ def _load(name: str) -> Work:
 
 def _import_charsets() -> None:
     """Import all charsets now: a confined process opens no file."""
-    for name in sorted(set(encodings.aliases.aliases.values())):
+    # Some charsets have no alias, such as utf-8-sig, which e-mails name.
+    for module in pkgutil.iter_modules(encodings.__path__):
         try:
-            importlib.import_module(f"encodings.{name}")
+            importlib.import_module(f"encodings.{module.name}")
         except ImportError:
             # A charset of another operating system.
             continue

@@ -125,6 +125,23 @@ def _read(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
             raise ExtractionFailed(Reason.UNKNOWN_TYPE)
 
 
+def _read_part(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
+    """
+    Return the findings in a part. An error of its reader hides no other part.
+
+    Raises:
+        ExtractionFailed, MemoryError
+    """
+    try:
+        return _read(body, content_type, name, budget)
+    except (ExtractionFailed, MemoryError):
+        raise
+    except RecursionError as error:
+        raise ExtractionFailed(Reason.NESTED) from error
+    except Exception as error:
+        raise ExtractionFailed(Reason.CRASH, type(error).__name__) from error
+
+
 def _read_container(body: bytes, budget: Budget) -> Raw:
     container = Container(body, budget)
     if (named := office.type_of(container)) is not None:
@@ -154,7 +171,7 @@ def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str
             yield Part(identifier, _named(found.name), digest, found.content_type, problem=found.problem)
             continue
         try:
-            inner = _read(found.body, found.content_type, found.name, budget)
+            inner = _read_part(found.body, found.content_type, found.name, budget)
         except ExtractionFailed as failure:
             if failure.reason is Reason.BOMB:
                 raise

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobs.extraction import protocol
-from jobs.extraction.result import Extraction, ExtractionFailed, Reason
+from jobs.extraction.result import Extraction, ExtractionFailed, Reason, storable
 from jobs.extraction.work import extraction_of
 
 _MIB: Final = 1024 * 1024
@@ -201,7 +201,10 @@ class _Child:
         length = int(await self.answers.readuntil(b"\n"))
         if not 0 <= length <= limits.output * _MIB:
             raise ExtractionFailed(Reason.OUTPUT, f"more than {limits.output} MiB")
-        return json.loads(await self.answers.readexactly(length))
+        try:
+            return json.loads(await self.answers.readexactly(length))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
 
     def kill(self) -> None:
         # Process.kill() collects the exit code of a child that has just ended, and asyncio then reports 255.
@@ -229,7 +232,7 @@ def _result_of(answer: Any) -> Mapping[str, Any]:  # noqa: ANN401
     if not isinstance(answer, dict):
         raise ValueError("not an object")  # noqa: TRY004 (it is invalid as a JSON of another form is)
     if (reason := answer.get(protocol.FAILED)) is not None:
-        raise ExtractionFailed(Reason(reason), str(answer.get(protocol.DETAIL, ""))[:_LONGEST_DETAIL])
+        raise ExtractionFailed(Reason(reason), storable(str(answer.get(protocol.DETAIL, "")))[:_LONGEST_DETAIL])
     if not isinstance(result := answer.get(protocol.RESULT), dict):
         raise ValueError("no result")  # noqa: TRY004
     return result

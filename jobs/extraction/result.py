@@ -141,5 +141,9 @@ def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
-    # No output can store zero bytes and halves of surrogate pairs.
-    return value.replace("\0", "").encode(errors="replace").decode()
+    return storable(value)
+
+
+def storable(text: str) -> str:
+    """Return a text without zero bytes and halves of surrogate pairs, which no output and no database can store."""
+    return text.replace("\0", "").encode(errors="replace").decode()

@@ -43,6 +43,16 @@ class HostileWork:
     def floods(self, facts):
         os.write(1, b"x" * (2 * 2**20))
 
+    def nests(self, facts):
+        body = b"[" * 100_000
+        os.write(1, b"%d\n" % len(body))
+        for start in range(0, len(body), 4_096):
+            os.write(1, body[start : start + 4_096])
+        time.sleep(600)
+
+    def mumbles(self, facts):
+        raise ExtractionFailed(Reason.DAMAGED, "a\0b\ud800")
+
     def refuses(self, facts):
         raise ExtractionFailed(Reason.ENCRYPTED)
 

@@ -140,3 +140,16 @@ async def test_every_field_of_an_item_crosses_the_pipe():
         assert await children.transform("null", "{}", given) == [given]
     finally:
         await children.close()
+
+
+async def test_a_text_of_a_child_can_be_stored():
+    class Taken:
+        async def ask(self, facts, body):
+            return {"items": [{**facts["item"], "text": "a\0b\ud800"}]}
+
+    children = Children(PoolLimits(), plugins=())
+    children._pool = Taken()
+
+    (found,) = await children.transform("language", "{}", item(b"x", PDF))
+
+    assert found.text == "ab?"

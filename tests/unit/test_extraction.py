@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 
 import pytest
+from pypdfium2 import PdfiumError, PdfPage
 
 from jobs.extraction.budget import Limits
 from jobs.extraction.extract import Wanted, extract
@@ -151,6 +152,41 @@ def test_a_part_that_cannot_be_read_has_a_reason_and_hides_no_other():
     assert parts[2].text == "Rye"
 
 
+def test_an_error_of_a_reader_within_a_part_hides_no_other(monkeypatch):
+    def breaks(*_given):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("jobs.extraction.formats.plain.read_html", breaks)
+
+    parts = read(files.zipped({"a.html": "<html><p>x", "c.txt": "Rye"})).parts
+
+    assert [(part.problem, part.text) for part in parts] == [(Reason.CRASH, ""), (None, "Rye")]
+
+
+def test_a_cut_title_of_a_pdf_hides_no_text():
+    found = read(files.pdf("Rye").replace(b"(The title)", b"<FEFF0041D83D>"))
+
+    assert (found.title, found.text) == ("A\ufffd", "Rye")
+
+
+def test_a_broken_page_and_a_broken_attachment_of_a_pdf_hide_no_other(monkeypatch):
+    readable = PdfPage.get_textpage
+
+    def get_textpage(page):
+        if page.get_height() < 200:
+            raise PdfiumError("Failed to load text page.")
+        return readable(page)
+
+    monkeypatch.setattr(PdfPage, "get_textpage", get_textpage)
+    tree = b"/Pages 2 0 R/Names<</EmbeddedFiles<</Names[(a)99 0 R]>>>>"
+    body = files.pdf("Rye", "Oats", "Hops").replace(b"400 200", b"400 100", 1).replace(b"/Pages 2 0 R", tree, 1)
+
+    found = read(body)
+
+    assert found.text == "Oats\nHops"
+    assert [(part.id, part.problem) for part in found.parts] == [("attachment-1", Reason.DAMAGED)]
+
+
 _ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><w:document xmlns:w="w"><w:t>&b;</w:t></w:document>'
 _QUADRATIC = f'<w:document xmlns:w="w">{"<w:a>" * 300}'
 
@@ -168,6 +204,10 @@ _QUADRATIC = f'<w:document xmlns:w="w">{"<w:a>" * 300}'
         (files.docx("Rye", more={"word/document.xml": _ENTITIES}), Reason.DAMAGED),
         (files.docx("Rye", more={"word/document.xml": _QUADRATIC}), Reason.NESTED),
         (files.docx("Rye", more={"word/document.xml": "<a>" + " " * 1_000_000}), Reason.BOMB),
+        (
+            files.docx("Rye", more={"word/document.xml": "<?xml version='1.0' encoding='nonsense'?><a/>"}),
+            Reason.DAMAGED,
+        ),
         (files.outlook("Rye")[:700], Reason.DAMAGED),
         (gzip.compress(bytes(1_000_000)), Reason.BOMB),
         (gzip.compress(b"Rye" * 99)[:-9], Reason.DAMAGED),
@@ -180,6 +220,18 @@ _QUADRATIC = f'<w:document xmlns:w="w">{"<w:a>" * 300}'
 )
 def test_a_hostile_or_broken_file_ends_with_a_plain_reason(body, reason):
     assert reason_of(body) is reason
+
+
+def test_numbers_of_sheets_and_slides_are_bounded():
+    endless = "1" * 5_000
+    sheets = files.zipped(
+        {"[Content_Types].xml": "<a/>", "xl/workbook.xml": "<a/>", f"xl/worksheets/sheet{endless}.xml": "<a/>"}
+    )
+    slides = files.zipped(
+        {"[Content_Types].xml": "<a/>", "ppt/presentation.xml": "<a/>", f"ppt/slides/slide{endless}.xml": "<a/>"}
+    )
+
+    assert [read(sheets).text, read(slides).text] == ["", ""]
 
 
 def test_changed_and_cut_bytes_break_no_reader():

@@ -71,6 +71,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
         "talks": (Reason.OUTPUT, "more than 1 MiB"),
         "babbles": (Reason.CRASH, "SIGKILL"),
         "floods": (Reason.CRASH, "SIGKILL"),
+        "nests": (Reason.CRASH, "SIGKILL"),
         "raises": (Reason.CRASH, "ZeroDivisionError"),
     }
     found, survivors = {}, []
@@ -96,6 +97,22 @@ async def test_a_reason_given_by_a_child_keeps_it():
         again = await said_by(pool, "answers")
 
     assert first == again
+
+
+async def test_a_reason_of_a_child_can_be_stored():
+    async with children() as pool:
+        with pytest.raises(ExtractionFailed) as failure:
+            await said_by(pool, "mumbles")
+
+    assert failure.value.detail == "ab?"
+
+
+async def test_a_child_knows_charsets_without_an_alias():
+    letter = files.mail("Rye").replace(b"The title", b"=?utf-8-sig?b?77u/R3LDvG4=?= =?idna?q?x?=")
+    async with children(work="jobs.extraction.work:EXTRACTION", seconds=30) as pool:
+        found = await pool.extract(letter)
+
+    assert (found.title, found.text) == ("Grünx", "Rye")
 
 
 async def test_a_hanging_file_delays_no_other_child():

@@ -18,7 +18,7 @@ from django.conf import settings
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import Item, Refused, Transformation, Unavailable
 from jobs.extraction.pool import ChildPool, ChildrenBroken, PoolLimits
-from jobs.extraction.result import ExtractionFailed, Reason
+from jobs.extraction.result import ExtractionFailed, Reason, storable
 from jobs.extraction.work import Facts, warm_up
 
 # Transformations that a child keeps open.
@@ -141,4 +141,4 @@ def _item_of(facts: Mapping[str, Any], body: bytes | None) -> Item:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
-    return value
+    return storable(value)

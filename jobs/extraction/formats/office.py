@@ -35,7 +35,7 @@ _OF_APPLICATION: Final = {
     "Slides": "slides",
 }
 _CHARACTERS: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_SLIDE: Final = re.compile(r"ppt/slides/slide(\d+)\.xml")
+_SLIDE: Final = re.compile(r"ppt/slides/slide([0-9]{1,9})\.xml")
 _EMBEDDED: Final = re.compile(r"(?:word|ppt|xl)/(?:embeddings|media)/[^/]+")
 # Embedded files with text. Pictures have none.
 _PICTURES: Final = frozenset(

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pypdfium2
@@ -38,16 +38,28 @@ def read_pdf(body: bytes, budget: Budget) -> Raw:
             raise ExtractionFailed(Reason.ENCRYPTED) from error
         raise ExtractionFailed(Reason.DAMAGED, "PDF") from error
     found = Raw(MEDIA_TYPE)
-    facts = document.get_metadata_dict(skip_empty=True)
-    found.title = " ".join(facts.get("Title", "").split())
+    found.title = " ".join(_fact(document, "Title").split())
     for theirs, ours in _NAMES.items():
-        found.note(ours, facts.get(theirs))
+        found.note(ours, _fact(document, theirs))
     for theirs, ours in _DATES.items():
-        found.note(ours, _date_of(facts.get(theirs, "")))
+        found.note(ours, _date_of(_fact(document, theirs)))
     found.note("pages", str(len(document)))
     found.text = "\n".join(_pages_of(document, budget))
     found.parts = _attachments_of(document, budget)
     return found
+
+
+def _fact(document: Any, name: str) -> str:  # noqa: ANN401
+    """Return a value of the metadata; "" if it is missing."""
+    return _repaired(lambda: document.get_metadata_value(name))
+
+
+def _repaired(read: Callable[[], str]) -> str:
+    """Return a text. A title that was cut within a character has half a surrogate pair, which is replaced."""
+    try:
+        return read()
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-16-le", "replace")
 
 
 def _pages_of(document: Any, budget: Budget) -> Iterator[str]:  # noqa: ANN401 (pypdfium2 has no types)
@@ -57,13 +69,13 @@ def _pages_of(document: Any, budget: Budget) -> Iterator[str]:  # noqa: ANN401 (
             return
         try:
             page = document[number]
+            text_page = page.get_textpage()
+            text = text_page.get_text_bounded()
+            text_page.close()
+            page.close()
         except pypdfium2.PdfiumError:
             # A broken page hides no other.
             continue
-        text_page = page.get_textpage()
-        text = text_page.get_text_bounded()
-        text_page.close()
-        page.close()
         characters += len(text)
         yield in_lines(text)
 
@@ -72,9 +84,10 @@ def _attachments_of(document: Any, budget: Budget) -> Iterator[RawPart]:  # noqa
     count = document.count_attachments()
     budget.check_members(max(count, 0))
     for number in range(count):
-        attachment = document.get_attachment(number)
-        name = attachment.get_name()
+        name = f"attachment-{number + 1}"
         try:
+            attachment = document.get_attachment(number)
+            name = _repaired(attachment.get_name) or name
             body = bytes(attachment.get_data())
         except pypdfium2.PdfiumError:
             yield RawPart(name, None, problem=Reason.DAMAGED)

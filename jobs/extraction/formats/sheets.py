@@ -9,7 +9,7 @@ from jobs.extraction.formats.container import Container
 from jobs.extraction.formats.raw import in_lines
 from jobs.extraction.formats.xml import XmlHandler
 
-_SHEET: Final = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
+_SHEET: Final = re.compile(r"xl/worksheets/sheet([0-9]{1,9})\.xml")
 # Built-in formats of numbers that are dates or times.
 _DATE_FORMATS: Final = frozenset({*range(14, 23), 27, 30, 36, *range(45, 48), 50, 57})
 _LITERALS: Final = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')

@@ -61,6 +61,8 @@ def read_xml(read: Callable[[int], bytes], handler: XmlHandler, budget: Budget) 
         parser.Parse(b"", True)  # noqa: FBT003
     except expat.ExpatError as error:
         raise ExtractionFailed(Reason.DAMAGED, f"XML: {expat.ErrorString(error.code)}") from error
+    except LookupError as error:
+        raise ExtractionFailed(Reason.DAMAGED, "XML in an unknown charset") from error
 
 
 def _refuse_document_type(*_facts: object) -> None:
