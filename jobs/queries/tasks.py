@@ -1,10 +1,13 @@
 """The content of the pages of background tasks: those of all partitions, each list bounded."""
 
 import datetime as dt
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+
+from django.db.models import Q
 
 from jobs.partitions import here
 from jobs.partitions.held import HeldAnswers
@@ -40,6 +43,7 @@ _FIRST: Final = -1
 _LAST: Final = 2**63 - 1
 _NEVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
 _ANY: Final = TaskFilter()
+_NO_ROW: Final = Q(pk__in=())
 
 _READ: Final[Mapping[str, Callable[[TaskFilter], Any]]] = {
     "tasks": lambda wanted: read_tasks(group=wanted.group),
@@ -73,13 +77,29 @@ class ListedEverywhere:
     silent: Sequence[Silent] = ()
 
 
+class TemplateKey(NamedTuple):
+    """The place of a template in its list."""
+
+    urn: str
+    partition: str = ""
+
+
+class WorkerKey(NamedTuple):
+    """The place of a task worker in its list."""
+
+    since: dt.datetime
+    id: uuid.UUID
+    partition: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class CountedEverywhere:
-    """The first rows of a list, and the number of all its rows."""
+    """A page of a list, and the number of all rows. `has_next` tells whether another page follows."""
 
     rows: Sequence[Placed[Any]]
     in_all: int
     silent: Sequence[Silent]
+    has_next: bool = False
 
 
 def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
@@ -134,20 +154,40 @@ def see_archived(wanted: TaskFilter, *, after: Key | None = None, is_open: bool 
     return ListedEverywhere(shown, key, silent=found.silent)
 
 
-def see_templates(*, is_open: bool = False) -> CountedEverywhere:
-    """Return the first templates by name, with their next runs."""
-    found: Merged[tuple[Sequence[TemplateSeen], int]] = _find("templates", _ANY, is_open=is_open)
+def see_templates(*, after: TemplateKey | None = None, is_open: bool = False) -> CountedEverywhere:
+    """Return a page of templates by name, with their next runs; those of one name by partition."""
+    found: Merged[tuple[Sequence[TemplateSeen], int]]
+    if after is None:
+        found = _find("templates", _ANY, is_open=is_open)
+    else:
+        key = after
+
+        def part(name: str) -> tuple[Sequence[TemplateSeen], int]:
+            return read_templates(Q(urn__gte=key.urn) if name > key.partition else Q(urn__gt=key.urn))
+
+        found = read_everywhere(lambda: part(""), part)
     rows = [Placed(one, name) for name, (seen, _in_all) in _parts(found).items() for one in seen]
     if found.others:
         rows.sort(key=lambda one: one.line.template.urn)
-    return CountedEverywhere(rows[:MOST_TEMPLATES], _in_all(found), found.silent)
+    return CountedEverywhere(rows[:MOST_TEMPLATES], _in_all(found), found.silent, len(rows) > MOST_TEMPLATES)
 
 
-def see_roster(*, is_open: bool = False) -> CountedEverywhere:
-    """Return the task workers with their tasks: those of one partition after the other."""
-    found: Merged[tuple[Sequence[TaskWorker], int]] = _find("workers", _ANY, is_open=is_open)
+def see_roster(*, after: WorkerKey | None = None, is_open: bool = False) -> CountedEverywhere:
+    """Return a page of the task workers with their tasks: those of one partition after the other."""
+    found: Merged[tuple[Sequence[TaskWorker], int]]
+    if after is None:
+        found = _find("workers", _ANY, is_open=is_open)
+    else:
+        key = after
+
+        def part(name: str) -> tuple[Sequence[TaskWorker], int]:
+            if name != key.partition:
+                return read_roster(_NO_ROW if name < key.partition else Q())
+            return read_roster(Q(since__gt=key.since) | Q(since=key.since, id__gt=key.id))
+
+        found = read_everywhere(lambda: part(""), part)
     rows = [Placed(one, name) for name, (seen, _in_all) in _parts(found).items() for one in seen]
-    return CountedEverywhere(rows[:MOST_WORKERS], _in_all(found), found.silent)
+    return CountedEverywhere(rows[:MOST_WORKERS], _in_all(found), found.silent, len(rows) > MOST_WORKERS)
 
 
 def sum_of_statistics(parts: Sequence[Statistics]) -> Statistics:

@@ -53,18 +53,16 @@ def archived_screen(listed: ListedEverywhere, *, now: dt.datetime) -> Record:
     return {"tasks": _rows(listed.tasks, ended_row, now=now)}
 
 
-def roster_screen(found: CountedEverywhere, *, now: dt.datetime) -> Record:
-    return {
-        "workers": _rows(found.rows, worker_row, now=now),
-        "more": formats.more(found.in_all - len(found.rows)),
-    }
+def roster_screen(found: CountedEverywhere, *, now: dt.datetime, is_first: bool = True) -> Record:
+    return {"workers": _rows(found.rows, worker_row, now=now), "more": _more(found) if is_first else ""}
 
 
-def templates_screen(found: CountedEverywhere, *, now: dt.datetime) -> Record:
-    return {
-        "templates": _rows(found.rows, template_row, now=now),
-        "more": formats.more(found.in_all - len(found.rows)),
-    }
+def templates_screen(found: CountedEverywhere, *, now: dt.datetime, is_first: bool = True) -> Record:
+    return {"templates": _rows(found.rows, template_row, now=now), "more": _more(found) if is_first else ""}
+
+
+def _more(found: CountedEverywhere) -> str:
+    return formats.more(found.in_all - len(found.rows))
 
 
 def _warnings(seen: TasksEverywhere) -> str:

@@ -1,16 +1,23 @@
 """The lists of background tasks of all partitions. The page of one task is shown where the task is."""
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from jobs.partitions import here
 from jobs.queries.tasks import (
+    CountedEverywhere,
     ListedEverywhere,
+    TemplateKey,
+    WorkerKey,
     see_archived,
     see_roster,
     see_scheduled,
@@ -64,12 +71,13 @@ def archived(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def templates(request: HttpRequest) -> HttpResponse:
-    found, now = see_templates(), read_clock()
+    key = _template_key(request)
+    found, now = see_templates(after=key), read_clock()
     context = {
-        "screen": templates_screen(found, now=now),
+        "screen": templates_screen(found, now=now, is_first=key is None),
         "silent": silent_partitions(found.silent, now=now),
         "tabs": tabs("tasks-templates"),
-        "topic": tasks_topic("tasks-templates"),
+        **_pages("tasks-templates", found, lambda seen: seen.template.urn, is_first=key is None),
     }
     return render(request, "tasks/templates.html", context)
 
@@ -77,14 +85,64 @@ def templates(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
-    found, now = see_roster(), read_clock()
+    key = _worker_key(request)
+    found, now = see_roster(after=key), read_clock()
     context = {
-        "screen": roster_screen(found, now=now),
+        "screen": roster_screen(found, now=now, is_first=key is None),
         "silent": silent_partitions(found.silent, now=now),
         "tabs": tabs("tasks-workers"),
-        "topic": tasks_topic("tasks-workers"),
+        **_pages("tasks-workers", found, lambda one: f"{one.since.isoformat()},{one.pk}", is_first=key is None),
     }
     return render(request, "tasks/workers.html", context)
+
+
+def _template_key(request: HttpRequest) -> TemplateKey | None:
+    """
+    Return the last template of the page before; None for the first page.
+
+    Raises:
+        Http404: there is no such page.
+    """
+    urn, partition = request.GET.get("after", ""), request.GET.get("partition", "")
+    if not urn:
+        return None
+    if not urn.isprintable():
+        raise Http404(_("Invalid page of the list. Start from the first page."))
+    return TemplateKey(urn, partition)
+
+
+def _worker_key(request: HttpRequest) -> WorkerKey | None:
+    """
+    Return the last worker of the page before; None for the first page.
+
+    Raises:
+        Http404: there is no such page.
+    """
+    said, partition = request.GET.get("after", ""), request.GET.get("partition", "")
+    if not said:
+        return None
+    since, _comma, number = said.partition(",")
+    try:
+        at, worker = parse_datetime(since), uuid.UUID(number)
+    except ValueError:
+        at, worker = None, uuid.UUID(int=0)
+    if at is None or at.tzinfo is None:
+        raise Http404(_("Invalid page of the list. Start from the first page."))
+    return WorkerKey(at, worker, partition)
+
+
+def _pages(name: str, found: CountedEverywhere, key_of: Callable[[Any], str], *, is_first: bool) -> dict[str, Any]:
+    """Return the links to other pages of a list without filters, and its topic. The first page is live."""
+    following = ""
+    if found.has_next:
+        last = found.rows[-1]
+        of_partition = {"partition": last.partition} if last.partition else {}
+        following = urlencode({"after": key_of(last.line), **of_partition})
+    return {
+        "first_query": "" if is_first else "all",
+        "next_query": following,
+        "topic": tasks_topic(name) if is_first else "",
+    }
 
 
 def _list(

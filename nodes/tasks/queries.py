@@ -30,6 +30,8 @@ MOST_WORKERS: Final = 100
 # Lines of the lists on the first page of tasks.
 A_LIST: Final = 10
 A_SHORT_LIST: Final = 5
+# The condition of a first page.
+_ALL: Final = Q()
 # Time (milliseconds) after which a list is given up: few of very many tasks may pass a filter.
 _STATEMENT_TIMEOUT: Final = 5_000
 # Numbers of tasks are below it.
@@ -209,11 +211,15 @@ def read_task(number: int) -> TaskSeen | None:
     return TaskSeen(task=task, copies=sorted(copies))
 
 
-def read_templates() -> tuple[Sequence[TemplateSeen], int]:
-    """Return the first templates by name, with their next runs, and the number of all templates."""
+def read_templates(begin: Q = _ALL) -> tuple[Sequence[TemplateSeen], int]:
+    """
+    Return a page of templates by name, with their next runs, and the number of all templates.
+
+    If another page follows, the last template is its first one. `begin` is the condition of the page.
+    """
     now = read_clock()
-    seen = [see_template(template, now=now) for template in TaskTemplate.objects.all()[:MOST_TEMPLATES]]
-    return seen, len(seen) if len(seen) < MOST_TEMPLATES else TaskTemplate.objects.count()
+    seen = [see_template(one, now=now) for one in TaskTemplate.objects.filter(begin)[: MOST_TEMPLATES + 1]]
+    return seen, TaskTemplate.objects.count() if begin or len(seen) > MOST_TEMPLATES else len(seen)
 
 
 def see_template(template: TaskTemplate, *, now: dt.datetime) -> TemplateSeen:
@@ -224,10 +230,14 @@ def see_template(template: TaskTemplate, *, now: dt.datetime) -> TemplateSeen:
         return TemplateSeen(template)
 
 
-def read_roster() -> tuple[Sequence[TaskWorker], int]:
-    """Return the workers with their tasks, the oldest first, and the number of all workers."""
-    workers = list(TaskWorker.objects.select_related("task")[:MOST_WORKERS])
-    return workers, len(workers) if len(workers) < MOST_WORKERS else TaskWorker.objects.count()
+def read_roster(begin: Q = _ALL) -> tuple[Sequence[TaskWorker], int]:
+    """
+    Return a page of workers with their tasks, the oldest first, and the number of all workers.
+
+    If another page follows, the last worker is its first one. `begin` is the condition of the page.
+    """
+    workers = list(TaskWorker.objects.select_related("task").filter(begin)[: MOST_WORKERS + 1])
+    return workers, TaskWorker.objects.count() if begin or len(workers) > MOST_WORKERS else len(workers)
 
 
 def _narrowed(found: QuerySet[_T], wanted: TaskFilter) -> QuerySet[_T]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+import uuid
 
 import pytest
 from django.test import Client
@@ -9,10 +10,13 @@ from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from crawlctl.live.topics import is_topic, read_screen
+from jobs.partitions.merged import Merged
+from jobs.queries import tasks
+from jobs.queries.tasks import TemplateKey, see_templates
 from nodes.tasks import book, queries
-from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
+from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.web.topics import TopicUnknown
-from tests.support.api import make_user
+from tests.support.api import NOON, make_user
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import Office, Worker
 
@@ -588,3 +592,53 @@ def test_a_page_after_the_first_one_is_not_live(operator):
 
     assert (first.context["topic"], second.context["topic"]) == ("tasks-archived", "")
     assert "First page" in text_of(second)
+
+
+def pages_of(operator, address, name):
+    """Return the rows of each page of a list, which the links of the pages lead through."""
+    pages, query = [], ""
+    while query is not None:
+        context = operator.get(f"{address}?{query}").context
+        pages.append([row["key"] for row in context["screen"][name]])
+        query = context["next_query"] or None
+    return pages
+
+
+def test_a_page_leads_to_the_task_workers_that_it_does_not_show(operator):
+    roster = [TaskWorker(id=uuid.uuid4(), name=f"w{n}", host="here", pid=n, since=NOON) for n in range(205)]
+    TaskWorker.objects.bulk_create(roster)
+
+    pages = pages_of(operator, "/tasks/workers/", "workers")
+
+    assert [len(page) for page in pages] == [100, 100, 5]
+    assert {key for page in pages for key in page} == {str(worker.pk) for worker in roster}
+    assert "and 105 more" in text_of(operator.get("/tasks/workers/"))
+
+
+def test_a_page_leads_to_the_templates_that_it_does_not_show(operator):
+    like = {"kind": "count", "retry_policy": {"policy": "never"}, "schedule": {"every_minutes": 60}, "created_by": "x"}
+    TaskTemplate.objects.bulk_create(TaskTemplate(urn=f"urn&{n}", **like) for n in range(205))
+
+    pages = pages_of(operator, "/tasks/templates/", "templates")
+
+    assert len(pages) == 3
+    assert [key for page in pages for key in page] == [str(one.pk) for one in TaskTemplate.objects.all()]
+
+
+@pytest.mark.parametrize("address", ["workers/?after=x", "workers/?after=2026-01-01,y", "templates/?after=%00"])
+def test_a_page_that_no_list_has_is_not_found(operator, address):
+    response = operator.get(f"/tasks/{address}")
+
+    assert response.status_code == 404
+    assert "Invalid page of the list. Start from the first page." in response.content.decode()
+
+
+def test_the_next_page_has_the_templates_of_the_same_name_in_later_partitions(monkeypatch):
+    like = {"kind": "count", "retry_policy": {"policy": "never"}, "schedule": {"every_minutes": 60}, "created_by": "x"}
+    TaskTemplate.objects.all().delete()
+    TaskTemplate.objects.bulk_create(TaskTemplate(urn=urn, **like) for urn in ("a", "b"))
+    monkeypatch.setattr(tasks, "read_everywhere", lambda own, elsewhere: Merged(own(), {"p": elsewhere("p")}))
+
+    behind = see_templates(after=TemplateKey("a")).rows
+
+    assert [(one.line.template.urn, one.partition) for one in behind] == [("a", "p"), ("b", ""), ("b", "p")]
