@@ -8,7 +8,7 @@ from functools import lru_cache
 from jobs.models import Charge
 from jobs.partitions import here
 from jobs.partitions.held import HeldAnswers
-from jobs.partitions.merged import Silent, numbers_of
+from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.documents.search_lag import read_search_lag
@@ -16,6 +16,7 @@ from jobs.queries.hosts.latest_requests import RequestsOfJobs, judge_together, r
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.counts import add_up
+from jobs.queries.jobs.everywhere import read_latest_by_number, with_latest
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_first_jobs, read_running_with
 from jobs.queries.jobs.running import read_running_jobs
@@ -92,7 +93,7 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
     if free and not moving.waiting:
         own = replace(own, next_due_at=read_next_ready_at([job.id for job in free]))
     part, silent = _with_others(own, span, now=now)
-    jobs = [_with_latest(job, part) for job in jobs]
+    jobs = [with_latest(job, part.latest) for job in jobs]
     hosts = part.hosts if free else []
     rate = present(history) if running else None
     return OverviewPage(
@@ -135,20 +136,13 @@ def _read_part_elsewhere(name: str, span: str) -> _Part:
     """Return the part of the database of this thread, which is that of another partition."""
     now = read_clock()
     part = _read_part(span, has_hosts=True, now=now)
-    latest = read_latest_requests(now=now)
     free = [job.pk for job in read_running_jobs() if job.state.may_be_stuffed]
     return replace(
         part,
         nodes=[node.of_partition(name, read_at=now) for node in part.nodes],
-        latest=[{number: latest.of_jobs([job]) for job, number in numbers_of(set(latest.job_ids)).items()}],
+        latest=[read_latest_by_number(now=now)],
         next_due_at=read_next_ready_at(free) if free else None,
     )
-
-
-def _with_latest(job: JobLine, part: _Part) -> JobLine:
-    """Return the line of a job with its latest requests in all partitions."""
-    some = [of_partition[job.id] for of_partition in part.latest if job.id in of_partition]
-    return replace(job, latest=judge_together(some)) if len(some) > 1 else job
 
 
 def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Sequence[Silent]]:

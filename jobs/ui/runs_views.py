@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Job
 from jobs.queries.few_choices import offer_few
-from jobs.queries.jobs.lines import job_lines
+from jobs.queries.jobs.everywhere import job_lines_everywhere
 from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
 from jobs.queries.partitions import read_silent
 from jobs.ui.job_rows import job_row
@@ -115,7 +115,9 @@ def jobs(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     shown, context = _page_of_jobs(request, size=_JOBS_A_PAGE)
     marks = mark_runs([job.pk for job in shown])
-    rows = [{**job_row(line, now=now), "marks": _marks(marks[line.id])} for line in job_lines(shown, now=now)]
+    rows = [
+        {**job_row(line, now=now), "marks": _marks(marks[line.id])} for line in job_lines_everywhere(shown, now=now)
+    ]
     context |= {"at_least": at_least(read_silent(now=now), now=now)}
     return render(request, "ui/jobs.html", {**context, "screen": {"jobs": rows}, "has_marks": True})
 

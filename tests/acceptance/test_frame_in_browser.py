@@ -78,7 +78,7 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
 
 def test_the_bar_has_one_line_in_each_language_beside_a_long_name(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
-    with visitor(browser, web, viewport={"width": 1400, "height": 900}) as page:
+    with visitor(browser, web, viewport={"width": 1280, "height": 900}) as page:
         in_thread(lambda: User.objects.update(username="a.long.name.of.an.administrator@example.org"))
         for language in ("de", "en", "zh-hans"):
             page.goto("/account/")

@@ -503,6 +503,13 @@ def test_verdicts_have_the_next_look_and_the_failures_of_all_partitions(runs_eve
     assert overview.jobs[0].latest.is_failing
 
 
+@pytest.mark.usefixtures("runs_everywhere", "nodes", "job")
+def test_the_list_of_jobs_has_the_failures_of_all_partitions(operator):
+    (row,) = operator.get("/jobs/").context["screen"]["jobs"]
+
+    assert row["tone"] == "failed"
+
+
 @pytest.mark.usefixtures("runs_everywhere", "nodes")
 def test_requests_and_rates_of_another_partition_are_not_taken_for_own_ones(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", 60.0)
