@@ -140,7 +140,7 @@ TEMPLATES = [
 ]
 
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR while any process uses it.
-# Address of a server of one's own; '' for the embedded one.
+# Address of an external server; '' for the embedded one.
 CRAWLCTL_DATABASE_URL = _given[of_nodes.DATABASE_URL]
 # Store for backups, and for the write-ahead log of the embedded server if it is set.
 CRAWLCTL_BACKUP_STORE = _given[of_backups.BACKUP_STORE]

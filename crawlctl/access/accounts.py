@@ -65,10 +65,10 @@ def users_journaled(*, made_by: str) -> Iterator[None]:
 
 def end_tokens_with_password(instance: User, update_fields: Collection[str] | None = None, **_: object) -> None:
     """
-    Delete the tokens that a user bought with a password, if another password is about to be stored.
+    Delete the tokens that a user got with a password, if another password is about to be stored.
 
-    It is a handler of Django's `pre_save`, because pages, commands and logins at a provider all set passwords. Sessions
-    end with a password, and a thief of it may have bought a token.
+    This function handles Django's `pre_save`, because pages, commands and logins at a provider all set passwords.
+    Sessions end with a password, and a thief of the password may have got a token.
     """
     if update_fields is not None and "password" not in update_fields:
         return

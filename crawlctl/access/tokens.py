@@ -1,7 +1,7 @@
 """
 Login for a token of the API, and its revocation.
 
-A token ends with the password that bought it, as a session does (`crawlctl.access.accounts.end_tokens_with_password`).
+A token ends with the password that gave it, as a session does (`crawlctl.access.accounts.end_tokens_with_password`).
 """
 
 from typing import Any, Final

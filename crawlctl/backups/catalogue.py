@@ -23,7 +23,7 @@ _SEALED_DATA: Final = "data.tar.zst.sealed"
 _SEALED: Final = "secrets.sealed"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _FORMAT: Final = 1
-# Age after which the files of a backup without description are those of an interrupted one.
+# Age after which a backup without description counts as interrupted.
 _INTERRUPTED_AFTER: Final = dt.timedelta(days=2)
 
 

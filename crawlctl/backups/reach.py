@@ -44,7 +44,7 @@ class Way:
 
 
 def ways_of(backup: Backup, log: Log) -> list[Way]:
-    """Return the ways of a backup, that of the newest timeline last."""
+    """Return the ways of a backup, with the newest timeline last."""
     if not backup.end_lsn:
         return [Way(backup, backup.timeline, (), "", _ALWAYS)]
     size, end = backup.segment_bytes, position(backup.end_lsn)

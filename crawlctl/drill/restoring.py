@@ -69,7 +69,7 @@ def perform_restore(
     Restore the newest state, or that of a moment, in a sandbox. Store and return the report, also of a failure.
 
     Raises:
-        Unusable: there is no store, or the database is on a server of its own.
+        Unusable: there is no store, or the database is on an external server.
         InvalidAddress
     """
     if settings.CRAWLCTL_ENVIRONMENT.get(DATABASE_URL.path):

@@ -180,11 +180,11 @@ class DocumentView(EverywhereView):
         attach_holders(rows)
         return rows
 
-    def told(self, row: dict[str, Any], item: QueueItem) -> dict[str, Any]:
+    def with_names(self, row: dict[str, Any], item: QueueItem) -> dict[str, Any]:
         # Partitions know a seed by its first address, also where references arrive.
         return {**row, "id": f"{row['job']}-{item.hash.hex}", "seed": next(iter(item.lane.seed.urls), "")}
 
-    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+    def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
         jobs, addresses = {row["job"] for row in rows}, {row["seed"] for row in rows}
         known = Seed.objects.filter(job__in=jobs, urls__0__in=addresses, removed_at=None).order_by("-id")
         seeds = {(seed.job_id, seed.urls[0]): seed.pk for seed in known}
@@ -216,7 +216,7 @@ class DocumentView(EverywhereView):
         attach_holders([item])
         item.parts = read_parts(item)
         row = dict(OneDocumentSerializer(item, context=self.get_serializer_context()).data)
-        return self.told(row, item) if self.partition else row
+        return self.with_names(row, item) if self.partition else row
 
     def _one_elsewhere(self, number: int, digest: str) -> dict[str, Any] | None:
         """Return the document as the partition that has it shows it; None if no partition that answers knows it."""
@@ -231,7 +231,7 @@ class DocumentView(EverywhereView):
         found = read_everywhere(lambda: None, elsewhere)
         row = next((row for row in found.others.values() if row is not None), None)
         if row is not None:
-            self.heard([row])
+            self.replace_names([row])
         return row
 
     def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:

@@ -80,7 +80,7 @@ class EverywhereView(ListingView):
         _names, downwards = columns_of(found.own.keyset)
         rows = merge_lines(found, lambda part: part.rows, key=lambda row: row.key[:-1], is_downwards=downwards)
         shown, more = rows[: self.query["limit"]], rows[self.query["limit"] :]
-        self.heard([one.line.shown for one in shown if one.partition and one.line.shown is not None])
+        self.replace_names([one.line.shown for one in shown if one.partition and one.line.shown is not None])
         return Response(
             {
                 "results": [one.line.shown for one in shown if one.line.shown is not None],
@@ -104,14 +104,14 @@ class EverywhereView(ListingView):
         """Return the shown fields of each row; None for a row that is not shown."""
         return rows
 
-    def told(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)
+    def with_names(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)
         """
         Return a row for the control partition. Names replace the numbers of this database, except for the number of the
         job.
         """
         return row
 
-    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+    def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
         """Replace names by the numbers of the control partition, in rows of other partitions."""
 
     def get_serializer_context(self) -> dict[str, Any]:
@@ -151,9 +151,9 @@ class EverywhereView(ListingView):
         if not self.partition:
             return row
         if not self.of_jobs:
-            return self.told(row, one)
+            return self.with_names(row, one)
         number = numbers.get(row["job"])
-        return None if number is None else self.told({**row, "job": number}, one)
+        return None if number is None else self.with_names({**row, "job": number}, one)
 
 
 def names_of(silent: Sequence[Silent]) -> list[str]:

@@ -299,7 +299,7 @@ class HostView(EverywhereView):
         found = {line.id: line for line in read_host_statuses([row.pk for row in rows], now=read_clock())}
         return [found.get(row.pk) for row in rows]
 
-    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+    def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
         put_numbers_of_policies(rows)
 
     @extend_schema(

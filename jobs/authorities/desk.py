@@ -38,7 +38,7 @@ _MODELS: Final[Mapping[type, type[AuthorityConnection] | type[MappingConnection]
 _Key = tuple[type, int]
 
 
-class Hearings:
+class ConnectionNews:
     """News from the service about its connections that is not stored yet."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Hearings:
         self._answered: set[_Key] = set()
         self._stored_silent: frozenset[_Key] = frozenset()
 
-    def hear(self, facts: Facts, why: str) -> None:
+    def note(self, facts: Facts, why: str) -> None:
         """Note that a connection answered, or that it is silent now."""
         key = (type(facts), facts.id)
         with self._lock:
@@ -101,10 +101,10 @@ def _store(key: _Key, why: str) -> None:
         rows.update(silent_since=None, last_error="")
 
 
-def new_service(hearings: Hearings) -> Service:
+def new_service(news: ConnectionNews) -> Service:
     """Return a service with the settings of this process."""
     lifetime: dt.timedelta = current()[CACHE_LIFETIME]
-    return Service(checks=current()[CHECKS], lifetime=lifetime.total_seconds(), heard=hearings.hear)
+    return Service(checks=current()[CHECKS], lifetime=lifetime.total_seconds(), on_result=news.note)
 
 
 def read_generation() -> UUID | None:
@@ -161,7 +161,7 @@ class Desk:
     """The service of the web server, for callers in threads."""
 
     def __init__(self) -> None:
-        self._hearings = Hearings()
+        self._news = ConnectionNews()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="authorities", daemon=True).start()
         self._service = self._wait(self._new())
@@ -171,21 +171,21 @@ class Desk:
         """Return the answers of all authorities about the user of each domain."""
         self.refresh()
         answers = self._wait(self._service.ask(users))
-        self._hearings.store()
+        self._news.store()
         return answers
 
     def check(self, facts: Facts) -> str:
         """Return the reason why a connection cannot be used, as a sentence, or "" if it can."""
         self.refresh()
         why = self._wait(self._service.check(facts))
-        self._hearings.store()
+        self._news.store()
         return why
 
     def check_all(self) -> dict[_Key, str]:
         """Check all connections at once. Return the reason why each cannot be used, or ""."""
         self.refresh()
         found = self._wait(self._service.check_all())
-        self._hearings.store()
+        self._news.store()
         return found
 
     @property
@@ -198,11 +198,11 @@ class Desk:
             if read_generation() != self._service.snapshot.generation:
                 snapshot = read_snapshot()
                 self._wait(self._install(snapshot))
-            self._hearings.saw(read_silent())
+            self._news.saw(read_silent())
             return self._service.snapshot
 
     async def _new(self) -> Service:
-        return new_service(self._hearings)
+        return new_service(self._news)
 
     async def _install(self, snapshot: Snapshot) -> None:
         self._service.install(snapshot)

@@ -18,7 +18,7 @@ from aiohttp import web
 from django.db import connection
 
 from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
-from jobs.authorities.desk import OUTAGES, Hearings, new_service, read_generation, read_silent, read_snapshot
+from jobs.authorities.desk import OUTAGES, ConnectionNews, new_service, read_generation, read_silent, read_snapshot
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
 from nodes.api.bearer import digest_of, token_in
@@ -39,8 +39,8 @@ class Keeper:
     """Gives the present connections to the service. Its queries run in one thread, with one connection."""
 
     def __init__(self) -> None:
-        self._hearings = Hearings()
-        self.service = new_service(self._hearings)
+        self._news = ConnectionNews()
+        self.service = new_service(self._news)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
@@ -73,8 +73,8 @@ class Keeper:
 
     def _read(self, known: Snapshot) -> Snapshot:
         try:
-            self._hearings.store()
-            self._hearings.saw(read_silent())
+            self._news.store()
+            self._news.saw(read_silent())
             return known if read_generation() == known.generation else read_snapshot()
         except OUTAGES:
             connection.close()

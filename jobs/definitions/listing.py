@@ -21,7 +21,7 @@ class Page:
 
 
 def read_page(subjects: Sequence[Subject], *, name: str | None, limit: int, after: tuple[str, str] | None) -> Page:
-    """Return at most `limit` objects of these subjects behind the subject and name `after`, or only those of a `name`."""
+    """Return at most `limit` objects of these subjects behind the subject and name `after`, or only the objects with a `name`."""
     page, order = Page(), list(SUBJECTS)
     for subject in subjects:
         rows: QuerySet[Any] = subject.rows().order_by("name")

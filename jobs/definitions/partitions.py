@@ -49,7 +49,7 @@ def adopt(definitions: Definitions) -> int:
     given = [Given(place=f"{one['definition']} {one['name']}", body=one) for one in definitions]
     with following():
         import_definitions(given, may=may_everything, made_by=_AUTHOR, dry_run=False)
-        told = [str(one["name"]) for one in definitions if one["definition"] == POLICY.name]
-        for policy in ThrottlePolicy.objects.filter(applies_everywhere=True).exclude(name__in=told):
+        present = [str(one["name"]) for one in definitions if one["definition"] == POLICY.name]
+        for policy in ThrottlePolicy.objects.filter(applies_everywhere=True).exclude(name__in=present):
             policies.change(policy.pk, applies_everywhere=False, everywhere=True, made_by=_AUTHOR)
     return Job.objects.get(name=name).pk

@@ -24,8 +24,8 @@ from nodes.membership.fences import hold_term
 
 # A start that waits becomes due when its job has ended.
 CHAINED_STARTS: Final[LiteralString] = """
-SELECT owed.successor_id FROM jobs_chainedstart AS owed JOIN jobs_job AS job ON job.id = owed.successor_id
- WHERE job.node_scope = %(scope)s AND (NOT owed.waits OR job.phase = 'inactive')
+SELECT pending.successor_id FROM jobs_chainedstart AS pending JOIN jobs_job AS job ON job.id = pending.successor_id
+ WHERE job.node_scope = %(scope)s AND (NOT pending.waits OR job.phase = 'inactive')
 """
 _MADE_BY: Final = "manager"
 _DELETED: Final = frozenset(
@@ -39,7 +39,7 @@ _DELETED: Final = frozenset(
 )
 
 
-def owe_starts(at: Pass, job_id: int) -> bool:
+def insert_chained_starts(at: Pass, job_id: int) -> bool:
     """Insert a start for each successor of a job, in the transaction that ended the job. Return True."""
     chains = list(JobChain.objects.filter(predecessor=job_id).select_related("successor"))
     if not chains:
@@ -90,14 +90,14 @@ def _settle(at: Pass, successor: int) -> int:
         job = lock_job(successor)
     except Unknown:
         return 1
-    owed = list(ChainedStart.objects.filter(successor=job).select_for_update().order_by("id"))
-    if owed and job.phase == Phase.INACTIVE:
+    pending = list(ChainedStart.objects.filter(successor=job).select_for_update().order_by("id"))
+    if pending and job.phase == Phase.INACTIVE:
         # Starts that waited for the end of one run become one start.
-        due = [start for start in owed if start.waits] or owed[:1]
+        due = [start for start in pending if start.waits] or pending[:1]
         _start(at, job, due)
         job.refresh_from_db()
-        owed = [start for start in owed if start not in due]
-    for start in owed:
+        pending = [start for start in pending if start not in due]
+    for start in pending:
         if not start.waits:
             _overlap(at, job, start)
     return 1
@@ -114,7 +114,7 @@ def _start(at: Pass, job: Job, due: list[ChainedStart]) -> None:
 
 
 def _overlap(at: Pass, job: Job, start: ChainedStart) -> None:
-    """Treat a start whose job already runs: its chain says how."""
+    """Apply the overlap rule of the chain to a start whose job already runs."""
     after = _in_words(start)
     if start.overlap == Overlap.SKIP or job.phase in _DELETED or job.phase == Phase.INACTIVE:
         message = f"did not start after {after}: it was “{job.status}”"

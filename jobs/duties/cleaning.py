@@ -43,10 +43,11 @@ def clean(
     *,
     now: dt.datetime,
     term: TermHeld | None = None,
-    goes_on: Callable[[int], bool] = lambda _deleted: True,
+    should_continue: Callable[[int], bool] = lambda _deleted: True,
 ) -> int:
     """
-    Delete the old rows of a subject in chunks, while `goes_on` with the number so far. Return rows and partitions.
+    Delete the old rows of a subject in chunks, until `should_continue` returns False for the number so far. Return rows
+    and partitions.
 
     Raises:
         FenceRefused: the term of a main manager has ended.
@@ -60,7 +61,7 @@ def clean(
             deleted += drop_days(connection, table=table.table, column=table.column, days=days, now=now, term=term)
             continue
         delete = partial(_delete, connection, table.statement, before=now - dt.timedelta(days=days), term=term)
-        while goes_on(deleted) and (gone := delete()):
+        while should_continue(deleted) and (gone := delete()):
             deleted += gone
     return deleted
 
@@ -132,6 +133,6 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
     return [SUBJECTS[name] for name, is_wanted in zip(conditions, row, strict=True) if is_wanted]
 
 
-def clean_by_task(connection: psycopg.Connection[Any], name: str, *, goes_on: Callable[[int], bool]) -> int:
+def clean_by_task(connection: psycopg.Connection[Any], name: str, *, should_continue: Callable[[int], bool]) -> int:
     """Delete the old rows of the subject with this name, by the database's clock. Return rows and partitions."""
-    return clean(connection, SUBJECTS[name], now=read_clock(), goes_on=goes_on)
+    return clean(connection, SUBJECTS[name], now=read_clock(), should_continue=should_continue)

@@ -9,7 +9,7 @@ from jobs.duties.one_by_one import one_by_one
 from jobs.partitions import here
 from jobs.partitions.agreement import without_leaving
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
-from jobs.partitions.facts import Telling, forget_superseded
+from jobs.partitions.facts import FactSender, forget_superseded
 from jobs.partitions.living import forget_deleted
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.slots import keep_map, read_map
@@ -60,7 +60,7 @@ def keep_exchange(at: Pass) -> int:
     return made
 
 
-def tell_figures(at: Pass) -> int:
+def send_figures(at: Pass) -> int:
     """
     Note the documents and the rate of this partition, and send them to the control partition with the counts of its
     jobs. Return 0, because no work waits for the figures.
@@ -68,21 +68,21 @@ def tell_figures(at: Pass) -> int:
     placement = here.placement()
     if placement is None:
         return 0
-    telling = Telling(at.connection, placement.here, "figures", "life")
+    sender = FactSender(at.connection, placement.here, "figures", "life")
     processed = waiting = 0
     # Over the duty's own connection: Django's would be opened again for every few calls.
     for one in figures_of_jobs(at.connection):
         processed, waiting = processed + one.counts.processed, waiting + one.counts.waiting
         if not placement.is_control:
             body = {"run_no": one.run_no, "counts": asdict(one.counts)}
-            telling.tell(placement.control, f"figures:{one.number}", body)
-    before = telling.last(placement.here, LIFE)
+            sender.send(placement.control, f"figures:{one.number}", body)
+    before = sender.last(placement.here, LIFE)
     epoch = None if is_on(at.connection) else read_map(at.connection, placement.names).epoch
     life = life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=at.now)
     if before is None or life | {"at": None} != {**before, "at": None}:
-        telling.tell(placement.here, LIFE, life)
+        sender.send(placement.here, LIFE, life)
     if not placement.is_control:
-        telling.tell(placement.control, LIFE, life)
+        sender.send(placement.control, LIFE, life)
     return 0
 
 

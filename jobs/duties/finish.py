@@ -23,7 +23,7 @@ from jobs.queue.wake import wake_job
 
 # Each state of a batch has its own index: a condition on both at once would read all batches of the last minutes.
 # Running jobs have an index too, and only these get a request to stop.
-JOBS_AT_REST: Final[LiteralString] = f"""
+JOBS_WITHOUT_CLAIMS: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
        job.hop_limits <> '{{}}' AND NOT job.minimal AS takes_out,
@@ -67,8 +67,8 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
-# Such a document, or a claimed one: in one statement, and so in one snapshot. Between two statements a pending document
-# may become claimed. If the run ended then, it would remove the documents that this one leads to.
+# True if the job has such a document or a claimed one. One statement reads both, so in one snapshot: between two
+# statements a pending document may become claimed. If the run ended then, it would remove the documents that this one leads to.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
@@ -98,8 +98,8 @@ _NEVER: Final = 1 << 62
 def end_runs(at: Pass) -> int:
     """Move each job without claimed documents to its next state; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
-        jobs = cursor.execute(JOBS_AT_REST, {"scope": at.scope}).fetchall()
-    # The guard compares removals with the rules of connectors, which may be those of others.
+        jobs = cursor.execute(JOBS_WITHOUT_CLAIMS, {"scope": at.scope}).fetchall()
+    # The guard calls the rules of installed connectors. An error of one job must not stop the others.
     return one_by_one(jobs, lambda job: _move(at, job), name=lambda job: f"job {job.id}")
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from jobs.connectors.output.registry import hears_of_ends
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
-from jobs.duties.chains import owe_starts
+from jobs.duties.chains import insert_chained_starts
 from jobs.duties.context import Pass
 from jobs.duties.moves import move
 from jobs.models import OutputConnection
@@ -29,10 +29,10 @@ def begin_notifying(at: Pass, job: Any) -> bool:
     if job.retry_at is not None and job.retry_at > at.now:
         return False
     outputs = OutputConnection.objects.filter(jobs=job.id)
-    hearing = [output.pk for output in outputs if hears_of_ends(output.connector)]
-    if not hearing:
+    notified = [output.pk for output in outputs if hears_of_ends(output.connector)]
+    if not notified:
         return _end(at, job)
-    notifications.plan(at.connection, job_id=job.id, outputs=hearing, again=not job.failures)
+    notifications.plan(at.connection, job_id=job.id, outputs=notified, again=not job.failures)
     return move(at, job.id, "notify" if job.phase == "ready_for_notify" else "notify of deletion")
 
 
@@ -54,7 +54,7 @@ def _end(at: Pass, job: Any, *, reason: str = "") -> bool:
     if job.phase in {"ready_for_notify", "notifying"}:
         with transaction.atomic():
             facts = {**NO_FAILURES, "schedule_checked_at": at.now}
-            return move(at, job.id, "end", facts=facts, reason=reason) and owe_starts(at, job.id)
+            return move(at, job.id, "end", facts=facts, reason=reason) and insert_chained_starts(at, job.id)
     return _drop(at, job.id)
 
 

@@ -1,4 +1,4 @@
-"""Rows that a duty treats one after the other: an error of one delays no other."""
+"""Rows that a duty processes one after the other: an error of one row delays no other row."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -16,9 +16,9 @@ _R = TypeVar("_R")
 _OF_ALL = (FenceRefused, psycopg.OperationalError, django.db.OperationalError, django.db.InterfaceError)
 
 
-def one_by_one(rows: Iterable[_R], treat: Callable[[_R], int], *, name: Callable[[_R], object]) -> int:
+def one_by_one(rows: Iterable[_R], process: Callable[[_R], int], *, name: Callable[[_R], object]) -> int:
     """
-    Return the sum of what `treat` returns for each row. After an error of a row, the others have their turn.
+    Return the sum of what `process` returns for each row. After an error of a row, the others have their turn.
 
     Raises:
         FenceRefused, OperationalError: at once.
@@ -27,7 +27,7 @@ def one_by_one(rows: Iterable[_R], treat: Callable[[_R], int], *, name: Callable
     done, first = 0, None
     for row in rows:
         try:
-            done += treat(row)
+            done += process(row)
         except _OF_ALL:
             raise
         except Exception as error:

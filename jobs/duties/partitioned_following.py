@@ -16,7 +16,7 @@ from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jo
 from jobs.lifecycle.job import Guard, Phase
 from jobs.models import PartitionedJob
 from jobs.partitions import configuration, facts, here, living
-from jobs.partitions.facts import Telling
+from jobs.partitions.facts import FactSender
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import has_map
 from jobs.queue.wake import wake_job
@@ -34,9 +34,9 @@ def follow_runs(at: Pass) -> int:
     if placement is None or placement.is_control:
         return 0
     changes = _adopt_jobs(at, placement)
-    heard, telling = facts.hear_and_tell(at.connection, placement.here, "run", living.KIND)
-    known = living.find_living(heard)
-    wanted = {fact.key: fact.body for fact in heard}
+    received, sender = facts.read_facts(at.connection, placement.here, "run", living.KIND)
+    known = living.find_living(received)
+    wanted = {fact.key: fact.body for fact in received}
     for job in read_jobs(at):
         if known is not None and known.has_deleted(job.number):
             changes += _delete(at, job)
@@ -44,7 +44,7 @@ def follow_runs(at: Pass) -> int:
             changed = _follow(at, job, body)
             changes += changed
             for now in read_jobs(at, job_id=job.id) if changed else [job]:
-                changes += _report(at, placement, now, telling, body)
+                changes += _report(at, placement, now, sender, body)
     return changes
 
 
@@ -134,7 +134,7 @@ def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
         return 0
 
 
-def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: Mapping[str, Any]) -> int:
+def _report(at: Pass, placement: Placement, job: Any, sender: FactSender, wanted: Mapping[str, Any]) -> int:
     round_no = wanted["round"]
     report: dict[str, Any] = {
         "run_no": job.run_no,
@@ -147,13 +147,13 @@ def _report(at: Pass, placement: Placement, job: Any, telling: Telling, wanted: 
     }
     if job.removals and job.removals["run_no"] == job.run_no:
         report["removals"] = job.removals
-    told_share = wanted.get("share") if wanted["run_no"] == job.run_no else None
-    if (share := limits.confirmed(at, job, told=told_share)) is not None:
+    sent_share = wanted.get("share") if wanted["run_no"] == job.run_no else None
+    if (share := limits.confirmed(at, job, sent=sent_share)) is not None:
         report["share"] = share
     key = f"run:{job.number}"
-    told = telling.last(placement.control, key) or {}
+    sent = sender.last(placement.control, key) or {}
     if job.phase == Phase.ACTIVE:
         # One answer for each round of a run: a later answer would belong to another round.
-        has_answered = (told.get("run_no"), told.get("round")) == (job.run_no, round_no) and "figures" in told
-        report["figures"] = told["figures"] if has_answered else answer_round(at, placement, job).as_json()
-    return telling.tell(placement.control, key, report)
+        has_answered = (sent.get("run_no"), sent.get("round")) == (job.run_no, round_no) and "figures" in sent
+        report["figures"] = sent["figures"] if has_answered else answer_round(at, placement, job).as_json()
+    return sender.send(placement.control, key, report)

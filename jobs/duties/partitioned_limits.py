@@ -6,7 +6,7 @@ from typing import Any, Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.duties.finish import has_more, is_at_rest
 from jobs.lifecycle.job import Phase
-from jobs.partitions.facts import Telling
+from jobs.partitions.facts import FactSender
 from jobs.partitions.placement import Placement
 from jobs.partitions.shares import Share, first_shares, is_limit_reached, redistribute, round_down
 from jobs.queue.wake import wake_job
@@ -21,7 +21,9 @@ UPDATE jobs_budget SET most = greatest(admitted, %(share)s)
 Reports = Mapping[str, Mapping[str, Any]]
 
 
-def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: Telling) -> tuple[dict[str, int], bool]:
+def divide(
+    at: Pass, placement: Placement, job: Any, of_run: Reports, sender: FactSender
+) -> tuple[dict[str, int], bool]:
     """
     Return the shares to send to the other partitions of a job, and True if the limit ends the run.
 
@@ -30,41 +32,41 @@ def divide(at: Pass, placement: Placement, job: Any, of_run: Reports, telling: T
     if job.total is None:
         return {}, False
     first = first_shares(job.total, placement.names)
-    told: dict[str, int | None] = {}
+    sent: dict[str, int | None] = {}
     for name in placement.others:
-        last = telling.last(name, f"run:{job.number}") or {}
-        told[name] = last.get("share") if last.get("run_no") == job.run_no else None
+        last = sender.last(name, f"run:{job.number}") or {}
+        sent[name] = last.get("share") if last.get("run_no") == job.run_no else None
     # A partition that was added during the run gets only places that no other partition has.
-    left = job.total - (job.most or 0) - sum(share or 0 for share in told.values())
+    left = job.total - (job.most or 0) - sum(share or 0 for share in sent.values())
     shares = {}
-    for name, share in told.items():
+    for name, share in sent.items():
         given = min(first[name], max(0, left)) if share is None else share
         left -= given if share is None else 0
         shares[name] = _reported(given, of_run.get(name, {}).get("share"))
-    told_now = {name: share.told for name, share in shares.items()}
+    sent_now = {name: share.sent for name, share in shares.items()}
     if job.phase != Phase.ACTIVE:
-        return told_now, False
-    own = confirmed(at, job, told=job.most)
+        return sent_now, False
+    own = confirmed(at, job, sent=job.most)
     shares[placement.here] = _reported(job.most, own)
     changed = redistribute(job.total, shares)
     if placement.here in changed:
         apply_share(at, job, changed.pop(placement.here))
-    return told_now | changed, is_limit_reached(job.total, shares)
+    return sent_now | changed, is_limit_reached(job.total, shares)
 
 
-def _reported(told: int, report: Mapping[str, Any] | None) -> Share:
+def _reported(sent: int, report: Mapping[str, Any] | None) -> Share:
     if report is None:
-        return Share(told, told, is_confirmed=False)
-    return Share(told, report["most"], report["free"], report["lacks"], report["rests"], report["told"] == told)
+        return Share(sent, sent, is_confirmed=False)
+    return Share(sent, report["most"], report["free"], report["lacks"], report["rests"], report["told"] == sent)
 
 
-def confirmed(at: Pass, job: Any, *, told: int | None) -> dict[str, Any] | None:
+def confirmed(at: Pass, job: Any, *, sent: int | None) -> dict[str, Any] | None:
     """Return the report of a partition about its share of a job's limit; None without a limit."""
     if job.most is None:
         return None
     is_used = job.admitted >= job.most and job.phase == Phase.ACTIVE and not job.seeding
     return {
-        "told": told,
+        "told": sent,
         "most": job.most,
         "free": round_down(job.most - job.admitted),
         "lacks": is_used and has_more(at, job),

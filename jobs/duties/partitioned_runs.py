@@ -15,7 +15,7 @@ from jobs.duties.context import Pass
 from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
 from jobs.partitions import configuration, facts, here, living
-from jobs.partitions.facts import Fact, Telling
+from jobs.partitions.facts import Fact, FactSender
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.placement import Placement
 from jobs.partitions.quiet import Figures, has_ended, is_settled
@@ -59,7 +59,7 @@ def runs_elsewhere(at: Pass) -> dict[int, int]:
     placement = here.placement()
     if placement is None or not placement.is_control:
         return {}
-    reports = _by_job(facts.heard(at.connection, placement.here, kind=_RUN))
+    reports = _by_job(facts.received_facts(at.connection, placement.here, kind=_RUN))
     return {
         job.id: max(report["run_no"] for report in reports[job.number].values())
         for job in read_jobs(at)
@@ -75,17 +75,19 @@ def lead_runs(at: Pass) -> int:
     placement = here.placement()
     if placement is None or not placement.is_control:
         return 0
-    heard, telling = facts.hear_and_tell(at.connection, placement.here, _RUN, living.KIND)
-    reports = _by_job(heard)
+    received, sender = facts.read_facts(at.connection, placement.here, _RUN, living.KIND)
+    reports = _by_job(received)
     jobs = [job for job in read_jobs(at) if job.phase not in DELETED]
     # Sent before all other facts about a new job: without this fact, a receiver would treat the job as deleted.
-    changes = int(living.tell_living(telling, placement, [job.number for job in jobs]))
+    changes = int(living.send_living(sender, placement, [job.number for job in jobs]))
     for job in jobs:
-        changes += _lead(at, placement, job, reports.get(job.number, {}), telling)
+        changes += _lead(at, placement, job, reports.get(job.number, {}), sender)
     return changes
 
 
-def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]], telling: Telling) -> int:
+def _lead(
+    at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mapping[str, Any]], sender: FactSender
+) -> int:
     of_run = {name: report for name, report in reports.items() if report["run_no"] == job.run_no}
     changes = _abort_forgotten(at, job, reports)
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
@@ -103,7 +105,7 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
         update(at, job, others_ended_run=job.run_no)
         changes += 1
     early = [name for name in ended if job.may_finish_run < job.run_no and job.phase == Phase.ACTIVE]
-    told_shares, ends_at_limit = limits.divide(at, placement, job, of_run, telling)
+    sent_shares, ends_at_limit = limits.divide(at, placement, job, of_run, sender)
     if ends_at_limit and job.ends_at_limit_run < job.run_no:
         job, changes = update(at, job, ends_at_limit_run=job.run_no), changes + 1
     has_limit_ended = job.ends_at_limit_run >= job.run_no > 0
@@ -130,11 +132,11 @@ def _lead(at: Pass, placement: Placement, job: Any, reports: Mapping[str, Mappin
     }
     if job.phase == Phase.STARTING_UP:
         # Sent before the run: a partition adopts the job first.
-        changes += _tell_job(placement, job, Telling(at.connection, placement.here, "job"))
+        changes += _send_job(placement, job, FactSender(at.connection, placement.here, "job"))
     if job.phase != Phase.READY_FOR_STARTUP:
         # A run that is not prepared yet has the number of the one before.
         for name in placement.others:
-            changes += telling.tell(name, f"run:{job.number}", {**wanted, "share": told_shares.get(name)})
+            changes += sender.send(name, f"run:{job.number}", {**wanted, "share": sent_shares.get(name)})
     return changes
 
 
@@ -166,7 +168,7 @@ def _decision(job: Any) -> str:
     return "allowed" if may_remove or job.decided_run >= job.run_no > 0 else ""
 
 
-def tell_jobs(at: Pass) -> int:
+def send_jobs(at: Pass) -> int:
     """
     Send the definitions of running jobs to the other partitions, because they may have changed. Return the number of
     changes.
@@ -178,10 +180,10 @@ def tell_jobs(at: Pass) -> int:
     versions = at.connection.execute(_VERSIONS).fetchone()
     if not at.definitions.may_have_changed([job.id for job in running], versions, now=at.now):
         return 0
-    return tell_definitions(at, running)
+    return send_definitions(at, running)
 
 
-def tell_definitions(at: Pass, jobs: Sequence[Any]) -> int:
+def send_definitions(at: Pass, jobs: Sequence[Any]) -> int:
     """
     Send the definitions of these jobs to the other partitions, if this is the control partition. Return the number of
     changes.
@@ -189,13 +191,13 @@ def tell_definitions(at: Pass, jobs: Sequence[Any]) -> int:
     placement = here.placement()
     if placement is None or not placement.is_control or not jobs:
         return 0
-    telling = Telling(at.connection, placement.here, "job")
-    return sum(_tell_job(placement, job, telling) for job in jobs)
+    sender = FactSender(at.connection, placement.here, "job")
+    return sum(_send_job(placement, job, sender) for job in jobs)
 
 
-def _tell_job(placement: Placement, job: Any, telling: Telling) -> bool:
+def _send_job(placement: Placement, job: Any, sender: FactSender) -> bool:
     body = {"definitions": configuration.read(job.id)}
-    return telling.tell_all(placement, f"job:{job.number}", body)
+    return sender.send_all(placement, f"job:{job.number}", body)
 
 
 def _look_for_the_end(
@@ -221,10 +223,10 @@ def _look_for_the_end(
     return update(at, job, round_no=job.round_no + 1, last_round=seen), 0
 
 
-def _by_job(heard: Iterable[Fact]) -> dict[int, dict[str, Mapping[str, Any]]]:
+def _by_job(received: Iterable[Fact]) -> dict[int, dict[str, Mapping[str, Any]]]:
     """Return the newest reports of the other partitions, by job number and partition."""
     reports: dict[int, dict[str, Mapping[str, Any]]] = {}
-    for fact in heard:
+    for fact in received:
         kind, _, number = fact.key.partition(":")
         if kind == _RUN:
             reports.setdefault(int(number), {})[fact.source] = fact.body

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.duties.exchange import HAS_FACTS
 from jobs.partitions import facts, here
-from jobs.partitions.facts import Fact, Telling
+from jobs.partitions.facts import Fact, FactSender
 from jobs.partitions.placement import Placement
 from jobs.partitions.shares import round_down
 from jobs.partitions.totals import TotalShare, change_shares, equal_shares, report_of, share_of
@@ -80,13 +80,13 @@ def divide_totals(at: Pass) -> int:
         about = {"now": at.now, "margin": _MARGIN, "counted": _COUNTED}
         rows = cursor.execute(_POLICIES, about).fetchall()
     rows = [_released(at, row) for row in rows]
-    heard, telling = facts.hear_and_tell(at.connection, placement.here, _KIND)
+    received, sender = facts.read_facts(at.connection, placement.here, _KIND)
     lead_or_follow = _lead if placement.is_control else _follow
-    return lead_or_follow(at, placement, rows, telling, heard)
+    return lead_or_follow(at, placement, rows, sender, received)
 
 
-def _lead(at: Pass, placement: Placement, rows: list[Any], telling: Telling, heard: list[Fact]) -> int:
-    reports = {(fact.source, fact.key): fact.body for fact in heard}
+def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, received: list[Fact]) -> int:
+    reports = {(fact.source, fact.key): fact.body for fact in received}
     with named_rows(at.connection) as cursor:
         policies = read_policies(cursor, [row.id for row in rows])
     changes = 0
@@ -103,25 +103,27 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], telling: Telling, hea
                 held = Fraction(1) if is_lowering else own
                 shares[name] = TotalShare(own, held, round_down(row.need), is_confirmed=not is_lowering)
                 continue
-            if telling.last(name, key) is None:
+            if sender.last(name, key) is None:
                 # A partition that was added later gets what it needs from the shares of the others.
                 first = equal if row.of is None else Fraction(0)
-                changes += _tell(at, telling, name, row, first)
-            shares[name] = share_of(telling.last(name, key) or {}, reports.get((name, key)))
-            _tell_name(telling, name, row)
+                changes += _send_share(at, sender, name, row, first)
+            shares[name] = share_of(sender.last(name, key) or {}, reports.get((name, key)))
+            _send_name(sender, name, row)
         total = policies[row.id].in_whole_total(at.now)
         requests = total.requests if total is not None and total.requests < UNLIMITED_REQUESTS else None
         changed = change_shares(shares, requests=requests, turn=int(at.now.timestamp()) // _TURN)
         for name, share in changed.items():
             changes += (
-                _store(at, row, share, number=0) if name == placement.here else _tell(at, telling, name, row, share)
+                _store(at, row, share, number=0)
+                if name == placement.here
+                else _send_share(at, sender, name, row, share)
             )
     return changes
 
 
-def _follow(at: Pass, placement: Placement, rows: list[Any], telling: Telling, heard: list[Fact]) -> int:
+def _follow(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, received: list[Fact]) -> int:
     # A policy that was deleted and made again has another number, and the highest is the present one.
-    by_name = {fact.body["name"]: fact for fact in sorted(heard, key=_policy_of)}
+    by_name = {fact.body["name"]: fact for fact in sorted(received, key=_policy_of)}
     changes = 0
     for row in rows:
         if (fact := by_name.get(row.name)) is None:
@@ -131,9 +133,9 @@ def _follow(at: Pass, placement: Placement, rows: list[Any], telling: Telling, h
         if row.number != number:
             is_lowering = is_lowering or (row.of is not None and share < Fraction(row.parts, row.of))
             changes += _store(at, row, share, number=number)
-        before = telling.last(placement.control, fact.key)
+        before = sender.last(placement.control, fact.key)
         report = report_of(fact.body, before, need=round_down(row.need), is_lowering=is_lowering)
-        telling.tell(placement.control, fact.key, report)
+        sender.send(placement.control, fact.key, report)
     return changes
 
 
@@ -142,20 +144,20 @@ def _policy_of(fact: Fact) -> int:
     return int(fact.key.partition(":")[2])
 
 
-def _tell(at: Pass, telling: Telling, target: str, row: Any, share: Fraction) -> int:
+def _send_share(at: Pass, sender: FactSender, target: str, row: Any, share: Fraction) -> int:
     key = f"{_KIND}:{row.id}"
-    before = (telling.last(target, key) or {}).get("number", 0)
+    before = (sender.last(target, key) or {}).get("number", 0)
     # A control partition that was restored does not give a number again.
     number = max(before + 1, int(at.now.timestamp() * 1000))
-    telling.tell(target, key, {"name": row.name, "number": number, "share": [share.numerator, share.denominator]})
+    sender.send(target, key, {"name": row.name, "number": number, "share": [share.numerator, share.denominator]})
     return 1
 
 
-def _tell_name(telling: Telling, target: str, row: Any) -> None:
+def _send_name(sender: FactSender, target: str, row: Any) -> None:
     key = f"{_KIND}:{row.id}"
-    told = telling.last(target, key)
-    if told is not None and told["name"] != row.name:
-        telling.tell(target, key, {**told, "name": row.name})
+    sent = sender.last(target, key)
+    if sent is not None and sent["name"] != row.name:
+        sender.send(target, key, {**sent, "name": row.name})
 
 
 def _released(at: Pass, row: Any) -> Any:

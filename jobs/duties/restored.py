@@ -104,6 +104,6 @@ def _why_not_verified(output: OutputConnection) -> str:
     except BadSpecification as error:
         return str(error)
     except Exception as defect:
-        # An installed output of others must not keep this program's own ones from their verification.
+        # A defect of an installed output must not stop the verification of the other outputs.
         logger.exception("defect of the output connector %s", output.connector)
         return f"the connector {output.connector} has a defect ({type(defect).__name__})"

@@ -12,23 +12,23 @@ from typing import Any, Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.duties.partitioned_jobs import count_figures, read_jobs
-from jobs.duties.partitioned_runs import tell_definitions
+from jobs.duties.partitioned_runs import send_definitions
 from jobs.lifecycle.job import Phase
 from jobs.partitions import here, living
-from jobs.partitions.facts import tell, told_to_itself
+from jobs.partitions.facts import own_fact, send_fact
 from jobs.partitions.move_notes import (
     change_move,
     keep_move,
     note_report,
     read_report,
     read_reports,
-    tell_move,
+    send_move,
 )
 from jobs.partitions.moving import HeldJob, Move, MovePhase, Report, Step, decide, next_step
 from jobs.partitions.placement import Placement, slot_of
 from jobs.partitions.slots import adopt_map, read_map
 from jobs.queue.moving.applying import JobUnknown, apply_chunk
-from jobs.queue.moving.chunks import Chunk, comes_back, forget_own_chunks, next_chunk
+from jobs.queue.moving.chunks import Chunk, forget_own_chunks, has_chunks_to_take_back, next_chunk
 from jobs.queue.moving.sending import Sent, send_documents
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.wake import notify, wake_job
@@ -122,11 +122,11 @@ def _lead(at: Pass, placement: Placement, move: Move) -> int:
     if after.phase != move.phase:
         logger.info("move %d of slots: %s %s", after.number, after.phase, after.why)
     if after.phase == MovePhase.HOLDING:
-        _tell_unknown_jobs(at, reports[placement.here], reports)
-    return tell_move(at.connection, placement, after) + (after.phase != move.phase)
+        _send_unknown_jobs(at, reports[placement.here], reports)
+    return send_move(at.connection, placement, after) + (after.phase != move.phase)
 
 
-def _tell_unknown_jobs(at: Pass, own: Report, reports: Mapping[str, Report]) -> None:
+def _send_unknown_jobs(at: Pass, own: Report, reports: Mapping[str, Report]) -> None:
     """Send the jobs that another partition does not know: their first run ended before it received them."""
     unknown = {
         number
@@ -134,7 +134,7 @@ def _tell_unknown_jobs(at: Pass, own: Report, reports: Mapping[str, Report]) -> 
         if report.held is not None
         for number in (own.held or {}).keys() - report.held.keys()
     }
-    tell_definitions(at, [job for job in read_jobs(at) if str(job.number) in unknown])
+    send_definitions(at, [job for job in read_jobs(at) if str(job.number) in unknown])
 
 
 def _make_step(at: Pass, placement: Placement, move: Move) -> int:
@@ -147,7 +147,7 @@ def _make_step(at: Pass, placement: Placement, move: Move) -> int:
     if step == Step.ADOPT:
         return _adopt(at, placement, move, own)
     # Documents that come back may belong to a third partition.
-    return 0 if comes_back(at.connection, placement.here, lost=move.without) else _send(at, placement, own)
+    return 0 if has_chunks_to_take_back(at.connection, placement.here, lost=move.without) else _send(at, placement, own)
 
 
 # --- The steps -----------------------------------------------------------------------------------
@@ -230,14 +230,14 @@ def _adopt(at: Pass, placement: Placement, move: Move, own: Report) -> int:
         hold_term(at.connection, at.office)
         adopt_map(at.connection, placement, move.to)
         note_report(at.connection, placement, replace(own, epoch=move.number, sent=None))
-        tell(at.connection, placement.here, placement.here, _SENT_KEY, Sent(_series(at, move.number)).as_json())
+        send_fact(at.connection, placement.here, placement.here, _SENT_KEY, Sent(_series(at, move.number)).as_json())
     logger.info("this partition works by the map of move %d", move.number)
     return 1
 
 
 def _send(at: Pass, placement: Placement, own: Report) -> int:
     """Send some documents that belong to other partitions now."""
-    body = told_to_itself(at.connection, _SENT_KEY)
+    body = own_fact(at.connection, _SENT_KEY)
     series = _series(at, own.number)
     # A restored database sends a new series of chunks, with all documents that it still has.
     sent = Sent(series) if body is None or body["series"] != series else Sent(**body)
@@ -249,7 +249,7 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
         term=at.office,
         here=placement.here,
         foreign=placed.foreign,
-        note=lambda now: tell(at.connection, placement.here, placement.here, _SENT_KEY, now.as_json()),
+        note=lambda now: send_fact(at.connection, placement.here, placement.here, _SENT_KEY, now.as_json()),
     )
     if after.is_complete:
         _note(at, placement, replace(own, series=after.series, sent=after.amounts))

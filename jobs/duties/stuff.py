@@ -45,7 +45,7 @@ SELECT (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE t
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE may_leave) AS may_leave,
        (SELECT coalesce(array_agg(DISTINCT group_id), '{{}}') FROM ready WHERE NOT to_process) AS to_remove,
        (SELECT coalesce(array_agg(DISTINCT coalesce(worker_id, preferred)), '{{}}') FROM jobs_batch
-         WHERE node_scope = %(scope)s AND state = 'available' AND id >= {LOWEST_BATCH}) AS told,
+         WHERE node_scope = %(scope)s AND state = 'available' AND id >= {LOWEST_BATCH}) AS notified,
        (SELECT coalesce(json_object_agg(group_id, documents), '{{}}')
           FROM (SELECT group_id, sum(documents) AS documents FROM jobs_batch
                  WHERE node_scope = %(scope)s AND state = 'available' AND tag = '' AND id >= {LOWEST_BATCH}
@@ -123,8 +123,8 @@ def stuff_groups(at: Pass) -> int:
             _report_failure(at, group, error)
     if works_again := [group for group in work.failing if group not in failed and group in dict(wanted)]:
         at.connection.execute(_WORKS, {"groups": works_again, "me": at.me})
-    workers.tell(
-        at.connection, scope=at.scope, offered=offered, told=work.told, channel_of=channels.take_of, now=at.now
+    workers.notify(
+        at.connection, scope=at.scope, offered=offered, notified=work.notified, channel_of=channels.take_of, now=at.now
     )
     if failed:
         raise next(iter(failed.values()))

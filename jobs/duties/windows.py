@@ -41,7 +41,7 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
 """
 # Longest interval between checks: rules of time zones change, and clocks are set.
 _AT_MOST: Final = dt.timedelta(hours=1)
-# A waiting job, the time of its last check, and that of its next one.
+# A waiting job, and the times of its last and its next check.
 _Waiting = tuple[int, dt.datetime, dt.datetime]
 
 

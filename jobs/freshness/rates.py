@@ -44,14 +44,14 @@ _STORED: Final = struct.Struct(f">{len(RATES)}H")
 
 def after_look(evidence: Evidence, seconds: float, *, changed: bool) -> Evidence:
     """Return the evidence after a look that came `seconds` after the one before."""
-    told = _told(round(math.log(max(seconds, _SHORTEST)) * 32), changed)
-    both = [old * _KEPT + new for old, new in zip(evidence, told, strict=True)]
+    look = _evidence_of_look(round(math.log(max(seconds, _SHORTEST)) * 32), changed)
+    both = [old * _KEPT + new for old, new in zip(evidence, look, strict=True)]
     most = max(both)
     return tuple(max(one - most, _LEAST) for one in both)
 
 
 @cache
-def _told(moment: int, changed: bool) -> Evidence:  # noqa: FBT001 (a key of the cache)
+def _evidence_of_look(moment: int, changed: bool) -> Evidence:  # noqa: FBT001 (a key of the cache)
     """
     Return the evidence of one look. `moment` is the logarithm of its seconds in 32nds, so that few values are computed.
     """

@@ -1,4 +1,4 @@
-"""Activities of the history: those of the crawl itself, beside the ones that connectors report."""
+"""Activities of the history that the crawl itself reports. Connectors report others."""
 
 import enum
 from typing import Final

@@ -23,7 +23,7 @@ from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, POOLED_DAT
 _LAST_WAIT: Final = 3.0
 
 
-class _Heard(Protocol):
+class _OnNotification(Protocol):
     def __call__(self, channel: str, payload: str, /) -> None: ...
 
 
@@ -43,7 +43,7 @@ class Node:
         settings: Effective,
         store: Coordination | None,
         channels: Collection[str],
-        heard: _Heard,
+        on_notification: _OnNotification,
         asks: Asks,
         answered: Callable[[frozenset[str]], object],
         is_stopping: Callable[[], bool],
@@ -51,10 +51,10 @@ class Node:
         membership_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        `heard` is called for each notification of `channels`, and with two empty texts after a reconnect. `answered` is
-        called after each beat with the names of the conditions of `asks` that are true. Both run in the thread of the
-        heartbeat. A node that `stands` can become the main manager. `store` is an open coordination store; None without
-        one.
+        `on_notification` is called for each notification of `channels`, and with two empty texts after a reconnect.
+        `answered` is called after each beat with the names of the conditions of `asks` that are true. Both run in the
+        thread of the heartbeat. A node that `stands` can become the main manager. `store` is an open coordination
+        store; None without one.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
         self.heartbeats = HeartbeatThread(
@@ -65,7 +65,7 @@ class Node:
             give_up=settings[NODE_GIVE_UP],
             abandon=exit_at_once,
             channels=channels,
-            heard=heard,
+            on_notification=on_notification,
             asks=asks,
             answered=answered,
         )

@@ -1,4 +1,4 @@
-"""The reasons of denials. The rules themselves are those of a policy."""
+"""The reasons of denials. The rules themselves are in a policy."""
 
 from django.db import models
 

@@ -141,26 +141,26 @@ def _store(
     made = 0
     for one in changes.new:
         rows.create(**_facts(rule, one), found_at=now, last_message_at=None if is_muted else now)
-        made += _tell(rule, About.NEW, one, now=now, is_muted=is_muted)
+        made += _notify(rule, About.NEW, one, now=now, is_muted=is_muted)
     for one in changes.events:
         rows.create(**_facts(rule, one), found_at=now, last_message_at=now, ended_at=now)
-        made += _tell(rule, About.EVENT, one, now=now, is_muted=is_muted)
+        made += _notify(rule, About.EVENT, one, now=now, is_muted=is_muted)
     if not is_muted:
-        # `told` are conditions that began while the rule was muted.
-        for about, pairs in ((About.NEW, changes.told), (About.REMINDER, changes.reminders)):
+        # `unmuted` are conditions that began while the rule was muted.
+        for about, pairs in ((About.NEW, changes.unmuted), (About.REMINDER, changes.reminders)):
             for condition, one in pairs:
                 rows.filter(pk=condition).update(last_message_at=now)
-                made += _tell(rule, about, one, now=now)
+                made += _notify(rule, about, one, now=now)
     for condition in changes.ended:
         row = known[condition]
         rows.filter(pk=condition).update(ended_at=now)
         # An end without a message about its beginning says nothing to its reader.
         if rule.notifies_of_end and row.last_message_at is not None:
-            made += _tell(rule, About.ENDED, _seen(row), now=now, is_muted=is_muted)
+            made += _notify(rule, About.ENDED, _seen(row), now=now, is_muted=is_muted)
     return made
 
 
-def _tell(rule: NotificationRule, about: str, seen: Seen, *, now: dt.datetime, is_muted: bool = False) -> int:
+def _notify(rule: NotificationRule, about: str, seen: Seen, *, now: dt.datetime, is_muted: bool = False) -> int:
     channels = [] if is_muted else [channel for channel in rule.channels.all() if channel.is_enabled]
     subject = texts.subject_of(about, seen.topic, seen.subject)
     text = texts.text_of(about, seen, now=now)

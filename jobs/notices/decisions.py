@@ -40,7 +40,7 @@ class Changes:
     """The changes of one rule: conditions that are new, need a reminder, have ended, are missing, or are present again."""
 
     new: list[Seen] = field(default_factory=list)
-    told: list[tuple[int, Seen]] = field(default_factory=list)
+    unmuted: list[tuple[int, Seen]] = field(default_factory=list)
     reminders: list[tuple[int, Seen]] = field(default_factory=list)
     events: list[Seen] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ def compare(
         if found.missing_since is not None:
             changes.present.append(found.id)
         if found.last_message_at is None:
-            changes.told.append((found.id, one))
+            changes.unmuted.append((found.id, one))
         elif remind_after is not None and now - found.last_message_at >= remind_after:
             changes.reminders.append((found.id, one))
     for key, missed in open_.items():

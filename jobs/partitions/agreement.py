@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import tell, told_to_itself
+from jobs.partitions.facts import own_fact, send_fact
 from jobs.partitions.here import addresses, placement
 from jobs.partitions.placement import SLOTS, BadPartitions, Placement
 from jobs.partitions.slots import KEY, SlotMap
@@ -42,7 +42,7 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
     """
     stated = placement()
     with connection.transaction():
-        before = told_to_itself(connection, _NAMES)
+        before = own_fact(connection, _NAMES)
         if stated is None:
             if before is not None and _is_alone(before):
                 # The others were removed: no run waits for them.
@@ -56,10 +56,10 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
         _compare_with_own(stated, before)
         if before is None or "identity" not in before:
             connection.execute(_ALONE)
-            before = told_to_itself(connection, _NAMES)
+            before = own_fact(connection, _NAMES)
         if before is None or "identity" not in before:
             note = {"here": stated.here, "names": list(stated.names), "slots": SLOTS, "identity": str(uuid.uuid4())}
-            tell(connection, stated.here, stated.here, _NAMES, note)
+            send_fact(connection, stated.here, stated.here, _NAMES, note)
 
 
 def _is_alone(note: Note) -> bool:
@@ -77,16 +77,16 @@ def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
         BadPartitions: they disagree; the message names the setting.
     """
     stated = placement()
-    own = told_to_itself(connection, _NAMES)
+    own = own_fact(connection, _NAMES)
     if stated is None or own is None:
         return
-    known = dict(told_to_itself(connection, _KNOWN) or {})
+    known = dict(own_fact(connection, _KNOWN) or {})
     for name, address in addresses().items():
         note = _read_note(name, address)
         if note is not None:
             compare(stated, own, name, note, known=known.get(name))
             known[name] = note["identity"]
-    tell(connection, stated.here, stated.here, _KNOWN, known)
+    send_fact(connection, stated.here, stated.here, _KNOWN, known)
 
 
 def add(connection: psycopg.Connection[Any], name: str) -> bool:
@@ -97,7 +97,7 @@ def add(connection: psycopg.Connection[Any], name: str) -> bool:
         BadPartitions: the settings do not name it last, after the known ones.
     """
     stated = placement()
-    noted = told_to_itself(connection, _NAMES)
+    noted = own_fact(connection, _NAMES)
     if stated is None or noted is None:
         raise BadPartitions("This database is not one of several partitions yet. Start its daemons first.")
     before = tuple(noted["names"])
@@ -109,15 +109,15 @@ def add(connection: psycopg.Connection[Any], name: str) -> bool:
             "partition at the end."
         )
     with connection.transaction():
-        if told_to_itself(connection, KEY) is None:
-            # Without a note, the first map would be that of the longer list of names.
-            tell(connection, stated.here, stated.here, KEY, SlotMap.even(before).as_json())
-        return tell(connection, stated.here, stated.here, _NAMES, {**noted, "names": [*before, name]})
+        if own_fact(connection, KEY) is None:
+            # Without a note, the longer list of names would define the first map.
+            send_fact(connection, stated.here, stated.here, KEY, SlotMap.even(before).as_json())
+        return send_fact(connection, stated.here, stated.here, _NAMES, {**noted, "names": [*before, name]})
 
 
 def noted_names(connection: psycopg.Connection[Any]) -> Note | None:
     """Return the note of a database about its partition and the names of all; None before its first start."""
-    return told_to_itself(connection, _NAMES)
+    return own_fact(connection, _NAMES)
 
 
 def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", removed: str = "") -> None:
@@ -126,7 +126,7 @@ def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", remove
 
     The removed partition notes that it is alone, so its main manager no longer makes an exchange.
     """
-    noted = told_to_itself(connection, _NAMES)
+    noted = own_fact(connection, _NAMES)
     if noted is None:
         return
     here_ = noted["here"]
@@ -137,15 +137,15 @@ def note_names(connection: psycopg.Connection[Any], *, leaving: str = "", remove
     else:
         left = [name for name in noted["names"] if name != removed]
         changed = {key: value for key, value in noted.items() if key != "leaving"} | {"names": left}
-        known = dict(told_to_itself(connection, _KNOWN) or {})
+        known = dict(own_fact(connection, _KNOWN) or {})
         if known.pop(removed, None) is not None:
-            tell(connection, here_, here_, _KNOWN, known)
-    tell(connection, here_, here_, _NAMES, changed)
+            send_fact(connection, here_, here_, _KNOWN, known)
+    send_fact(connection, here_, here_, _NAMES, changed)
 
 
 def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> Placement:
     """Return the placement without partitions that leave or have left, because no rows are exchanged with them."""
-    noted = told_to_itself(connection, _NAMES)
+    noted = own_fact(connection, _NAMES)
     if noted is None:
         return stated
     if noted.get("leaving") == stated.here:
@@ -157,10 +157,10 @@ def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> P
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
     """Forget the database of a partition, so that the next start accepts another one; return True if it was known."""
     stated = placement()
-    known = dict(told_to_itself(connection, _KNOWN) or {})
+    known = dict(own_fact(connection, _KNOWN) or {})
     if stated is None or known.pop(name, None) is None:
         return False
-    return tell(connection, stated.here, stated.here, _KNOWN, known)
+    return send_fact(connection, stated.here, stated.here, _KNOWN, known)
 
 
 def compare(stated: Placement, own: Note, name: str, note: Note, *, known: str | None = None) -> None:
@@ -227,7 +227,7 @@ def _read_note(name: str, address: str) -> Note | None:
     """Return the note of a database; None if it does not answer, or has not been a partition yet."""
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_WITHIN) as other:
-            note = told_to_itself(other, _NAMES)
+            note = own_fact(other, _NAMES)
     except psycopg.errors.UndefinedTable:
         return None
     except psycopg.Error as error:

@@ -22,7 +22,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.placement import Placement
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
     """
     row = connection.execute("SELECT nodes_incarnation()").fetchone()
     now = {"incarnation": row and row[0]}
-    noted = told(connection, placement.here, placement.here, _INCARNATION)
+    noted = sent_fact(connection, placement.here, placement.here, _INCARNATION)
     is_restored = noted is not None and noted != now
     if is_restored:
         logger.warning("the database was restored: the exchange with the other partitions begins again")
@@ -163,7 +163,7 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
         # A reader that has not ended yet makes this fail: the next call does it again.
         connection.execute(_DROP_SLOTS, (slots,))
     # Last, so that an interruption begins again.
-    tell(connection, placement.here, placement.here, _INCARNATION, now)
+    send_fact(connection, placement.here, placement.here, _INCARNATION, now)
     return is_restored
 
 

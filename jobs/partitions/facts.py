@@ -15,8 +15,8 @@ from psycopg.types.json import Jsonb
 from jobs.partitions.placement import Placement
 
 # Locks: none of other processes, since only the main manager of the partition sends facts.
-_TELL: Final[LiteralString] = """
-WITH told AS (
+_SEND: Final[LiteralString] = """
+WITH sent AS (
     INSERT INTO jobs_partitionfact (source, target, key, body)
     SELECT %(source)s::text, %(target)s::text, %(key)s::text, %(body)s::jsonb
      WHERE %(body)s::jsonb IS DISTINCT FROM (SELECT body FROM jobs_partitionfact
@@ -25,11 +25,11 @@ WITH told AS (
     RETURNING number
 ), forgotten AS (
     DELETE FROM jobs_partitionfact
-     WHERE source = %(source)s AND target = %(target)s AND key = %(key)s AND number < (SELECT number FROM told)
+     WHERE source = %(source)s AND target = %(target)s AND key = %(key)s AND number < (SELECT number FROM sent)
 )
-SELECT number FROM told
+SELECT number FROM sent
 """
-_HEARD: Final[LiteralString] = """
+_RECEIVED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body, number FROM jobs_partitionfact
  WHERE target = %(here)s AND source <> %(here)s AND key LIKE %(like)s
  ORDER BY source, key, number DESC
@@ -42,10 +42,10 @@ SELECT DISTINCT ON (source, target, key) source, target, key, body, number FROM 
 """
 # Facts of other partitions whose numbers this one has not noted for itself.
 _NOT_ADOPTED: Final[LiteralString] = f"""
-SELECT source, key, body, number FROM ({_HEARD}) AS heard
+SELECT source, key, body, number FROM ({_RECEIVED}) AS received
  WHERE jsonb_build_object('number', number, 'source', source) IS DISTINCT FROM (
        SELECT note.body FROM jobs_partitionfact AS note
-        WHERE note.source = %(here)s AND note.target = %(here)s AND note.key = heard.key
+        WHERE note.source = %(here)s AND note.target = %(here)s AND note.key = received.key
         ORDER BY note.number DESC LIMIT 1)
 """  # noqa: S608 (a constant of this module)
 _FORGET_SUPERSEDED: Final[LiteralString] = """
@@ -55,12 +55,12 @@ DELETE FROM jobs_partitionfact AS fact
                 WHERE newer.source = fact.source AND newer.target = fact.target AND newer.key = fact.key
                   AND newer.number > fact.number)
 """
-_TOLD_LAST: Final[LiteralString] = """
+_LAST_SENT_OF_KINDS: Final[LiteralString] = """
 SELECT DISTINCT ON (target, key) target, key, body FROM jobs_partitionfact
  WHERE source = %(here)s AND split_part(key, ':', 1) = ANY(%(kinds)s)
  ORDER BY target, key, number DESC
 """
-_TOLD: Final[LiteralString] = """
+_LAST_SENT: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact
  WHERE source = %(source)s AND target = %(target)s AND key = %(key)s ORDER BY number DESC LIMIT 1
 """
@@ -80,17 +80,17 @@ class Fact:
     number: int
 
 
-def tell(connection: psycopg.Connection[Any], here: str, target: str, key: str, body: Mapping[str, Any]) -> bool:
+def send_fact(connection: psycopg.Connection[Any], here: str, target: str, key: str, body: Mapping[str, Any]) -> bool:
     """Send a fact to a partition, unless the last one was the same; return True if it is new."""
     facts = {"source": here, "target": target, "key": key, "body": Jsonb(body)}
-    return connection.execute(_TELL, facts).fetchone() is not None
+    return connection.execute(_SEND, facts).fetchone() is not None
 
 
-class Telling:
+class FactSender:
     """
     Sends facts of some kinds (the keys before their first colon).
 
-    It reads the facts that were sent `last` once, or gets them: an unchanged fact costs no statement.
+    The sender gets the facts that were sent `last`, or reads them once: an unchanged fact costs no statement.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Telling:
     ) -> None:
         self._connection, self._here = connection, here
         if last is None:
-            rows = connection.execute(_TOLD_LAST, {"here": here, "kinds": list(kinds)}).fetchall()
+            rows = connection.execute(_LAST_SENT_OF_KINDS, {"here": here, "kinds": list(kinds)}).fetchall()
             last = {(target, key): body for target, key, body in rows}
         self._last = dict(last)
 
@@ -110,44 +110,44 @@ class Telling:
         """Return the fact that was sent to a partition last; None without one."""
         return self._last.get((target, key))
 
-    def tell(self, target: str, key: str, body: Mapping[str, Any]) -> bool:
+    def send(self, target: str, key: str, body: Mapping[str, Any]) -> bool:
         """Send a fact to a partition, unless the last one was the same; return True if it is new."""
         if self._last.get((target, key)) == body:
             return False
         self._last[target, key] = body
-        return tell(self._connection, self._here, target, key, body)
+        return send_fact(self._connection, self._here, target, key, body)
 
-    def tell_all(self, placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
+    def send_all(self, placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
         """Send a fact to all other partitions; return True if it is new to one of them."""
-        return sum(self.tell(target, key, body) for target in placement.others) > 0
+        return sum(self.send(target, key, body) for target in placement.others) > 0
 
 
-def told(connection: psycopg.Connection[Any], here: str, target: str, key: str) -> Mapping[str, Any] | None:
+def sent_fact(connection: psycopg.Connection[Any], here: str, target: str, key: str) -> Mapping[str, Any] | None:
     """Return the fact that was sent to a partition last; None without one."""
-    row = connection.execute(_TOLD, {"source": here, "target": target, "key": key}).fetchone()
+    row = connection.execute(_LAST_SENT, {"source": here, "target": target, "key": key}).fetchone()
     return row[0] if row else None
 
 
-def told_to_itself(connection: psycopg.Connection[Any], key: str) -> Mapping[str, Any] | None:
+def own_fact(connection: psycopg.Connection[Any], key: str) -> Mapping[str, Any] | None:
     """Return the fact that this partition, whatever its name, noted for itself; None without one."""
     row = connection.execute(_OWN, {"key": key}).fetchone()
     return row[0] if row else None
 
 
-def heard(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[Fact]:
+def received_facts(connection: psycopg.Connection[Any], here: str, *, kind: str) -> list[Fact]:
     """Return the newest facts of one kind (the key before its first colon) from all other partitions."""
-    rows = connection.execute(_HEARD, {"here": here, "like": f"{kind}:%"}).fetchall()
+    rows = connection.execute(_RECEIVED, {"here": here, "like": f"{kind}:%"}).fetchall()
     return [Fact(*row) for row in rows]
 
 
-def hear_and_tell(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], Telling]:
+def read_facts(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], FactSender]:
     """
     Return the newest facts of these kinds from all other partitions, and a sender of such facts, by one statement.
     """
     rows = connection.execute(_EXCHANGED, {"here": here, "kinds": list(kinds)}).fetchall()
-    told_last = {(target, key): body for source, target, key, body, _ in rows if source == here}
-    heard_ones = [Fact(source, key, body, number) for source, _, key, body, number in rows if source != here]
-    return heard_ones, Telling(connection, here, last=told_last)
+    last_sent = {(target, key): body for source, target, key, body, _ in rows if source == here}
+    received = [Fact(source, key, body, number) for source, _, key, body, number in rows if source != here]
+    return received, FactSender(connection, here, last=last_sent)
 
 
 def forget_superseded(connection: psycopg.Connection[Any], here: str) -> int:
@@ -159,7 +159,7 @@ def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) ->
     """
     Return the newest facts of a kind that this partition has not stored yet.
 
-    It notes stored facts as facts for itself, which do not travel.
+    The partition notes stored facts as facts for itself, which are not sent.
     """
     rows = connection.execute(_NOT_ADOPTED, {"here": here, "like": f"{kind}:%"}).fetchall()
     return [Fact(*row) for row in rows]
@@ -167,4 +167,4 @@ def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) ->
 
 def note_adopted(connection: psycopg.Connection[Any], here: str, fact: Fact) -> None:
     """Note that this partition has stored the content of the fact."""
-    tell(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})
+    send_fact(connection, here, here, fact.key, {"number": fact.number, "source": fact.source})

@@ -30,7 +30,7 @@ class Held(Generic[T]):
     found: Merged[T | None]
 
     def beside(self, own: T) -> Merged[T]:
-        """Return the answers with that of this partition."""
+        """Return the answers, with the answer of this partition."""
         others = {name: answer for name, answer in self.found.others.items() if answer is not None}
         return Merged(own, others, self.found.silent)
 

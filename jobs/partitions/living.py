@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import Fact, Telling
+from jobs.partitions.facts import Fact, FactSender
 from jobs.partitions.placement import Placement
 
 KIND: Final = "jobs"
@@ -61,11 +61,11 @@ class Living:
         return number <= self.highest and number not in self.numbers
 
 
-def tell_living(telling: Telling, placement: Placement, numbers: Collection[int]) -> bool:
+def send_living(sender: FactSender, placement: Placement, numbers: Collection[int]) -> bool:
     """Send the others the numbers of all jobs of partitions; return True if they are new to one of them."""
-    before = telling.last(placement.others[0], _KEY) or {"highest": 0}
+    before = sender.last(placement.others[0], _KEY) or {"highest": 0}
     body = {"numbers": sorted(numbers), "highest": max(before["highest"], *numbers, 0)}
-    return telling.tell_all(placement, _KEY, body)
+    return sender.send_all(placement, _KEY, body)
 
 
 def read_living(connection: psycopg.Connection[Any]) -> Living | None:
@@ -74,10 +74,10 @@ def read_living(connection: psycopg.Connection[Any]) -> Living | None:
     return Living(frozenset(row[0]["numbers"]), row[0]["highest"]) if row else None
 
 
-def find_living(heard: Iterable[Fact]) -> Living | None:
+def find_living(received: Iterable[Fact]) -> Living | None:
     """Return the jobs that exist, by received facts; None before the first one of the control partition."""
-    told = [fact for fact in heard if fact.key == _KEY]
-    newest = max(told, key=lambda fact: fact.number, default=None)
+    lists = [fact for fact in received if fact.key == _KEY]
+    newest = max(lists, key=lambda fact: fact.number, default=None)
     return Living(frozenset(newest.body["numbers"]), newest.body["highest"]) if newest else None
 
 

@@ -189,7 +189,7 @@ def _loss_of(
 def _open_left(
     opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
 ) -> dict[str, psycopg.Connection[Any]]:
-    """Return connections to the databases of all other partitions, that of the control partition first."""
+    """Return connections to the databases of all other partitions, with the control partition first."""
     check_name(placement, name)
     try:
         with open_one(addresses, name) as answered:

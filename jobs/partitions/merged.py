@@ -46,7 +46,7 @@ _OF_THE_STATEMENT: Final = (
     *(django.db.DataError, django.db.IntegrityError, django.db.NotSupportedError, django.db.ProgrammingError),
     *(psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, psycopg.ProgrammingError),
 )
-# Tables of another version, or another role than that of this partition.
+# Errors of a database with tables of another version or another role.
 _OF_THE_PARTITION: Final = (
     *(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction),
     *(psycopg.errors.InvalidCatalogName, psycopg.errors.InsufficientPrivilege),
@@ -166,7 +166,7 @@ def change_at_home(change: Callable[[], T]) -> T:
     errors: list[Exception] = []
 
     def perform() -> None:
-        # Connections of Django belong to threads, so this one has that of the own database.
+        # Connections of Django belong to threads: this thread has the connection of the own database.
         try:
             with translation.override(language), here.inside(""):
                 answers.append(change())

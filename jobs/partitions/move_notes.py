@@ -10,7 +10,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import Telling, heard, tell, told_to_itself
+from jobs.partitions.facts import FactSender, own_fact, received_facts, send_fact
 from jobs.partitions.moving import Move, MovePhase, Report, change_owner, learn, leave_out
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import SlotMap, read_map
@@ -27,7 +27,7 @@ REPORT_KEY: Final = f"{REPORT_KIND}:all"
 _ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('crawlctl move of slots', 0))"
 
 
-class MoveGoesOn(Refused):
+class MoveRefused(Refused):
     """Slots move already, or the move can no longer be cancelled."""
 
     code = "slots_move"
@@ -35,7 +35,7 @@ class MoveGoesOn(Refused):
 
 def read_move(connection: psycopg.Connection[Any]) -> Move | None:
     """Return the last move as this partition noted it; None before the first one."""
-    body = told_to_itself(connection, KEY)
+    body = own_fact(connection, KEY)
     return None if body is None else Move.from_json(body)
 
 
@@ -53,8 +53,8 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
     The others send it the move that they noted, so that a restored control partition learns a forgotten move.
     """
     noted = read_move(connection)
-    told = [Move.from_json(fact.body) for fact in heard(connection, placement.here, kind=KIND)]
-    move = learn(noted, told, leads=placement.is_control)
+    received = [Move.from_json(fact.body) for fact in received_facts(connection, placement.here, kind=KIND)]
+    move = learn(noted, received, leads=placement.is_control)
     if move is None or move == noted:
         return noted
     with connection.transaction():
@@ -62,20 +62,20 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
             logger.warning("move %d of slots was forgotten by a restore, and goes on (%s)", move.number, move.phase)
             connection.execute(_ALONE)
         else:
-            tell(connection, placement.here, placement.control, KEY, move.as_json())
-        tell(connection, placement.here, placement.here, KEY, move.as_json())
+            send_fact(connection, placement.here, placement.control, KEY, move.as_json())
+        send_fact(connection, placement.here, placement.here, KEY, move.as_json())
     return move
 
 
-def tell_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
+def send_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
     """Send the move to the others, if this is the control partition; return True if it is new to one of them."""
-    telling = Telling(connection, placement.here, KIND)
-    return placement.is_control and telling.tell_all(placement, KEY, move.as_json())
+    sender = FactSender(connection, placement.here, KIND)
+    return placement.is_control and sender.send_all(placement, KEY, move.as_json())
 
 
 def read_report(connection: psycopg.Connection[Any], names: Sequence[str]) -> Report:
     """Return the report of this partition, by the map that it works by."""
-    body = told_to_itself(connection, REPORT_KEY)
+    body = own_fact(connection, REPORT_KEY)
     report = Report(0, 0) if body is None else Report.from_json(body)
     return Report.from_json({**report.as_json(), "epoch": read_map(connection, names).epoch})
 
@@ -83,15 +83,18 @@ def read_report(connection: psycopg.Connection[Any], names: Sequence[str]) -> Re
 def note_report(connection: psycopg.Connection[Any], placement: Placement, report: Report) -> bool:
     """Note the report of this partition, and send it to the control partition; return True if it is new."""
     body = report.as_json()
-    is_new = tell(connection, placement.here, placement.here, REPORT_KEY, body)
+    is_new = send_fact(connection, placement.here, placement.here, REPORT_KEY, body)
     if not placement.is_control:
-        tell(connection, placement.here, placement.control, REPORT_KEY, body)
+        send_fact(connection, placement.here, placement.control, REPORT_KEY, body)
     return is_new
 
 
 def read_reports(connection: psycopg.Connection[Any], placement: Placement) -> dict[str, Report]:
     """Return the newest reports, by partition. Only the control partition has those of the others."""
-    reports = {fact.source: Report.from_json(fact.body) for fact in heard(connection, placement.here, kind=REPORT_KIND)}
+    reports = {
+        fact.source: Report.from_json(fact.body)
+        for fact in received_facts(connection, placement.here, kind=REPORT_KIND)
+    }
     return reports | {placement.here: read_report(connection, placement.names)}
 
 
@@ -100,16 +103,16 @@ def change_move(connection: psycopg.Connection[Any], placement: Placement, chang
     Change the last move as it is now, in one transaction, if this is the control partition; return it.
 
     Raises:
-        MoveGoesOn: there was none.
+        MoveRefused: there was none.
     """
     with connection.transaction():
         connection.execute(_ALONE)
         before = read_move(connection)
         if before is None:
-            raise MoveGoesOn("No slots move.")
+            raise MoveRefused("No slots move.")
         after = change(before)
         if after != before:
-            tell(connection, placement.here, placement.here, KEY, after.as_json())
+            send_fact(connection, placement.here, placement.here, KEY, after.as_json())
     return after
 
 
@@ -160,17 +163,17 @@ def request_move(
     Begin a move of slots in the control partition; return it. The main managers of all partitions carry it out.
 
     Raises:
-        MoveGoesOn: another move is not over.
+        MoveRefused: another move is not over.
     """
     with connection.transaction():
         connection.execute(_ALONE)
         before = read_move(connection)
         if before is not None and not before.phase.is_over:
-            raise MoveGoesOn(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
+            raise MoveRefused(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
         present = newest_map(connection, placement.names)
         number = _next_number(connection, placement, present, before)
         move = Move(change_owner(present, slots, targets, number=number))
-        tell(connection, placement.here, placement.here, KEY, move.as_json())
+        send_fact(connection, placement.here, placement.here, KEY, move.as_json())
     return move
 
 
@@ -179,13 +182,13 @@ def go_on_without(connection: psycopg.Connection[Any], placement: Placement, nam
     Let a move that copies documents continue without a lost partition. Return the move that follows.
 
     Raises:
-        MoveGoesOn: no documents are copied.
+        MoveRefused: no documents are copied.
     """
     present = read_map(connection, placement.names)
 
     def after(move: Move) -> Move:
         if move.phase != MovePhase.COPYING:
-            raise MoveGoesOn(f"Move {move.number} copies no documents.")
+            raise MoveRefused(f"Move {move.number} copies no documents.")
         return leave_out(move, name, placement.names, number=_next_number(connection, placement, present, move))
 
     return change_move(connection, placement, after)
@@ -205,13 +208,13 @@ def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Mo
     Cancel a move while it waits for jobs; return it. All jobs go on with the old map.
 
     Raises:
-        MoveGoesOn: no move is in progress, or documents are copied already.
+        MoveRefused: no move is in progress, or documents are copied already.
     """
 
     def cancelled(move: Move) -> Move:
         if move.phase != MovePhase.HOLDING:
             state = "is over" if move.phase.is_over else "copies documents, and cannot be cancelled any more"
-            raise MoveGoesOn(f"Move {move.number} {state}.")
+            raise MoveRefused(f"Move {move.number} {state}.")
         return Move(move.to, MovePhase.CANCELLED)
 
     return change_move(connection, placement, cancelled)

@@ -161,14 +161,14 @@ def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Mo
     return Move(change_owner(move.to, move.to.slots_of(name), left, number=number), MovePhase.COPYING, without=without)
 
 
-def learn(noted: Move | None, heard: Iterable[Move], *, leads: bool) -> Move | None:
+def learn(noted: Move | None, received: Iterable[Move], *, leads: bool) -> Move | None:
     """
     Return the move that a partition notes, from its own note and the moves that it received.
 
     The control partition `leads`: it takes only a later move than its own, which it forgot by a restore. The others
     take its move, unless that is earlier.
     """
-    for move in heard:
+    for move in received:
         if noted is None or noted.is_before(move) or (not leads and not move.is_before(noted)):
             noted = move
     return noted

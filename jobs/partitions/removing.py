@@ -144,7 +144,7 @@ def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]]
 def _open_all(
     opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
 ) -> dict[str, psycopg.Connection[Any]]:
-    """Return connections to the databases of all partitions, with that of the removed partition first."""
+    """Return connections to the databases of all partitions, with the removed partition first."""
     check_name(placement, name)
     found = {}
     for partition in (name, *(one for one in placement.names if one != name)):

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Share:
     """
-    The share of one partition: `told` was sent to it last, and it confirmed `most` last.
+    The share of one partition: `sent` was sent to it last, and it confirmed `most` last.
 
     `free` of its places are certainly unused. A partition that `lacks` places has used all of its places, and has more
     documents. It `rests` if it has used all of its places, and no document can continue without another one.
     """
 
-    told: int
+    sent: int
     most: int
     free: int = 0
     lacks: bool = False
@@ -28,7 +28,7 @@ class Share:
     @property
     def held(self) -> int:
         """Return the number of places that the partition may use or have used."""
-        return max(self.told, self.most)
+        return max(self.sent, self.most)
 
 
 def first_shares(limit: int, names: Sequence[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.partitions.facts import Telling, tell, told, told_to_itself
+from jobs.partitions.facts import FactSender, own_fact, send_fact, sent_fact
 from jobs.partitions.placement import SLOTS, Placement, even_owner
 
 KIND: Final = "slots"
@@ -68,12 +68,12 @@ class SlotMap:
 
 def read_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotMap:
     """Return the map that this database applies."""
-    return SlotMap.from_json(told_to_itself(connection, KEY), names)
+    return SlotMap.from_json(own_fact(connection, KEY), names)
 
 
 def has_map(connection: psycopg.Connection[Any]) -> bool:
     """True if this database has noted a map. Before that, it does not know which hosts it has."""
-    return told_to_itself(connection, KEY) is not None
+    return own_fact(connection, KEY) is not None
 
 
 def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
@@ -82,24 +82,24 @@ def keep_map(connection: psycopg.Connection[Any], placement: Placement) -> bool:
 
     A later map comes with a move, which holds the jobs first (`jobs.partitions.moving`).
     """
-    noted = told_to_itself(connection, KEY)
+    noted = own_fact(connection, KEY)
     stated: Mapping[str, Any] | None
     if placement.is_control:
         stated = noted or SlotMap.even(placement.names).as_json()
-        Telling(connection, placement.here, KIND).tell_all(placement, KEY, stated)
+        FactSender(connection, placement.here, KIND).send_all(placement, KEY, stated)
     else:
-        stated = told(connection, placement.control, placement.here, KEY)
+        stated = sent_fact(connection, placement.control, placement.here, KEY)
     if stated is None or noted is not None:
         return False
     with connection.transaction():
-        tell(connection, placement.here, placement.here, KEY, stated)
+        send_fact(connection, placement.here, placement.here, KEY, stated)
         connection.execute(_RENEW_JOBS)
     return True
 
 
 def adopt_map(connection: psycopg.Connection[Any], placement: Placement, new: SlotMap) -> None:
     """Adopt the map of a move. Call it in a transaction, while all jobs are held."""
-    tell(connection, placement.here, placement.here, KEY, new.as_json())
+    send_fact(connection, placement.here, placement.here, KEY, new.as_json())
     connection.execute(_RENEW_JOBS)
     for statement in _READ_SEEDS_AGAIN:
         connection.execute(statement)

@@ -21,19 +21,19 @@ _WORTH: Final = Fraction(1, 10)
 @dataclass(frozen=True, slots=True)
 class TotalShare:
     """
-    The share of one partition: `told` was sent to it last, and at most `held` may be in force there.
+    The share of one partition: `sent` was sent to it last, and at most `held` may be in force there.
 
     `need` is its number of queues that wait for requests. It `is_confirmed` if the partition has no other share in force.
     """
 
-    told: Fraction
+    sent: Fraction
     held: Fraction
     need: int = 0
     is_confirmed: bool = True
 
     @property
     def most(self) -> Fraction:
-        return max(self.told, self.held)
+        return max(self.sent, self.held)
 
 
 def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
@@ -41,16 +41,16 @@ def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
     return {name: Fraction(1, len(names)) for name in names}
 
 
-def share_of(told: Mapping[str, Any], report: Mapping[str, Any] | None) -> TotalShare:
+def share_of(sent: Mapping[str, Any], report: Mapping[str, Any] | None) -> TotalShare:
     """Return the share of a partition from the last fact that was sent to it, and the last one that it reported."""
-    share = Fraction(*told["share"])
+    share = Fraction(*sent["share"])
     if report is None:
         return TotalShare(share, share, is_confirmed=False)
-    return TotalShare(share, Fraction(*report["share"]), report["need"], report["number"] == told["number"])
+    return TotalShare(share, Fraction(*report["share"]), report["need"], report["number"] == sent["number"])
 
 
 def report_of(
-    told: Mapping[str, Any], before: Mapping[str, Any] | None, *, need: int, is_lowering: bool
+    sent: Mapping[str, Any], before: Mapping[str, Any] | None, *, need: int, is_lowering: bool
 ) -> dict[str, Any]:
     """
     Return the report of a partition about the share that was sent to it.
@@ -58,7 +58,7 @@ def report_of(
     While requests of a higher share may be open, the partition still reports that share, which its report `before` has.
     """
     if not is_lowering:
-        return {"number": told["number"], "share": told["share"], "need": need}
+        return {"number": sent["number"], "share": sent["share"], "need": need}
     return {**(before or {"number": 0, "share": [1, 1]}), "need": need}
 
 
@@ -73,17 +73,17 @@ def change_shares(shares: Mapping[str, TotalShare], *, requests: int | None, tur
         return {}
     parts = min(requests or _PARTS, _PARTS)
     wanted = _apportion(parts, {name: share.need for name, share in shares.items()}, turn=turn)
-    if not any(_is_worth(shares[name].told, share, has_need=shares[name].need > 0) for name, share in wanted.items()):
+    if not any(_is_worth(shares[name].sent, share, has_need=shares[name].need > 0) for name, share in wanted.items()):
         return {}
-    changed = {name: wanted[name] for name, share in shares.items() if share.is_confirmed and wanted[name] < share.told}
-    free = 1 - sum(max(share.most, changed.get(name, share.told)) for name, share in shares.items())
+    changed = {name: wanted[name] for name, share in shares.items() if share.is_confirmed and wanted[name] < share.sent}
+    free = 1 - sum(max(share.most, changed.get(name, share.sent)) for name, share in shares.items())
     for name, share in shares.items():
-        if share.is_confirmed and wanted[name] > share.told and free > 0:
-            more = min(wanted[name] - share.told, free)
-            new = Fraction(floor((share.told + more) * parts), parts)
-            if new > share.told:
+        if share.is_confirmed and wanted[name] > share.sent and free > 0:
+            more = min(wanted[name] - share.sent, free)
+            new = Fraction(floor((share.sent + more) * parts), parts)
+            if new > share.sent:
                 changed[name] = new
-                free -= new - share.told
+                free -= new - share.sent
     return changed
 
 
@@ -102,5 +102,5 @@ def _apportion(parts: int, needs: Mapping[str, int], *, turn: int) -> dict[str, 
     return {name: Fraction(count, parts) for name, count in given.items()}
 
 
-def _is_worth(told: Fraction, wanted: Fraction, *, has_need: bool) -> bool:
-    return has_need and ((told == 0) != (wanted == 0) or abs(told - wanted) >= _WORTH)
+def _is_worth(sent: Fraction, wanted: Fraction, *, has_need: bool) -> bool:
+    return has_need and ((sent == 0) != (wanted == 0) or abs(sent - wanted) >= _WORTH)

@@ -26,7 +26,7 @@ SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
 """
 # Facts of each partition for this one, and its own note.
-_HEARD: Final[LiteralString] = """
+_RECEIVED: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
 """
@@ -170,8 +170,8 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
     for name in names:
         if name in move.without:
             continue
-        told = noted.get((name, REPORT_KEY))
-        report = Report(0, 0) if told is None else Report.from_json(told)
+        report_body = noted.get((name, REPORT_KEY))
+        report = Report(0, 0) if report_body is None else Report.from_json(report_body)
         if report.number != move.number:
             report = Report(move.number, 0)
         parts.append(
@@ -196,9 +196,9 @@ def read_silent(*, now: dt.datetime) -> list[Silent]:
     if placement is None or not placement.is_control:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_HEARD, {"key": LIFE, "here": placement.here})
-        heard: Mapping[str, dt.datetime] = {source: at for source, _, at in cursor.fetchall()}
-    last = {name: heard.get(name) for name in placement.others}
+        cursor.execute(_RECEIVED, {"key": LIFE, "here": placement.here})
+        received: Mapping[str, dt.datetime] = {source: at for source, _, at in cursor.fetchall()}
+    last = {name: received.get(name) for name in placement.others}
     return [Silent(name, at) for name, at in last.items() if at is None or now - at > _SILENT_AFTER]
 
 
@@ -213,8 +213,8 @@ def read_owners(placement: Placement) -> Sequence[str]:
 def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionSeen]:
     """Return all partitions in the order of the settings."""
     with connection.cursor() as cursor:
-        cursor.execute(_HEARD, {"key": LIFE, "here": placement.here})
-        heard: Mapping[str, tuple[Any, dt.datetime]] = {source: (body, at) for source, body, at in cursor.fetchall()}
+        cursor.execute(_RECEIVED, {"key": LIFE, "here": placement.here})
+        received: Mapping[str, tuple[Any, dt.datetime]] = {source: (body, at) for source, body, at in cursor.fetchall()}
         cursor.execute(_BEHIND)
         behind = {slot: (lag, active) for slot, lag, active in cursor.fetchall()}
         cursor.execute(_ARRIVED, {"here": placement.here})
@@ -224,7 +224,7 @@ def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[Partit
     seen = []
     for name in placement.names:
         share = owners.count(name)
-        body, sent_at = heard.get(name, (None, None))
+        body, sent_at = received.get(name, (None, None))
         life = {} if body is None else json.loads(body)
         rate = life.get("rate")
         if name == placement.here:

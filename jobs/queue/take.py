@@ -229,7 +229,7 @@ class TurnTaken:
     parents: tuple[PaceTaken, ...] = ()
     is_denied: bool = False
     is_trial: bool = False
-    # True if the turn is older than `_TRUSTED`: its limits may be older than those of other workers.
+    # True if the turn is older than `_TRUSTED`: other workers may have newer limits.
     is_old: bool = False
     # True if the address of its host must be known before the first request: a policy limits addresses.
     wants_address: bool = False

@@ -16,12 +16,12 @@ def clean(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, int]:
     Delete the old rows of a subject in chunks. Return the numbers of deleted rows, and of dropped partitions of a day.
     """
 
-    def goes_on(deleted: int) -> bool:
+    def should_continue(deleted: int) -> bool:
         context.report({"deleted": deleted})
         return not context.is_cancelled()
 
     connection.ensure_connection()
-    return {"deleted": clean_by_task(connection.connection, arguments["subject"], goes_on=goes_on)}
+    return {"deleted": clean_by_task(connection.connection, arguments["subject"], should_continue=should_continue)}
 
 
 CLEAN: Final = Kind(

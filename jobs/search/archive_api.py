@@ -133,7 +133,7 @@ class ArchiveRecordView(mixins.RetrieveModelMixin, EverywhereView):
         job_id = local_job(int(number)) if self.partition else int(number)
         return queryset.filter(job_id=job_id, hash=document)
 
-    def told(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a record)
+    def with_names(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a record)
         return {**row, "document": f"{row['job']}-{one.hash.hex}"}
 
     @extend_schema(

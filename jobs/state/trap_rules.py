@@ -19,7 +19,7 @@ Specification = dict[str, Any]
 
 
 def has_rule(job: Job, suspect: TrapSuspect) -> bool:
-    """True if the rules of the job have that of a suspect."""
+    """True if the job has the rule of a suspect."""
     name, value = _rule_of(suspect)
     return value in _listed(job, name)
 

@@ -37,7 +37,7 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         sent = request.POST.get(SEEN, seen)
         if form.was_asked_for_a_stage():
             form.add_stage()
-            # The form is still that of the values which its user saw.
+            # The form still has the mark of the values that its user saw.
             seen = sent
         elif sent != seen:
             form.problems.append(str(CHANGED))

@@ -8,7 +8,7 @@ import psycopg
 
 from jobs.partitions import here, losing, removing
 from jobs.partitions.losing import Loss
-from jobs.partitions.move_notes import MoveGoesOn, cancel_move, newest_map, plan_move, request_move
+from jobs.partitions.move_notes import MoveRefused, cancel_move, newest_map, plan_move, request_move
 from jobs.partitions.moving import Move
 from jobs.partitions.placement import Placement
 from jobs.partitions.removing import Removal
@@ -16,7 +16,7 @@ from nodes.errors import Refused
 
 __all__ = [
     "Loss",
-    "MoveGoesOn",
+    "MoveRefused",
     "NoControlPartition",
     "PlannedMove",
     "Removal",
@@ -81,7 +81,7 @@ def begin(connection: psycopg.Connection[Any], planned: PlannedMove) -> Move:
     Begin a planned move, and return the move. The main managers of all partitions carry it out.
 
     Raises:
-        MoveGoesOn: another move is not over.
+        MoveRefused: another move is not over.
         NoControlPartition: this is not the control partition.
     """
     return request_move(connection, _control_placement(), slots=planned.slots, targets=planned.targets)
@@ -92,7 +92,7 @@ def cancel(connection: psycopg.Connection[Any]) -> Move:
     Cancel a move that still waits for jobs; return it. All jobs go on with the old map.
 
     Raises:
-        MoveGoesOn: no move is in progress, or documents are copied already.
+        MoveRefused: no move is in progress, or documents are copied already.
         NoControlPartition: this is not the control partition.
     """
     return cancel_move(connection, _control_placement())

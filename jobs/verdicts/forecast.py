@@ -38,7 +38,7 @@ class Queue(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The documents of a run at one moment: `known` in all, and those of them that have ended."""
+    """The documents of a run at one moment: all `known` ones, and the ended ones."""
 
     seconds: float
     known: int

@@ -141,7 +141,7 @@ def _of_a_host_without_a_turn(known: Known, *, now: dt.datetime) -> Verdict:
         in_use = next((above for above in known.above if above.is_full), None)
         return Verdict(Cause.PARENT, parent=in_use.id) if in_use else Verdict(Cause.NOT_DUE, until=known.ready_at)
     if own > now:
-        # A delay longer than the gap is that of the bytes that were read.
+        # The read bytes cause a delay that is longer than the gap.
         is_of_bytes = known.limits.bytes_per_second is not None and own - now > dt.timedelta(seconds=known.limits.gap)
         return Verdict(Cause.BYTES if is_of_bytes else _pace(known), until=own)
     return Verdict(Cause.WORKERS if known.workers_are_full else Cause.NEXT)

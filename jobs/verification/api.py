@@ -147,10 +147,10 @@ class VerificationView(VerificationsView):
     result_class = VerificationResultSerializer
     tagged_by = VerificationSerializer
 
-    def told(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a verification)
+    def with_names(self, row: dict[str, Any], one: Any) -> dict[str, Any]:  # noqa: ANN401 (a verification)
         return {**row, "output": one.output.name}
 
-    def heard(self, rows: Sequence[dict[str, Any]]) -> None:
+    def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
         names = {row["output"] for row in rows}
         numbers = dict(OutputConnection.objects.filter(name__in=names).values_list("name", "pk")) if names else {}
         for row in rows:
@@ -166,7 +166,7 @@ class VerificationView(VerificationsView):
         user: Any = request.user
         begun = verbs.start_everywhere(
             wanted["output"],
-            tell=lambda made: {**VerificationSerializer(made).data, "output": wanted["output"]},
+            describe=lambda made: {**VerificationSerializer(made).data, "output": wanted["output"]},
             partition=wanted["partition"],
             sample=wanted["sample"],
             repairs=wanted["repair"],

@@ -15,7 +15,7 @@ from nodes.tasks.models import Task
 V = TypeVar("V", bound=Verification)
 
 # True while the verification may go on.
-GoesOn = Callable[[V], bool]
+ShouldContinue = Callable[[V], bool]
 
 # Silence after which a verification without a task counts as ended early.
 _SILENT: Final = dt.timedelta(minutes=10)

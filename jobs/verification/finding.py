@@ -24,7 +24,7 @@ from jobs.partitions.placement import Placement
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.verified import lock_records, read_known, read_of_twins, unlock_records
-from jobs.verification.attempts import GoesOn, note
+from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import candidates, compare
 from jobs.verification.of_others import may_be_of_another
 from jobs.verification.reading import Group, read_groups
@@ -42,7 +42,11 @@ def cursor_of_database() -> psycopg.Cursor[Any]:
 
 
 def find(
-    verification: OutputVerification, output: Lists, others: Placement | None, *, goes_on: GoesOn[OutputVerification]
+    verification: OutputVerification,
+    output: Lists,
+    others: Placement | None,
+    *,
+    should_continue: ShouldContinue[OutputVerification],
 ) -> bool:
     """
     Compare the chosen buckets from the last chunk on. Return True if all were compared.
@@ -59,20 +63,24 @@ def find(
     done = "" if verification.cursor is None else verification.cursor.hex
     left = [bucket for bucket in chosen if ranges_of([bucket])[0][1] > done]
     for group in read_groups(cursor_of_database(), verification.output_id, output, left):
-        if not _find_in(verification, group, others, goes_on=goes_on):
+        if not _find_in(verification, group, others, should_continue=should_continue):
             return False
     note(verification, compared_at=Now())
     return True
 
 
 def _find_in(
-    verification: OutputVerification, group: Group, others: Placement | None, *, goes_on: GoesOn[OutputVerification]
+    verification: OutputVerification,
+    group: Group,
+    others: Placement | None,
+    *,
+    should_continue: ShouldContinue[OutputVerification],
 ) -> bool:
     done = "" if verification.cursor is None else verification.cursor.hex
     hashes = group.hashes
     suspects = [hash_ for hash_ in candidates(group.recorded, group.held) if hash_ > done]
     for start in range(0, len(suspects) + 1, _AT_ONCE):
-        if not goes_on(verification):
+        if not should_continue(verification):
             return False
         chunk = suspects[start : start + _AT_ONCE]
         is_last = start + _AT_ONCE > len(suspects)

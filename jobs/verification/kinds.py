@@ -29,12 +29,12 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
         most=arguments.get("most"),
     )
 
-    def goes_on(progress: OutputVerification) -> bool:
+    def should_continue(progress: OutputVerification) -> bool:
         context.report(_found(progress))
         return not context.is_cancelled()
 
     try:
-        return _found(verbs.carry_out(verification, goes_on=goes_on))
+        return _found(verbs.carry_out(verification, should_continue=should_continue))
     except OutputError as error:
         refuse(verification, str(error), ends=False)
         raise

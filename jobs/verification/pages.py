@@ -54,7 +54,7 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     try:
         begun = verbs.start_everywhere(
             output_id,
-            tell=lambda made: made.task,
+            describe=lambda made: made.task,
             partition=request.POST.get("partition", ""),
             sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,

@@ -25,7 +25,7 @@ from jobs.queue import verified
 from jobs.queue.sql.retrying import retried
 from jobs.queue.wake import wake_job
 from jobs.settings.table import KEEP_HISTORY
-from jobs.verification.attempts import GoesOn, note
+from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import compare
 from jobs.verification.finding import cursor_of_database
 from jobs.verification.of_others import may_be_of_another, sharing_partitions
@@ -61,7 +61,9 @@ class _Plan:
     results: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
 
-def repair(verification: OutputVerification, output: Output, *, goes_on: GoesOn[OutputVerification]) -> bool:
+def repair(
+    verification: OutputVerification, output: Output, *, should_continue: ShouldContinue[OutputVerification]
+) -> bool:
     """
     Repair what was found, at most the number that was requested. Return True if nothing is left to do.
 
@@ -74,7 +76,7 @@ def repair(verification: OutputVerification, output: Output, *, goes_on: GoesOn[
     chosen = sorted({bucket_of(hash_.hex) for hash_ in _open(verification).values_list("hash", flat=True)})
     for group in read_groups(cursor_of_database(), verification.output_id, output, chosen):
         while True:
-            if not goes_on(verification):
+            if not should_continue(verification):
                 return False
             most = _AT_ONCE
             if verification.most is not None:

@@ -12,7 +12,7 @@ from jobs.connectors.output.registry import is_installed, open_output
 from jobs.connectors.schema import BadSpecification
 from jobs.models import OutputConnection, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
-from jobs.verification.attempts import GoesOn, begin_attempt, note, refuse
+from jobs.verification.attempts import ShouldContinue, begin_attempt, note, refuse
 from jobs.verification.everywhere import Begun, begin, covers_others
 from jobs.verification.finding import cursor_of_database, find
 from jobs.verification.of_others import sharing_partitions
@@ -38,14 +38,14 @@ def verify_output(
     most: int | None = None,
     allows_removals: bool = False,
     made_by: str,
-    goes_on: GoesOn[OutputVerification] = lambda _verification: True,
+    should_continue: ShouldContinue[OutputVerification] = lambda _verification: True,
 ) -> OutputVerification:
     """
     Compare an output with its record in this process, and return the result.
 
     `sample` is a share of all documents in percent, None for all. If it `repairs`, missing and stale documents are read
     again and ghosts are removed, `most` of them at most. `allows_removals` removes ghosts above the thresholds of the
-    delete guard. While it runs, `goes_on` is called with the progress, and ends the verification early by False.
+    delete guard. While it runs, `should_continue` gets the progress, and ends the verification early by False.
 
     Raises:
         Invalid: a part is invalid.
@@ -55,7 +55,7 @@ def verify_output(
         output, sample=sample, repairs=repairs, most=most, allows_removals=allows_removals, made_by=made_by, task=None
     )
     try:
-        return carry_out(verification, goes_on=goes_on)
+        return carry_out(verification, should_continue=should_continue)
     except OutputError as error:
         refuse(verification, str(error), ends=True)
         raise Refused(str(error)) from error
@@ -104,7 +104,7 @@ def start(
 def start_everywhere(
     output_id: int,
     *,
-    tell: Callable[[OutputVerification], T],
+    describe: Callable[[OutputVerification], T],
     partition: str = "",
     with_own: bool = True,
     may: May,
@@ -112,9 +112,11 @@ def start_everywhere(
     **choice: Any,
 ) -> Begun[T]:
     """
-    Schedule the verification of an output in each partition that has it, or in one `partition`. Return what `tell` returns.
+    Schedule the verification of an output in each partition that has it, or in one `partition`. Return the results of
+    `describe`.
 
-    `tell` gets each verification in the database that has it. This partition is left out unless `with_own`. The `choice` is that of `start`.
+    `describe` gets each verification in the database that has it. This partition is left out unless `with_own`. The
+    `choice` is passed to `start`.
 
     Raises:
         NotAllowed, Unknown: as `start`.
@@ -123,7 +125,7 @@ def start_everywhere(
     _check_permission(may, allows_removals=bool(choice.get("allows_removals")))
 
     def own() -> T:
-        return tell(start(output_id, may=may, made_by=made_by, **choice))
+        return describe(start(output_id, may=may, made_by=made_by, **choice))
 
     if not covers_others(partition):
         return begin(partition, own=own if with_own else None, there=lambda: None)
@@ -133,7 +135,7 @@ def start_everywhere(
 
     def there() -> T | None:
         found = OutputConnection.objects.filter(name=name).values_list("pk", flat=True).first()
-        return None if found is None else tell(start(found, may=may_everything, made_by=made_by, **choice))
+        return None if found is None else describe(start(found, may=may_everything, made_by=made_by, **choice))
 
     return begin(partition, own=own if with_own else None, there=there)
 
@@ -166,7 +168,9 @@ def create_for_task(
     )
 
 
-def carry_out(verification: OutputVerification, *, goes_on: GoesOn[OutputVerification]) -> OutputVerification:
+def carry_out(
+    verification: OutputVerification, *, should_continue: ShouldContinue[OutputVerification]
+) -> OutputVerification:
     """
     Compare and repair from the last chunk on, and return the verification.
 
@@ -183,9 +187,9 @@ def carry_out(verification: OutputVerification, *, goes_on: GoesOn[OutputVerific
         raise OutputError(f"Output {verification.output} cannot be used: {error}.") from error
     listed = _listed(verification.output, output)
     others = sharing_partitions(cursor_of_database().connection, output)
-    is_done = find(verification, listed, others, goes_on=goes_on)
+    is_done = find(verification, listed, others, should_continue=should_continue)
     if is_done and verification.repairs:
-        is_done = repair(verification, output, goes_on=goes_on)
+        is_done = repair(verification, output, should_continue=should_continue)
     if is_done:
         note(verification, ended_at=Now(), refused="")
     return verification

@@ -34,13 +34,16 @@ class BeatConnection:
         node_id: UUID,
         timeout: dt.timedelta,
         channels: Collection[str],
-        heard: Callable[[str, str], None],
+        on_notification: Callable[[str, str], None],
         asks: Asks,
         stopping: threading.Event,
     ) -> None:
-        """`heard`, `channels` and `asks` are those of `HeartbeatThread`. `stopping` ends a wait for notifications."""
+        """
+        `on_notification`, `channels` and `asks` are those of `HeartbeatThread`. `stopping` ends a wait for
+        notifications.
+        """
         self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
-        self._channels, self._heard, self._asks = tuple(channels), heard, asks
+        self._channels, self._on_notification, self._asks = tuple(channels), on_notification, asks
         self._stopping = stopping
         # Number of the next beats that ask nothing.
         self._asks_nothing_for = 0
@@ -81,7 +84,7 @@ class BeatConnection:
                 return not self._stopping.wait(left)
             try:
                 for note in self._connection.notifies(timeout=min(left, LISTEN)):
-                    self._heard(note.channel, note.payload)
+                    self._on_notification(note.channel, note.payload)
             except psycopg.Error as error:
                 logger.info("node %s lost the connection on which it listens: %s", self._node_id, error)
                 self.close()
@@ -100,5 +103,5 @@ class BeatConnection:
         self._connection = connection
         for channel in self._channels:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-        self._heard("", "")
+        self._on_notification("", "")
         return connection

@@ -59,7 +59,7 @@ class HeartbeatThread:
         give_up: dt.timedelta,
         abandon: Callable[[], None] = lambda: None,
         channels: Collection[str] = (),
-        heard: Callable[[str, str], None] = lambda _channel, _payload: None,
+        on_notification: Callable[[str, str], None] = lambda _channel, _payload: None,
         asks: Asks = ASKS_NOTHING,
         answered: Callable[[frozenset[str]], object] = lambda _names: None,
         clock: Clock = seconds_since_boot,
@@ -69,9 +69,9 @@ class HeartbeatThread:
         process waits out. `abandon` is called when the work hangs for good: only this thread is left to end the
         process.
 
-        In this thread, `heard` is called for each notification of `channels`, and with two empty texts after a
-        reconnect: notifications may be lost. `answered` is called after each beat, with the names of the conditions
-        of `asks` that are true.
+        This thread calls `on_notification` for each notification of `channels`, and with two empty texts after a
+        reconnect: notifications may be lost. It calls `answered` after each beat, with the names of the conditions of
+        `asks` that are true.
         """
         self._node_id = node_id
         self._interval = interval.total_seconds()
@@ -83,7 +83,13 @@ class HeartbeatThread:
         self._stopping = threading.Event()
         # Both are used by the heartbeat thread only.
         self._line = BeatConnection(
-            dsn, node_id=node_id, timeout=timeout, channels=channels, heard=heard, asks=asks, stopping=self._stopping
+            dsn,
+            node_id=node_id,
+            timeout=timeout,
+            channels=channels,
+            on_notification=on_notification,
+            asks=asks,
+            stopping=self._stopping,
         )
         self._hangs_since: float | None = None
         # Guards the facts, which the work loop writes and the heartbeat reads.

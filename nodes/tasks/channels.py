@@ -10,7 +10,7 @@ RECRUIT: Final = "crawlctl_tasks"
 
 
 def of_worker(worker: UUID) -> str:
-    """Return the channel on which a worker hears of its next task. Payload: empty."""
+    """Return the channel on which a worker is notified of its next task. Payload: empty."""
     return f"crawlctl_task_{worker.hex}"
 
 

@@ -112,7 +112,7 @@ def find(name: str) -> Kind:
 @functools.cache
 def _load(named: tuple[str, ...]) -> tuple[Mapping[str, Kind], tuple[Listener, ...]]:
     found: dict[str, Kind] = {}
-    heard: list[Listener] = []
+    found_listeners: list[Listener] = []
     of_applications = (str(app.task_kinds) for app in apps.get_app_configs() if hasattr(app, "task_kinds"))
     for place in (*of_applications, *(entry.value for entry in entry_points(group=_GROUP)), *named):
         module, _, name = place.partition(":")
@@ -123,7 +123,7 @@ def _load(named: tuple[str, ...]) -> tuple[Mapping[str, Kind], tuple[Listener, .
             continue
         for one in added if isinstance(added, tuple | list) else (added,):
             if isinstance(one, Listener):
-                heard.append(one)
+                found_listeners.append(one)
             else:
                 found.setdefault(one.name, one)
-    return found, tuple(heard)
+    return found, tuple(found_listeners)

@@ -1,4 +1,4 @@
-"""Backups of a server of one's own: the age of its archived log is watched, and a drill refuses it in one line."""
+"""Backups of an external server: the age of its archived log is watched, and a drill refuses it in one line."""
 
 import psycopg
 import pytest

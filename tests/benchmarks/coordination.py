@@ -69,7 +69,7 @@ class Store:
         asked: Callable[[], int] | None = None,
     ) -> None:
         self.name, self._open, self.written, self.asked = name, open_, written, asked or (lambda: 0)
-        self.tells_what_was_asked = asked is not None
+        self.reports_requests = asked is not None
 
     def open(self, cluster: str, node: str, timeout: dt.timedelta = _TIMEOUT) -> Coordination:
         return self._open(cluster, node, timeout)
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _measure_locks(store)
                 _measure_many_items(store)
                 _measure_loss(store, rounds=options.rounds)
-                if store.tells_what_was_asked:
+                if store.reports_requests:
                     _measure_sessions(store)
     return 0
 
@@ -146,9 +146,9 @@ def _measure_rebalances(
             # The row of a dead node stays a member for the timeout. The server has too few connections for one of each
             # node.
             member.close()
-    _tell(f"{store.name}, {title}: joining took {time.perf_counter() - began_at:.1f} s")
+    _report(f"{store.name}, {title}: joining took {time.perf_counter() - began_at:.1f} s")
     main_node, last = members[0], f"node-{nodes - 1}"
-    _tell_of(store, title, "shared out for the first time", [_rebalance(store, main_node)])
+    _report_of(store, title, "shared out for the first time", [_rebalance(store, main_node)])
     left, come = [], []
     for _round in range(rounds):
         leaving = store.open(f"of-{nodes}", last)
@@ -159,13 +159,13 @@ def _measure_rebalances(
         leaving.join(pools)
         come.append(_rebalance(store, main_node))
         leaving.close()
-    _tell_of(store, title, "a node has left", left)
-    _tell_of(store, title, "a node has come", come)
+    _report_of(store, title, "a node has left", left)
+    _report_of(store, title, "a node has come", come)
     # The last node left when its connection closed.
     _rebalance(store, main_node)
     before = store.written()
     took = [_rebalance(store, main_node)[0] for _round in range(rounds)]
-    _tell(
+    _report(
         f"{store.name}, {title}, calm: {1000 * statistics.median(took):.0f} ms a look, {store.written() - before} transactions in {rounds} looks"
     )
     for member in members:
@@ -183,10 +183,10 @@ def _rebalance(store: Store, main_node: Coordination) -> tuple[float, int, int, 
     return took, moved, store.written() - before, store.asked() - asked
 
 
-def _tell_of(store: Store, title: str, case: str, measured: Sequence[tuple[float, int, int, int]]) -> None:
+def _report_of(store: Store, title: str, case: str, measured: Sequence[tuple[float, int, int, int]]) -> None:
     took, moved, written, asked = (statistics.median(column) for column in zip(*measured, strict=True))
-    requests = f", {asked:,.0f} requests" if store.tells_what_was_asked else ""
-    _tell(
+    requests = f", {asked:,.0f} requests" if store.reports_requests else ""
+    _report(
         f"{store.name}, {title}, {case}: {1000 * took:.0f} ms, {moved:,.0f} moves, {written:,.0f} transactions{requests}"
     )
 
@@ -204,7 +204,7 @@ def _measure_locks(store: Store) -> None:
         node.release(lock)
         given_back.append(time.perf_counter() - began_at)
     node.close()
-    _tell(
+    _report(
         f"{store.name}: a lock is taken in {1000 * statistics.median(taken):.1f} ms and given back in "
         f"{1000 * statistics.median(given_back):.1f} ms"
     )
@@ -232,7 +232,7 @@ def _measure_many_items(store: Store) -> None:
         list(runs.map(run, [[item] for item in items]))
     apart = time.perf_counter() - began_at
     node.close()
-    _tell(
+    _report(
         f"{store.name}: locks of {_ITEMS:,} items are taken and given back at {_ITEMS / together:,.0f} items/s in one run, "
         f"and at {_ITEMS / apart:,.0f} items/s in runs of one item each, {_RUNS} at a time"
     )
@@ -264,7 +264,7 @@ def _measure_loss(store: Store, *, rounds: int) -> None:
             one.stop()
         for node in (main, heir, lost):
             node.close()
-    _tell(
+    _report(
         f"{store.name}: the item of a node that falls silent is in another's hand {statistics.median(took):.2f} timeouts after "
         f"its last beat (at most {max(took):.2f}), and its lease of one timeout over"
     )
@@ -307,7 +307,7 @@ def _measure_sessions(store: Store) -> None:
         membership.acts()
     before, asked = store.written(), store.asked()
     time.sleep(_WATCHED)
-    _tell(
+    _report(
         f"{store.name}: the sessions of {_SESSIONS} calm daemons (a timeout of {_NODE_TIMEOUT.total_seconds():g} s) ask "
         f"{(store.asked() - asked) / _WATCHED:.1f} times a second, and write {store.written() - before} times in {_WATCHED:g} s"
     )
@@ -315,7 +315,7 @@ def _measure_sessions(store: Store) -> None:
         membership.stop()
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for managers in _MANAGERS:
         took, _ = _measure(partial(_look_after, _seen(managers)), rounds=options.rounds)
-        _tell(f"electing and judging, {managers:,} managers: {1000 * took:.2f} ms")
+        _report(f"electing and judging, {managers:,} managers: {1000 * took:.2f} ms")
     for managers in _MANAGERS:
         for groups in _GROUPS:
             if groups > managers:
@@ -70,7 +70,7 @@ def _measure_moves(*, managers: int, groups: int, rounds: int) -> None:
     }
     for case, decide in cases.items():
         took, actions = _measure(decide, rounds=rounds)
-        _tell(f"{case}, {managers:,} managers, {groups:,} groups: {1000 * took:.0f} ms, {len(actions):,} moves")
+        _report(f"{case}, {managers:,} managers, {groups:,} groups: {1000 * took:.0f} ms, {len(actions):,} moves")
 
 
 def _allocate(items: Sequence[ItemSeen], managers: Sequence[ManagerSeen]) -> Sequence[object]:
@@ -100,7 +100,7 @@ def _id(number: int) -> UUID:
     return UUID(int=number + 1)
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -91,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
         django.setup()
         bench = _Bench(database)
-        bench.tell_takeovers(options.takeovers)
-        bench.tell_return(options.claimed)
-        bench.tell_idle(options.idle)
-        bench.tell_connections()
+        bench.report_takeovers(options.takeovers)
+        bench.report_return(options.claimed)
+        bench.report_idle(options.idle)
+        bench.report_connections()
     return 0
 
 
@@ -107,7 +107,7 @@ class _Bench:
 
     # --- Elections -------------------------------------------------------------------------------
 
-    def tell_takeovers(self, times: int) -> None:
+    def report_takeovers(self, times: int) -> None:
         """Print how many beats after the last one of a frozen main manager the next one is in office."""
         with ExitStack() as running:
             self._start(running, "runmanager", "runmanager", **_QUICK)
@@ -148,7 +148,7 @@ class _Bench:
 
     # --- Documents of a failed worker --------------------------------------------------------------
 
-    def tell_return(self, documents: int) -> None:
+    def report_return(self, documents: int) -> None:
         """Print how long the release of a failed worker's documents takes."""
         from django.utils import timezone
 
@@ -175,7 +175,7 @@ class _Bench:
 
     # --- Idle clusters -----------------------------------------------------------------------------
 
-    def tell_idle(self, seconds: float) -> None:
+    def report_idle(self, seconds: float) -> None:
         """Print the cost of ten idle nodes, beside few and many documents, and few and many seeds."""
         job, lane = self._make_job_at_rest(seeds=_FEW[1])
         self._fill(job, lane, first=1, last=_FEW[0])
@@ -223,7 +223,7 @@ class _Bench:
 
     # --- Connections -------------------------------------------------------------------------------
 
-    def tell_connections(self) -> None:
+    def report_connections(self) -> None:
         """Print how many connections thirty daemons hold."""
         with ExitStack() as running:
             self._start(running, *["runmanager"] * _MANY_MANAGERS, *["runworker"] * _MANY_WORKERS)

@@ -189,7 +189,7 @@ class _Measurement:
         for _ in range(self._options.rounds):
             for queue, cost in cost_of.items():
                 self._round(queue, partial(_clock, cost))
-        self._tell(name, cost_of[many], cost_of[few])
+        self._report(name, cost_of[many], cost_of[few])
 
     def _count(self, queue: "FilledQueue", cost: Cost) -> None:
         """Count the buffers that each step touches."""
@@ -233,7 +233,7 @@ class _Measurement:
         if not self._rounds[queue] % _ROUNDS_A_RAISE:
             queue.raise_marks()
 
-    def _tell(self, name: str, cost: Cost, base: Cost) -> None:
+    def _report(self, name: str, cost: Cost, base: Cost) -> None:
         line = f"{name:12}"
         for step in _STEPS:
             buffers, ms = statistics.median(cost.buffers[step]), statistics.median(cost.ms[step])

@@ -79,19 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: dict[str, Size] = {}
     for pages in given.pages:
         found = measure(pages)
-        _tell(f"{pages:,} pages, bytes of a document:", "| table | rows | indexes |", "|---|---|---|")
-        _tell(
+        _report(f"{pages:,} pages, bytes of a document:", "| table | rows | indexes |", "|---|---|---|")
+        _report(
             *(
                 f"| {name} | {size.rows:.0f} | {size.indexes:.0f} |"
                 for name, size in found.items()
                 if size.both >= _LEAST
             )
         )
-        _tell(f"| all but the history | {_sum(found).rows:.0f} | {_sum(found).indexes:.0f} |", "")
+        _report(f"| all but the history | {_sum(found).rows:.0f} | {_sum(found).indexes:.0f} |", "")
     total, largest = _sum(found).both, max(size.rows for size in found.values())
     for documents in _UP_TO:
-        _tell(f"{documents:,} documents: {documents * total / 1e9:,.0f} GB")
-    _tell(f"documents at which the largest table of one server is full: {_LARGEST_TABLE / largest:,.0f}")
+        _report(f"{documents:,} documents: {documents * total / 1e9:,.0f} GB")
+    _report(f"documents at which the largest table of one server is full: {_LARGEST_TABLE / largest:,.0f}")
     return 0
 
 
@@ -100,7 +100,7 @@ def _sum(found: dict[str, Size]) -> Size:
     return Size(sum(size.rows for size in kept), sum(size.indexes for size in kept))
 
 
-def _tell(*lines: str) -> None:
+def _report(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

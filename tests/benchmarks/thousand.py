@@ -86,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         bench = _Bench(database, running, seconds=options.seconds)
         if not options.only_cluster:
-            bench.tell_statements()
+            bench.report_statements()
         if options.simulated:
-            bench.tell_cluster(managers=_REAL, workers=_REAL)
-        bench.tell_cluster(managers=options.managers, workers=options.workers, simulated=options.simulated)
-        bench.tell_takeover()
+            bench.report_cluster(managers=_REAL, workers=_REAL)
+        bench.report_cluster(managers=options.managers, workers=options.workers, simulated=options.simulated)
+        bench.report_takeover()
     return 0
 
 
@@ -102,7 +102,7 @@ class _Bench:
         self._managers = self._workers = self._nodes = 0
         self._connection = running.enter_context(psycopg.connect(database.address, autocommit=True))
 
-    def tell_statements(self) -> None:
+    def report_statements(self) -> None:
         """Print the statements of one idle main manager, one more manager, and one worker."""
         self._grow(managers=1)
         main = self._rates()
@@ -110,11 +110,11 @@ class _Bench:
         with_managers = self._rates()
         self._grow(workers=_FEW)
         with_workers = self._rates()
-        _tell_of("the idle main manager", main, {}, 1)
-        _tell_of("an idle manager", with_managers, main, _FEW)
-        _tell_of("an idle worker", with_workers, with_managers, _FEW)
+        _report_of("the idle main manager", main, {}, 1)
+        _report_of("an idle manager", with_managers, main, _FEW)
+        _report_of("an idle worker", with_workers, with_managers, _FEW)
 
-    def tell_cluster(self, *, managers: int, workers: int, simulated: bool = False) -> None:
+    def report_cluster(self, *, managers: int, workers: int, simulated: bool = False) -> None:
         """Print the cost of the whole cluster. The nodes that it lacks are started, or simulated."""
         if not self._managers:
             # The main manager is in a process of its own, which can be frozen.
@@ -131,7 +131,7 @@ class _Bench:
             f"  {cores:.2f} cores of PostgreSQL, {sessions} connections ({sessions / nodes:.2f} a node), {memory:,.0f} MiB"
         )
 
-    def tell_takeover(self) -> None:
+    def report_takeover(self) -> None:
         """Print the time from the last beat of a frozen main manager to the term of the next one."""
         pid, term, timeout = self._row(_MAIN)
         if self._row(_NODES_OF_PROCESS, pid)[0] > 1:
@@ -281,7 +281,7 @@ def _simulate(kind: str, number: int) -> None:
             node_id=identity.id,
             timeout=identity.timeout,
             channels=(*own, channels.CONTROL),
-            heard=lambda _channel, _payload: None,
+            on_notification=lambda _channel, _payload: None,
             asks=asks.of_worker(has_stores=False) if is_worker else ASKS,
             stopping=threading.Event(),
         )
@@ -321,7 +321,7 @@ def _kind_of(text: str) -> str:
     return f"{verb[0] if verb else '?'} {' '.join(tables[:3]) or words[:60]}"
 
 
-def _tell_of(title: str, rates: dict[str, float], before: dict[str, float], nodes: int) -> None:
+def _report_of(title: str, rates: dict[str, float], before: dict[str, float], nodes: int) -> None:
     """Print the statements of one of these nodes in a second, the most frequent first."""
     added = {kind: (rate - before.get(kind, 0.0)) / nodes for kind, rate in rates.items()}
     _say(f"{title}: {sum(added.values()):.2f} statements/s")

@@ -67,7 +67,7 @@ class _Report:
 
     missed: int = 0
 
-    def tell(self, name: str, value: float, *, goal: float, at_most: bool = False, unit: str = "") -> None:
+    def add(self, name: str, value: float, *, goal: float, at_most: bool = False, unit: str = "") -> None:
         holds = value <= goal if at_most else value >= goal
         self.missed += not holds
         relation = "at most" if at_most else "at least"
@@ -109,9 +109,9 @@ def _measure_delay(
         starts = Counter(line.host for line in site.pages() if since <= line.time < until)
         shares = sorted(100 * starts[f"{host(number)}:{site.ports[0]}"] * gap / _MEASURED for number in range(hosts))
         sys.stdout.write(f"{hosts} hosts with a delay of {gap:g} s\n")
-        report.tell("mean share of the rate", sum(shares) / hosts, goal=goal, unit=" %")
-        report.tell("least share of the rate", shares[0], goal=goal - 7, unit=" %")
-        report.tell("memory of a worker", crawling.peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
+        report.add("mean share of the rate", sum(shares) / hosts, goal=goal, unit=" %")
+        report.add("least share of the rate", shares[0], goal=goal - 7, unit=" %")
+        report.add("memory of a worker", crawling.peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
 
 
 def _measure_slow(directory: Path, database: Database, report: _Report) -> None:
@@ -132,9 +132,9 @@ def _measure_slow(directory: Path, database: Database, report: _Report) -> None:
         # Little's law: requests a second, each open for its host's latency.
         in_flight = sum(latency[line.host] for line in within) / 10
         sys.stdout.write(f"{hosts} hosts that answer after {least:g} to {most:g} s, two requests each\n")
-        report.tell("open requests of 1,000 allowed", in_flight, goal=800)
+        report.add("open requests of 1,000 allowed", in_flight, goal=800)
         sys.stdout.write(f"  pages a second: {len(within) / 10:,.0f}\n")
-        report.tell("memory of a worker", crawling.peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
+        report.add("memory of a worker", crawling.peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
 
 
 def _measure_fast(directory: Path, database: Database, report: _Report) -> None:
@@ -161,9 +161,9 @@ def _measure_fast(directory: Path, database: Database, report: _Report) -> None:
             sys.stdout.write(
                 f"one fast host, {run} run: {len(lines):,} pages, answers {dict(answers)}, {rates[-1]:,.0f} a second\n"
             )
-    report.tell("pages a second", rates[0], goal=1_500)
-    report.tell("second run to first", rates[1] / rates[0], goal=2)
-    report.tell("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
+    report.add("pages a second", rates[0], goal=1_500)
+    report.add("second run to first", rates[1] / rates[0], goal=2)
+    report.add("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
 
 
 def _measure_tls(directory: Path, database: Database, report: _Report) -> None:
@@ -184,13 +184,13 @@ def _measure_tls(directory: Path, database: Database, report: _Report) -> None:
             runs.append(_Run.of(site.pages()[before:]))
             sys.stdout.write(f"  {name} run: {runs[-1]}\n")
             sys.stdout.flush()
-        report.tell("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
+        report.add("memory of a worker", peak_mib, goal=_MEMORY, at_most=True, unit=" MiB")
         sys.stdout.write("  Scrapy on the same site: starting, some minutes\n")
         sys.stdout.flush()
         scrapy = _run_scrapy(site, directory)
         sys.stdout.write(f"  Scrapy: {scrapy}\n")
-        report.tell("pages a second, by those of Scrapy", runs[0].rate / scrapy.rate, goal=7)
-        report.tell("time of the last 5 %", runs[0].tail, goal=scrapy.tail, at_most=True, unit=" s")
+        report.add("pages a second, by those of Scrapy", runs[0].rate / scrapy.rate, goal=7)
+        report.add("time of the last 5 %", runs[0].tail, goal=scrapy.tail, at_most=True, unit=" s")
     # robots.txt and the first page alone, then two pages at a time.
     sys.stdout.write(f"  the slowest host alone takes {slowest * (2 + (pages - 1) / 2):.1f} s\n")
 

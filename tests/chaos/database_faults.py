@@ -1,7 +1,7 @@
 """
 Faults of the database: F4 (ended, killed, frozen), F5 (its sessions and its answers), F7 (held up, and slow).
 
-A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
+A fault is a function `happen(cluster, dice, report)` as described in tests/chaos/faults.py.
 """
 
 import os
@@ -19,9 +19,9 @@ from tests.support.proxy import SYNC
 
 
 def end_server(number, words):
-    def happen(cluster, dice, tell):
+    def happen(cluster, dice, report):
         away = dice.choice([0.0, TIMEOUT / 2, 1.5 * TIMEOUT])
-        tell(f"{words}, away for {away:g} s")
+        report(f"{words}, away for {away:g} s")
         cluster.server.end(number)
         yield away
         cluster.server.start()
@@ -34,37 +34,37 @@ def _server_processes(cluster):
     return [one for one in running if one.info["name"] == "postgres" and one.info["cwd"] == str(cluster.server.data)]
 
 
-def freeze_server(cluster, dice, tell):
+def freeze_server(cluster, dice, report):
     lasts = dice.choice([0.5, 1.5]) * TIMEOUT
-    tell(f"freeze all of PostgreSQL for {lasts:g} s")
+    report(f"freeze all of PostgreSQL for {lasts:g} s")
     frozen = _server_processes(cluster)
     _each(frozen, psutil.Process.suspend)
     yield lasts
     _each(frozen, psutil.Process.resume)
 
 
-def kill_backend(cluster, _dice, tell):
-    tell("kill -9 a backend, so that all sessions end")
+def kill_backend(cluster, _dice, report):
+    report("kill -9 a backend, so that all sessions end")
     for row in cluster.rows("SELECT pid FROM pg_stat_activity WHERE application_name LIKE '%% work' LIMIT 1"):
         os.kill(row.pid, signal.SIGKILL)
     yield 0
 
 
-def end_sessions(cluster, _dice, tell):
-    tell("end all sessions")
+def end_sessions(cluster, _dice, report):
+    report("end all sessions")
     cluster.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
     )
     yield 0
 
 
-def reset_lines(cluster, _dice, tell):
-    tell(f"reset {sum(node.proxy.kill() for node in cluster.nodes)} connections to the database")
+def reset_lines(cluster, _dice, report):
+    report(f"reset {sum(node.proxy.kill() for node in cluster.nodes)} connections to the database")
     yield 0
 
 
-def lose_commits(cluster, _dice, tell):
-    tell("lose the answer to a commit of each node, six times")
+def lose_commits(cluster, _dice, report):
+    report("lose the answer to a commit of each node, six times")
     for commit in 3 * (b"COMMIT", SYNC):
         for node in cluster.nodes:
             node.proxy.lose_answer(commit)
@@ -92,9 +92,9 @@ def _aside(work, *arguments):
         yield 0.1
 
 
-def hold_a_table(cluster, dice, tell):
+def hold_a_table(cluster, dice, report):
     table, lasts = dice.choice(_HOT), dice.choice([0.4, 0.8, 1.5]) * TIMEOUT
-    tell(f"hold a lock of {table} for {lasts:g} s, against all writers")
+    report(f"hold a lock of {table} for {lasts:g} s, against all writers")
     yield from _aside(_hold, cluster.database.dsn, table, lasts)
 
 
@@ -105,8 +105,8 @@ def _hold(dsn, table, seconds):
         connection.execute("SELECT pg_sleep(%s)", [seconds])
 
 
-def slow_disk(cluster, _dice, tell):
-    tell(f"let every commit wait 100 ms for its disk, for {3 * TIMEOUT:g} s")
+def slow_disk(cluster, _dice, report):
+    report(f"let every commit wait 100 ms for its disk, for {3 * TIMEOUT:g} s")
     with suppress(psycopg.OperationalError):
         _configure(cluster, "SET commit_delay = 100000", "SET commit_siblings = 0")
     yield 3 * TIMEOUT
@@ -124,9 +124,9 @@ def _configure(cluster, *changes):
         connection.execute("SELECT pg_reload_conf()")
 
 
-def slow_server(cluster, dice, tell):
+def slow_server(cluster, dice, report):
     share = dice.choice([0.5, 0.25])
-    tell(f"let PostgreSQL run for {share:.0%} of the time, for {3 * TIMEOUT:g} s")
+    report(f"let PostgreSQL run for {share:.0%} of the time, for {3 * TIMEOUT:g} s")
     yield from _aside(_let_run, cluster, share, 3 * TIMEOUT)
 
 

@@ -50,7 +50,7 @@ Steps = Iterator[float]
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    A kind of fault. `happen(cluster, dice, tell)` yields pauses, and heals after the last one. `tell` takes a
+    A kind of fault. `happen(cluster, dice, report)` yields pauses, and heals after the last one. `report` takes a
     description of the fault. While a fault that `takes_all` runs, no other fault may happen. A fault that `hits_main`
     may end the main manager.
     """
@@ -65,9 +65,9 @@ class Fault:
 # --- F9, F14: clocks and other load --------------------------------------------------------------
 
 
-def _set_clocks(cluster, dice, tell):
+def _set_clocks(cluster, dice, report):
     offsets = {node: dice.choice(["+1h", "-1h", "+2d", "-40s"]) for node in cluster.nodes}
-    tell("set clocks: " + ", ".join(f"{node.place} {offset}" for node, offset in offsets.items()))
+    report("set clocks: " + ", ".join(f"{node.place} {offset}" for node, offset in offsets.items()))
     for node, offset in offsets.items():
         node.set_clock(offset)
     yield 4 * TIMEOUT
@@ -75,8 +75,8 @@ def _set_clocks(cluster, dice, tell):
         node.set_clock("+0s")
 
 
-def _starve(_cluster, _dice, tell):
-    tell("keep every core busy for 4 s")
+def _starve(_cluster, _dice, report):
+    report("keep every core busy for 4 s")
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     yield 4
     for process in busy:
@@ -87,9 +87,9 @@ def _starve(_cluster, _dice, tell):
 # --- F1, F17, F18, F20: many at a time -----------------------------------------------------------
 
 
-def _kill_everything(cluster, dice, tell):
+def _kill_everything(cluster, dice, report):
     back_in = dice.choice([0.0, 2 * TIMEOUT])
-    tell(f"kill -9 everything but the sites, the database too (back in {back_in:g} s)")
+    report(f"kill -9 everything but the sites, the database too (back in {back_in:g} s)")
     for node in cluster.nodes:
         if node.is_up:
             node.kill(back_in=back_in)
@@ -98,8 +98,8 @@ def _kill_everything(cluster, dice, tell):
     yield back_in + TIMEOUT
 
 
-def _restart_in_turn(cluster, _dice, tell):
-    tell("restart all nodes in order, one after the other")
+def _restart_in_turn(cluster, _dice, report):
+    report("restart all nodes in order, one after the other")
     for node in list(cluster.nodes):
         if node.is_up and not node.is_in_trouble:
             process = node.process
@@ -109,9 +109,9 @@ def _restart_in_turn(cluster, _dice, tell):
             yield 2 * BEAT
 
 
-def _swizzle(cluster, dice, tell):
+def _swizzle(cluster, dice, report):
     nodes = [node for node in cluster.nodes if node.is_up and not node.is_in_trouble]
-    tell(f"cut {len(nodes)} nodes off one by one, and mend their lines in another order")
+    report(f"cut {len(nodes)} nodes off one by one, and mend their lines in another order")
     for node in dice.sample(nodes, len(nodes)):
         for line in node.lines:
             line.cut()
@@ -122,9 +122,9 @@ def _swizzle(cluster, dice, tell):
         yield BEAT
 
 
-def _operators_race(cluster, dice, tell):
+def _operators_race(cluster, dice, report):
     jobs = [crawl.job_id for crawl in cluster.crawls if not crawl.has_ended]
-    tell("operators pause and resume the same jobs, and move and rebalance their groups")
+    report("operators pause and resume the same jobs, and move and rebalance their groups")
     cluster.paused.update(jobs)
     for _ in range(6):
         for job_id in jobs:
@@ -140,8 +140,8 @@ def _operators_race(cluster, dice, tell):
     cluster.paused.difference_update(jobs)
 
 
-def _moves(cluster, dice, tell):
-    tell("move groups to and fro for 3 s, and kill a manager meanwhile")
+def _moves(cluster, dice, report):
+    report("move groups to and fro for 3 s, and kill a manager meanwhile")
     node = pick(cluster, dice, "manager")
     for step in range(10):
         cluster.ask_for_moves(dice)

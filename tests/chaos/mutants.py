@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from tests.chaos.run import VAR, tell, world
+from tests.chaos.run import VAR, report, world
 from tests.support.pace.rules import Limits
 from tests.support.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.support.proxy import SYNC
@@ -438,7 +438,7 @@ def main(arguments=None):
     with world(VAR / "mutants") as (server, directory):
         make_template()
         survived = [mutant.name for mutant in wanted if not _try(mutant, server, directory)]
-    tell(f"{len(wanted) - len(survived)} of {len(wanted)} mutants are caught, and their controls are clean")
+    report(f"{len(wanted) - len(survived)} of {len(wanted)} mutants are caught, and their controls are clean")
     return 1 if survived else 0
 
 
@@ -456,7 +456,7 @@ def _try(mutant, server, directory):
     clean, refused = _findings(mutant, server, directory, is_mutated=False)
     found, _ = _findings(mutant, server, directory, is_mutated=True)
     is_caught = mutant.caught_by in found and not clean
-    tell(
+    report(
         f"{'caught  ' if is_caught else 'SURVIVED'} {mutant.name}: without {mutant.switched_off} the checkers find "
         f"{_counted(found) or 'nothing'}; with it {_counted(clean) or 'nothing'}, and {refused} refused "
         f"({time.monotonic() - began_at:.0f} s)"

@@ -64,11 +64,11 @@ class Nemesis:
             return
         happening = Happening(self._deck.pop(), time.time())
 
-        def tell(words, blow=None):
+        def report(words, blow=None):
             happening.words, happening.hit = words, blow
             self.cluster.say(f"{happening.fault.plan:<4}{words}")
 
-        happening.steps = happening.fault.happen(self.cluster, self.dice, tell)
+        happening.steps = happening.fault.happen(self.cluster, self.dice, report)
         self.happened.append(happening)
         self._under_way.append(happening)
         self._step(happening)

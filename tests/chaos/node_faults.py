@@ -1,7 +1,7 @@
 """
 Faults of one node: F1 (killed), F2 (frozen), F3 (frozen between a check and its write), F6 and F7 (its line).
 
-A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
+A fault is a function `happen(cluster, dice, report)` as described in tests/chaos/faults.py.
 """
 
 import time
@@ -30,16 +30,16 @@ def on_a_node(who, what):
     manager.
     """
 
-    def happen(cluster, dice, tell):
+    def happen(cluster, dice, report):
         node = pick(cluster, dice, who)
         if node is None:
-            tell("nobody to hit")
+            report("nobody to hit")
             return
         main, main_id = cluster.main()
         node.is_in_trouble = True
         words, steps, is_for_good = what(node, dice)
         at = time.time()
-        tell(
+        report(
             f"{words} {node.name}{' (main)' if node is main else ''}",
             blow=(main_id, at) if node is main and is_for_good else None,
         )
@@ -127,14 +127,14 @@ def freeze_between(who, points, *, provoke=None):
     Freeze a node at one of its stops. `provoke(cluster, dice, node)` makes it reach a stop that it rarely reaches.
     """
 
-    def happen(cluster, dice, tell):
+    def happen(cluster, dice, report):
         node = pick(cluster, dice, who)
         if node is None:
-            tell("nobody to hit")
+            report("nobody to hit")
             return
         point, lasts = dice.choice(points), dice.choice([1.1, 3.0]) * TIMEOUT
         node.is_in_trouble = True
-        tell(f"freeze {node.name} for {lasts:g} s as soon as it is at {point}")
+        report(f"freeze {node.name} for {lasts:g} s as soon as it is at {point}")
         try:
             node.stops[point].touch()
             if provoke is not None:

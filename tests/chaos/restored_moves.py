@@ -163,7 +163,7 @@ def main() -> int:
             for name in NAMES:
                 wait(lambda name=name: world.ask(name, ended) == [(1,)], f"end of the crawl in {name}")  # type: ignore[misc]
             expected: Counter[tuple[object, ...]] = world.documents().documents
-            tell(f"documents: {sum(expected.values())}, {json.dumps([list(of) for of in expected])}")
+            report(f"documents: {sum(expected.values())}, {json.dumps([list(of) for of in expected])}")
             for restored in reversed(NAMES):
                 for phase in (MovePhase.HOLDING, MovePhase.COPYING, MovePhase.DONE):
                     problems += check(world, expected, "a", restored, phase)
@@ -172,7 +172,7 @@ def main() -> int:
             with suppress(subprocess.TimeoutExpired):
                 demo.wait(60)
             end_processes(directory)
-    tell(f"problems: {problems}", *([f"kept: {directory}"] if problems else []))
+    report(f"problems: {problems}", *([f"kept: {directory}"] if problems else []))
     if not problems:
         shutil.rmtree(directory, ignore_errors=True)
     return 1 if problems else 0
@@ -188,19 +188,19 @@ def check(world: World, expected: "Counter[tuple[object, ...]]", giver: str, res
         world.run_fully()
         made = world.documents()
     except AssertionError as error:
-        tell(f"{giver} gives, {restored} ({role}) is restored, {phase}: {error}")
+        report(f"{giver} gives, {restored} ({role}) is restored, {phase}: {error}")
         return 1
     if made.documents != expected:
         more, less = made.documents - expected, expected - made.documents
         made.problems.append(f"more {dict(more)}, less {dict(less)}")
-    tell(
+    report(
         f"{giver} gives, {restored} ({role}) is restored, {phase}: {time.monotonic() - began_at:.0f} s, "
         f"{lacking} documents found by the next run, {'; '.join(made.problems) or 'as expected'}"
     )
     return len(made.problems)
 
 
-def tell(*lines: str) -> None:
+def report(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

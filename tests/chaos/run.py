@@ -36,7 +36,7 @@ _PATIENCE = 300
 def main(arguments=None):
     options = _parser().parse_args(arguments)
     if newest_debian() is None:
-        tell("Chaos needs a PostgreSQL that it may kill: install Debian's package postgresql.")
+        report("Chaos needs a PostgreSQL that it may kill: install Debian's package postgresql.")
         return 2
     with world(VAR / "run") as (server, directory), ExitStack() as ends_with_us:
         zookeeper = None
@@ -63,7 +63,7 @@ def world(directory):
         yield server, directory
 
 
-def tell(*lines):
+def report(*lines):
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
@@ -78,7 +78,7 @@ def _run(server, directory, zookeeper, *, seconds, seed):
     began_at = time.monotonic()
 
     def say(words):
-        tell(f"[{time.monotonic() - began_at:6.1f} s] {words}")
+        report(f"[{time.monotonic() - began_at:6.1f} s] {words}")
 
     dice = random.Random(seed)
     database = Database(server.address)
@@ -133,7 +133,7 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
     evidence = Evidence(cluster, nemesis)
     verdict = evidence.verdict()
     for finding in evidence.findings():
-        tell(finding)
+        report(finding)
     faults = {}
     for happening in nemesis.happened:
         faults[happening.fault.plan] = faults.get(happening.fault.plan, 0) + 1
@@ -151,9 +151,11 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
         **verdict.facts,
     }
     (ROOT / "var" / "chaos.json").write_text(json.dumps(facts, indent=2) + "\n")
-    tell(f"{len(nemesis.happened)} faults: " + ", ".join(f"{plan} {count}" for plan, count in facts["faults"].items()))
-    tell(f"the evidence is in {cluster.directory.relative_to(ROOT)}/, the figures are in var/chaos.json")
-    tell(*verdict.lines)
+    report(
+        f"{len(nemesis.happened)} faults: " + ", ".join(f"{plan} {count}" for plan, count in facts["faults"].items())
+    )
+    report(f"the evidence is in {cluster.directory.relative_to(ROOT)}/, the figures are in var/chaos.json")
+    report(*verdict.lines)
     return 0 if verdict.holds else 1
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import psycopg
 
-from jobs.partitions.facts import heard
-from jobs.partitions.move_notes import KIND, MoveGoesOn, read_move, read_reports, request_move
+from jobs.partitions.facts import received_facts
+from jobs.partitions.move_notes import KIND, MoveRefused, read_move, read_reports, request_move
 from jobs.partitions.moving import Move, MovePhase, decide, learn
 from jobs.partitions.placement import Placement, slot_of
 from jobs.partitions.slots import read_map
@@ -53,7 +53,7 @@ class Moves:
     def request(self, kind: str, giver: str, chance: random.Random) -> bool:
         """Request a move from `giver`, or to it if it has no slots; return False if that is not possible now."""
         share, order = chance.choice(_SHARES), random.Random(chance.random())
-        with suppress(psycopg.Error, MoveGoesOn), _open(self._addresses["a"]) as control, control.transaction():
+        with suppress(psycopg.Error, MoveRefused), _open(self._addresses["a"]) as control, control.transaction():
             if control.execute(_RUNS).fetchone() is None:
                 return False
             present = read_map(control, NAMES)
@@ -122,8 +122,8 @@ class Moves:
         """True if the giver will keep what it sent, or has not sent it, because it has not heard of the move's end."""
         placement = Placement(requested.giver, NAMES)
         with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:
-            told = [Move.from_json(fact.body) for fact in heard(giver, requested.giver, kind=KIND)]
-            move = learn(read_move(giver), told, leads=placement.is_control)
+            sent = [Move.from_json(fact.body) for fact in received_facts(giver, requested.giver, kind=KIND)]
+            move = learn(read_move(giver), sent, leads=placement.is_control)
             if move is not None and placement.is_control:
                 move = decide(move, read_reports(giver, placement), NAMES, control="a")
             return move is None or move.number < requested.number or not move.phase.is_over

@@ -24,7 +24,7 @@ _PAGES = 12
 _numbers = itertools.count(1)
 
 
-def a_night(cluster, _dice, tell):
+def a_night(cluster, _dice, report):
     """Start a job by a schedule at half past two, on a night that has this time twice and skips three o'clock."""
     crawl = cluster.begin_crawl(pages=_PAGES, hosts=1, traps=0, slow="1000000:1", starts=False)
     first = int(time.time() + _IN)
@@ -40,7 +40,7 @@ def a_night(cluster, _dice, tell):
     crawl.runs_until = time.monotonic() + _IN + _BACK + _AGAIN + 5 * TIMEOUT
     begun_at = cluster.in_database(lambda: _schedule(crawl.job_id, key))
     crawl.openings = [moment for moment in (first, second) if moment > begun_at]
-    tell(f"set the clocks of {key} back and forward, by which job {crawl.job_id} starts")
+    report(f"set the clocks of {key} back and forward, by which job {crawl.job_id} starts")
     # Other faults may happen in that night.
     yield 0
 

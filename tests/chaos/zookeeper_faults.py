@@ -1,7 +1,7 @@
 """
 Faults of ZooKeeper: F8, for clusters that have it beside the database.
 
-A fault is a function `happen(cluster, dice, tell)` as described in tests/chaos/faults.py.
+A fault is a function `happen(cluster, dice, report)` as described in tests/chaos/faults.py.
 """
 
 import datetime as dt
@@ -20,23 +20,23 @@ _FROZEN_FOR = 8.0
 _FULL = b"x" * 1_000_000
 
 
-def restart(cluster, dice, tell):
+def restart(cluster, dice, report):
     number, away = dice.choice([signal.SIGTERM, signal.SIGKILL]), dice.choice([0.0, TIMEOUT / 2, 3 * TIMEOUT])
-    tell(f"end ZooKeeper ({number.name}), away for {away:g} s")
+    report(f"end ZooKeeper ({number.name}), away for {away:g} s")
     cluster.zookeeper.stop(number)
     yield away
     yield from _start(cluster.zookeeper)
 
 
-def wipe(cluster, _dice, tell):
-    tell("end ZooKeeper, and start it with nothing")
+def wipe(cluster, _dice, report):
+    report("end ZooKeeper, and start it with nothing")
     cluster.zookeeper.stop()
     cluster.zookeeper.restore(None)
     yield from _start(cluster.zookeeper)
 
 
-def freeze(cluster, _dice, tell):
-    tell(f"freeze ZooKeeper for {_FROZEN_FOR:g} s")
+def freeze(cluster, _dice, report):
+    report(f"freeze ZooKeeper for {_FROZEN_FOR:g} s")
     cluster.zookeeper.freeze()
     yield _FROZEN_FOR
     cluster.zookeeper.thaw()
@@ -45,13 +45,13 @@ def freeze(cluster, _dice, tell):
 def expire(who):
     """Return a fault that cuts a node off from ZooKeeper alone, for longer than its session lasts."""
 
-    def happen(cluster, dice, tell):
+    def happen(cluster, dice, report):
         node = pick(cluster, dice, who)
         if node is None:
-            tell("nobody to hit")
+            report("nobody to hit")
             return
         lasts = dice.choice([1.1, 2.0]) * TIMEOUT
-        tell(f"cut {node.name} off from ZooKeeper for {lasts:g} s, so that its session expires")
+        report(f"cut {node.name} off from ZooKeeper for {lasts:g} s, so that its session expires")
         node.is_in_trouble = True
         try:
             node.other_proxy.cut()
@@ -63,9 +63,9 @@ def expire(who):
     return happen
 
 
-def fill(cluster, _dice, tell):
+def fill(cluster, _dice, report):
     """Overwrite nodes of the daemons with 1 MB of foreign data."""
-    tell("fill nodes of ZooKeeper with 1 MB each")
+    report("fill nodes of ZooKeeper with 1 MB each")
     address = Address.parse(f"127.0.0.1:{cluster.zookeeper.port}")
     tree = Tree(f"{address.root}/{CLUSTER}")
     with suppress(CoordinationError):

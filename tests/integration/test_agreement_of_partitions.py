@@ -5,7 +5,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection as django_connection
 
 from jobs.partitions.agreement import check_other_partitions, check_partitions, compare
-from jobs.partitions.facts import told_to_itself
+from jobs.partitions.facts import own_fact
 from jobs.partitions.here import placement
 from jobs.partitions.placement import SLOTS, BadPartitions
 from jobs.partitions.slots import SlotMap, read_map
@@ -81,10 +81,10 @@ def test_only_a_last_name_is_added(connection, settings, names):
 def test_a_database_has_one_identity(connection, settings):
     be_partition(settings, "a")
     check_partitions(connection)
-    first = told_to_itself(connection, "names:all")
+    first = own_fact(connection, "names:all")
     check_partitions(connection)
 
-    assert told_to_itself(connection, "names:all")["identity"] == first["identity"]
+    assert own_fact(connection, "names:all")["identity"] == first["identity"]
 
 
 @each_row(
@@ -129,7 +129,7 @@ def test_a_partition_that_does_not_answer_stops_no_start(connection, settings):
 
     check_other_partitions(connection)
 
-    assert list(told_to_itself(connection, "known:all")) == ["a"]
+    assert list(own_fact(connection, "known:all")) == ["a"]
 
 
 def test_a_new_database_of_a_partition_is_accepted_by_command(connection, settings, capsys):
@@ -143,5 +143,5 @@ def test_a_new_database_of_a_partition_is_accepted_by_command(connection, settin
     with pytest.raises(CommandError, match="CRAWLCTL_PARTITIONS names: a, b"):
         call_command("partition", "accept", "c")
 
-    assert told_to_itself(connection, "known:all") == {}
+    assert own_fact(connection, "known:all") == {}
     assert "no database of partition b is known" in capsys.readouterr().out

@@ -318,9 +318,9 @@ def test_a_sample_compares_a_share_of_the_files(copies):
 
 def test_an_ended_early_verification_continues_behind_its_last_file(crawl, copies):
     made = verbs.create_for_task(77, sample=None, repairs=False)
-    assert verbs.carry_out(made, goes_on=lambda _progress: False).ended_at is None
-    assert verbs.carry_out(made, goes_on=lambda _progress: True).files == 1
-    assert verbs.carry_out(made, goes_on=lambda _progress: True).files == 1
+    assert verbs.carry_out(made, should_continue=lambda _progress: False).ended_at is None
+    assert verbs.carry_out(made, should_continue=lambda _progress: True).files == 1
+    assert verbs.carry_out(made, should_continue=lambda _progress: True).files == 1
 
 
 def test_every_row_of_a_repaired_archive_leads_to_its_record(copies):

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.attention.sources import read_attention
 from jobs.authorities import verbs
-from jobs.authorities.desk import Hearings, desk, read_silent, read_snapshot, tokens_of
+from jobs.authorities.desk import ConnectionNews, desk, read_silent, read_snapshot, tokens_of
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from jobs.models import RepositoryConnection
 from nodes.database.clock import read_clock
@@ -230,15 +230,15 @@ def test_news_outlasts_an_outage_of_the_database_until_newer_news(authority, fir
     (facts,) = read_snapshot().authorities
     if not first:
         AuthorityConnection.objects.update(silent_since=read_clock(), last_error="gone")
-    hearings = Hearings()
-    hearings.saw(read_silent())
-    hearings.hear(facts, first)
+    news = ConnectionNews()
+    news.saw(read_silent())
+    news.note(facts, first)
 
     with pytest.raises(OperationalError), transaction.atomic(), connection.execute_wrapper(away):
-        hearings.store()
+        news.store()
     if then is not None:
-        hearings.hear(facts, then)
-    hearings.store()
+        news.note(facts, then)
+    news.store()
 
     authority.refresh_from_db()
     assert (authority.silent_since is not None, authority.last_error) == (is_silent, "gone" if is_silent else "")

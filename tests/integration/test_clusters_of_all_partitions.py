@@ -23,7 +23,7 @@ from jobs.models import (
     ThrottleGroup,
 )
 from jobs.partitions import merged
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.merged import read_in
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
@@ -135,7 +135,7 @@ def control(connection, job, database, settings, monkeypatch):
     held_overview.cache_clear()
     held_jobs.cache_clear()
     owners = SlotMap.even("ab").as_json()
-    tell(connection, "a", "a", MAP_KEY, owners)
+    send_fact(connection, "a", "a", MAP_KEY, owners)
     with psycopg.connect(database.dsn, autocommit=True) as there:
         there.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])
     control()

@@ -17,7 +17,7 @@ from jobs.partitions import exchange, removing
 from jobs.partitions.agreement import without_leaving
 from jobs.partitions.behind import read_behind
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.placement import SLOTS, Placement
 from jobs.partitions.removing import NotRemovable, plan_removal, remove
 from jobs.partitions.slots import KEY as MAP_KEY
@@ -60,13 +60,13 @@ class Partition:
     def be_incarnation(self, name):
         self.connection.execute(sql.SQL(INCARNATION).format(f"SELECT '{name}'"))
 
-    def tell(self, key, body):
+    def send(self, key, body):
         (target,) = self.placement.others
-        tell(self.connection, self.placement.here, target, key, body)
+        send_fact(self.connection, self.placement.here, target, key, body)
 
-    def hears(self, key):
+    def received(self, key):
         (source,) = self.placement.others
-        return told(self.connection, source, self.placement.here, key)
+        return sent_fact(self.connection, source, self.placement.here, key)
 
     def unsubscribe(self):
         # The catalogue has the subscriptions of all databases.
@@ -130,17 +130,17 @@ def keep(*partitions):
             keep_subscriptions(one.connection, one.placement, addresses)
 
 
-def hear(partition, body):
-    wait_for(lambda: partition.hears("run:1") == body, saying=f"{partition.placement.here} hears {body}")
+def wait_for_fact(partition, body):
+    wait_for(lambda: partition.received("run:1") == body, saying=f"{partition.placement.here} receives {body}")
 
 
 def test_facts_arrive_in_both_directions(pair):
     a, b = pair
-    a.tell("run:1", {"round": 1})
-    b.tell("run:1", {"round": 2})
+    a.send("run:1", {"round": 1})
+    b.send("run:1", {"round": 2})
 
-    hear(b, {"round": 1})
-    hear(a, {"round": 2})
+    wait_for_fact(b, {"round": 1})
+    wait_for_fact(a, {"round": 2})
 
 
 def test_a_server_that_cannot_reach_another_partition_fails_no_duty_and_subscribes_later(pair, monkeypatch):
@@ -153,37 +153,37 @@ def test_a_server_that_cannot_reach_another_partition_fails_no_duty_and_subscrib
     assert b.connection.execute("SELECT 1").fetchone() == (1,)
 
     keep(a, b)
-    a.tell("run:1", {"round": 1})
-    hear(b, {"round": 1})
+    a.send("run:1", {"round": 1})
+    wait_for_fact(b, {"round": 1})
 
 
 def test_a_restored_partition_receives_all_rows_again(pair):
     a, b = pair
-    a.tell("run:1", {"round": 1})
-    hear(b, {"round": 1})
+    a.send("run:1", {"round": 1})
+    wait_for_fact(b, {"round": 1})
     b.connection.execute("DELETE FROM jobs_partitionfact WHERE source = %s", (A,))
 
     b.be_incarnation("restored")
     keep(a, b)
 
-    hear(b, {"round": 1})
+    wait_for_fact(b, {"round": 1})
 
 
 def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
     a, b = pair
-    b.tell("run:1", {"round": 1})
-    hear(a, {"round": 1})
-    b.tell("run:1", {"round": 2})
-    hear(a, {"round": 2})
+    b.send("run:1", {"round": 1})
+    wait_for_fact(a, {"round": 1})
+    b.send("run:1", {"round": 2})
+    wait_for_fact(a, {"round": 2})
     # The backup has neither the second fact nor the number that it used.
     b.connection.execute("DELETE FROM jobs_partitionfact WHERE source = target OR body = '{\"round\": 2}'")
     b.connection.execute("ALTER TABLE jobs_partitionfact ALTER number RESTART WITH 1")
-    tell(b.connection, B, B, "incarnation:exchange", {"incarnation": "first"})
+    send_fact(b.connection, B, B, "incarnation:exchange", {"incarnation": "first"})
 
     b.be_incarnation("restored")
-    b.tell("run:1", {"round": 3})
+    b.send("run:1", {"round": 3})
     wait_for(
-        lambda: keep(a, b) or a.hears("run:1") == {"round": 3},
+        lambda: keep(a, b) or a.received("run:1") == {"round": 3},
         saying="the new fact arrives, though its number was used before the restore",
     )
 
@@ -267,7 +267,7 @@ def test_the_log_for_a_partition_that_is_away_is_bounded_and_watched_and_all_row
     b.connection.execute(sql.SQL("ALTER SUBSCRIPTION {} DISABLE").format(subscription))
     assert behind(a) == []
     for number in range(500):
-        a.tell(f"run:{number}", {"round": number})
+        a.send(f"run:{number}", {"round": number})
     write_log(small_server, 2)
     assert behind(a) == [(B, False, 2 * SEGMENT)]
 
@@ -289,9 +289,9 @@ def test_the_log_for_a_partition_that_is_away_is_bounded_and_watched_and_all_row
 def hear_all(*partitions):
     """Wait until rows travel in both directions: the first copy is over."""
     for one in partitions:
-        one.tell("run:0", {"round": -1})
+        one.send("run:0", {"round": -1})
     for one in partitions:
-        wait_for(lambda one=one: one.hears("run:0") == {"round": -1}, saying="it hears the other one")
+        wait_for(lambda one=one: one.received("run:0") == {"round": -1}, saying="it hears the other one")
 
 
 # --- The removal of a partition ------------------------------------------------------------------
@@ -302,8 +302,8 @@ def drained(pair):
     """Return both partitions. The second one has no slots any more."""
     for one in pair:
         here = one.placement.here
-        tell(one.connection, here, here, "names:all", {"here": here, "names": [A, B], "identity": here})
-        tell(one.connection, here, here, MAP_KEY, SlotMap(1, (A,) * SLOTS).as_json())
+        send_fact(one.connection, here, here, "names:all", {"here": here, "names": [A, B], "identity": here})
+        send_fact(one.connection, here, here, MAP_KEY, SlotMap(1, (A,) * SLOTS).as_json())
     return pair
 
 
@@ -312,7 +312,7 @@ def removal(step, *partitions):
 
 
 def names_noted(partition):
-    return told(partition.connection, partition.placement.here, partition.placement.here, "names:all")["names"]
+    return sent_fact(partition.connection, partition.placement.here, partition.placement.here, "names:all")["names"]
 
 
 def objects_of(partition, server):
@@ -326,7 +326,7 @@ def objects_of(partition, server):
 
 def test_a_removed_partition_leaves_nothing_of_the_exchange_on_both_sides(drained, connection):
     a, b = drained
-    a.tell("run:1", {"round": 1})
+    a.send("run:1", {"round": 1})
     assert removal(plan_removal, a, b).databases == (B, A)
     assert objects_of(a, connection)
 
@@ -334,7 +334,7 @@ def test_a_removed_partition_leaves_nothing_of_the_exchange_on_both_sides(draine
 
     assert objects_of(a, connection) == objects_of(b, connection) == []
     assert (names_noted(a), names_noted(b)) == ([A], [B])
-    assert told(a.connection, A, B, "run:1") is None
+    assert sent_fact(a.connection, A, B, "run:1") is None
 
 
 def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connection, monkeypatch):

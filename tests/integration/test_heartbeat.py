@@ -200,7 +200,7 @@ def test_a_process_that_hangs_for_good_is_ended_and_a_short_hang_is_not(dsn, con
 # --- Notifications and questions between beats -----------------------------------------------------
 
 
-class Heard:
+class Recorder:
     """Records everything that a heartbeat thread passes on."""
 
     def __init__(self):
@@ -216,7 +216,7 @@ class Heard:
             node_id=node.id,
             give_up=TIMEOUT,
             channels=("offers",),
-            heard=self.note,
+            on_notification=self.note,
             answered=self.answers.append,
             **{"interval": INTERVAL, "timeout": TIMEOUT, **facts},
         )
@@ -226,53 +226,53 @@ class Heard:
 
 
 def test_notifications_arrive_between_two_beats(dsn, connection, worker):
-    heard = Heard()
-    heartbeats = heard.starts(dsn, worker, interval=seconds(60), timeout=seconds(120))
+    recorder = Recorder()
+    heartbeats = recorder.starts(dsn, worker, interval=seconds(60), timeout=seconds(120))
 
     connection.execute("SELECT pg_notify('offers', 'a batch')")
 
-    wait_until(lambda: ("offers", "a batch") in heard.notes, within=5)
-    assert heard.notes == [("", ""), ("offers", "a batch")]
+    wait_until(lambda: ("offers", "a batch") in recorder.notes, within=5)
+    assert recorder.notes == [("", ""), ("offers", "a batch")]
     heartbeats.stop()
 
 
 def test_after_a_cut_connection_notifications_count_as_lost(dsn, connection, worker):
-    heard = Heard()
-    heartbeats = heard.starts(dsn, worker, interval=seconds(60), timeout=seconds(120))
+    recorder = Recorder()
+    heartbeats = recorder.starts(dsn, worker, interval=seconds(60), timeout=seconds(120))
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 
     assert connection.execute(cut, [f"{worker.id} beat"]).fetchall() == [(True,)]
 
-    wait_until(lambda: heard.notes == [("", ""), ("", "")], within=5)
+    wait_until(lambda: recorder.notes == [("", ""), ("", "")], within=5)
     connection.execute("SELECT pg_notify('offers', 'another')")
-    wait_until(lambda: ("offers", "another") in heard.notes, within=5)
+    wait_until(lambda: ("offers", "another") in recorder.notes, within=5)
     heartbeats.stop()
 
 
 def test_a_beat_asks_conditions_about_its_node(dsn, worker):
-    heard = Heard()
+    recorder = Recorder()
     asks = {
         "is a worker": "EXISTS (SELECT FROM nodes_node WHERE id = beaten.id AND kind = 'worker')",
         "has documents": "EXISTS (SELECT FROM jobs_queueitem)",
     }
 
-    heartbeats = heard.starts(dsn, worker, asks=asks)
+    heartbeats = recorder.starts(dsn, worker, asks=asks)
 
-    wait_until(lambda: heard.answers)
-    assert heard.answers[0] == {"is a worker"}
+    wait_until(lambda: recorder.answers)
+    assert recorder.answers[0] == {"is a worker"}
     heartbeats.stop()
 
 
 def test_a_node_beats_while_a_table_of_its_questions_is_locked(dsn, connection, worker):
-    heard = Heard()
-    heartbeats = heard.starts(dsn, worker, asks={"has documents": "EXISTS (SELECT FROM jobs_queueitem)"})
-    wait_until(lambda: heard.answers)
-    assert not any(heard.answers)
+    recorder = Recorder()
+    heartbeats = recorder.starts(dsn, worker, asks={"has documents": "EXISTS (SELECT FROM jobs_queueitem)"})
+    wait_until(lambda: recorder.answers)
+    assert not any(recorder.answers)
 
     with connection.transaction():
         connection.execute("LOCK TABLE jobs_queueitem IN ACCESS EXCLUSIVE MODE")
         # The node then searches for work by itself.
-        wait_until(lambda: {"has documents"} in heard.answers)
+        wait_until(lambda: {"has documents"} in recorder.answers)
         assert heartbeats.trust.may_begin
         wait_until(lambda: heartbeats.progress() or heartbeats.is_steady(TIMEOUT))
 

@@ -11,7 +11,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import ForeignLink, Job, Outcome, OutLinks, PartitionedJob, QueueItem, Seed
 from jobs.partitions import losing, removing
 from jobs.partitions.agreement import check_partitions, noted_names
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.move_notes import KEY, read_move
 from jobs.partitions.moving import Move, MovePhase, change_owner
 from jobs.partitions.placement import SLOTS, BadPartitions, Placement, slot_of
@@ -59,14 +59,14 @@ def third(template, django_db_blocker):
 
 
 def note(connection, name, names=NAMES):
-    tell(connection, name, name, "names:all", {"here": name, "names": list(names), "identity": name})
+    send_fact(connection, name, name, "names:all", {"here": name, "names": list(names), "identity": name})
 
 
 @pytest.fixture
 def control(dsn, connection, third, settings):
     """Make this database the control partition of three, of which `b` is lost."""
     note(connection, "a")
-    tell(connection, "b", "a", "life:all", {"documents": 1234, "rate": 0})
+    send_fact(connection, "b", "a", "life:all", {"documents": 1234, "rate": 0})
     connection.commit() if not connection.autocommit else None
     addresses = (f"a={dsn}", f"b={psycopg.conninfo.make_conninfo(dsn, dbname='absent')}", f"c={third.dsn}")
     said = {PARTITION.path: "a", PARTITIONS.path: addresses}
@@ -146,7 +146,7 @@ def move(control):
     """Return a move of some slots to `c`, which copies documents. Partition `b` has not sent its own yet."""
     before = read_map(control, NAMES)
     move = Move(change_owner(before, before.slots_of("b")[:10], ["c"], number=1), MovePhase.COPYING)
-    tell(control, "a", "a", KEY, move.as_json())
+    send_fact(control, "a", "a", KEY, move.as_json())
     return move
 
 
@@ -172,14 +172,14 @@ def test_the_removal_waits_for_the_end_of_that_move(control, job, move):
         remove()
 
     after = read_move(control)
-    tell(control, "a", "a", KEY, Move(after.to, MovePhase.DONE, without=after.without).as_json())
+    send_fact(control, "a", "a", KEY, Move(after.to, MovePhase.DONE, without=after.without).as_json())
     remove()
 
     assert noted_names(control)["names"] == ["a", "c"]
 
 
 def test_a_move_that_waits_for_jobs_is_cancelled_first(control, job, move):
-    tell(control, "a", "a", KEY, Move(move.to).as_json())
+    send_fact(control, "a", "a", KEY, Move(move.to).as_json())
 
     with pytest.raises(CommandError, match="Cancel the move: crawlctl partition cancel-move"):
         remove()

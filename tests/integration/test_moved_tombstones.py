@@ -14,7 +14,7 @@ from jobs.verbs import restoring
 from tests.integration.test_slot_moves import HOST, moving  # noqa: F401 (a fixture)
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents
-from tests.support.partitions import hears
+from tests.support.partitions import receive_fact
 
 # A host of a slot that stays in partition `a`.
 OTHER = next(name for name in (f"h{number}.example" for number in range(99)) if slot_of(name) >= 512)
@@ -86,7 +86,7 @@ def test_tombstones_that_arrive_again_are_kept_once_and_those_of_other_hosts_sta
 
     moving.becomes_b()
     moving.step()
-    hears(moving.connection, "a", "b", chunk.key, chunk.body)
+    receive_fact(moving.connection, "a", "b", chunk.key, chunk.body)
     moving.step()
 
     assert stones_of(moving) == before

@@ -34,7 +34,7 @@ from jobs.notices.channels.signing import new_secret
 from jobs.notices.checking import check_notices
 from jobs.notices.models import NotificationCondition, NotificationMessage, NotificationRule
 from jobs.partitions import merged
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import ANSWERS_WITHIN, change_in, read_everywhere, read_in
 from jobs.partitions.placement import SLOTS, slot_of
@@ -225,7 +225,7 @@ def test_nothing_can_be_written_in_another_partition(control):
 
 
 def test_a_silent_partition_is_named_with_the_age_of_its_figures(silent, connection, job):
-    tell(connection, "b", "a", "life:all", {})
+    send_fact(connection, "b", "a", "life:all", {})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 
     page = client_of("viewer").get("/documents/").content.decode()
@@ -327,11 +327,11 @@ def test_a_run_has_the_counts_of_all_partitions(viewer, job):
     run = job.runs.get()
     (listed,) = viewer.get("/runs/").context["rows"]
     shown = viewer.get(f"/runs/{run.pk}/").context["row"]
-    (told,) = viewer.get("/api/v1/runs/").json()["results"]
+    (row,) = viewer.get("/api/v1/runs/").json()["results"]
 
     assert {row["processed"] for row in (listed, shown)} == {str(HERE + THERE + 5)}
-    assert (told["indexed"], told["failed"], told["silent"]) == (HERE + THERE, 5, [])
-    assert viewer.get(f"/api/v1/runs/{run.pk}/").json() == told
+    assert (row["indexed"], row["failed"], row["silent"]) == (HERE + THERE, 5, [])
+    assert viewer.get(f"/api/v1/runs/{run.pk}/").json() == row
 
 
 @pytest.mark.usefixtures("control", "patience")
@@ -351,8 +351,8 @@ def test_the_api_names_a_partition_whose_counts_are_missing(silent, viewer, job)
 def test_a_run_that_lacks_the_counts_of_a_partition_says_so(silent, viewer, job):
     for address in ("/runs/", f"/runs/{job.runs.get().pk}/"):
         assert "The counts are at least these: partition b" in viewer.get(address).content.decode()
-    (told,) = viewer.get("/api/v1/runs/").json()["results"]
-    assert (told["indexed"], told["silent"]) == (HERE, ["b"])
+    (row,) = viewer.get("/api/v1/runs/").json()["results"]
+    assert (row["indexed"], row["silent"]) == (HERE, ["b"])
 
 
 # --- Attention -----------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def rule(connection):
     """
     Return a rule about failing jobs and silent partitions. Its channel is never used. `b` has just sent a sign of life.
     """
-    tell(connection, "b", "a", "life:all", {})
+    send_fact(connection, "b", "a", "life:all", {})
     hook = {"url": "http://127.0.0.1:9/hook", "secret": new_secret()}
     channel = notices.create_channel(name="hook", kind="webhook", configuration=hook, made_by="vera")
     topics = ["job_fails", "partition_silent"]
@@ -480,7 +480,7 @@ def owners(control, connection):
     """Give all hosts except `a.example` to partition `b`."""
     names = ["b"] * SLOTS
     names[slot_of("a.example")] = "a"
-    tell(connection, "a", "a", MAP_KEY, SlotMap(1, tuple(names)).as_json())
+    send_fact(connection, "a", "a", MAP_KEY, SlotMap(1, tuple(names)).as_json())
 
 
 @pytest.fixture

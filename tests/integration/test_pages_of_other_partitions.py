@@ -24,7 +24,7 @@ from jobs.models import (
     TrapSuspect,
 )
 from jobs.partitions import merged
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
@@ -119,11 +119,11 @@ def control(connection, job, database, settings, monkeypatch):
     for name in OURS:
         names[slot_of(name)] = "a"
     owners = SlotMap(1, tuple(names)).as_json()
-    tell(connection, "a", "a", MAP_KEY, owners)
+    send_fact(connection, "a", "a", MAP_KEY, owners)
     with psycopg.connect(database.dsn, autocommit=True) as there:
         there.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])
         there.execute("DELETE FROM jobs_partitionfact")
-        tell(there, "b", "b", MAP_KEY, owners)
+        send_fact(there, "b", "b", MAP_KEY, owners)
     control()
     return control
 

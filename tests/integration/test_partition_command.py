@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from jobs.attention import partitions as attention
 from jobs.models import PartitionedJob
 from jobs.partitions.behind import Behind
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.here import placement
 from jobs.partitions.move_notes import REPORT_KEY, read_move
 from jobs.partitions.moving import Report
@@ -36,7 +36,7 @@ def test_a_database_without_partitions_says_so(connection, capsys):
 
 def test_the_list_has_shares_documents_and_the_age_of_figures(connection, here, capsys):  # noqa: F811
     here("a")
-    tell(connection, "b", "a", LIFE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
+    send_fact(connection, "b", "a", LIFE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
 
     of_a, of_b = (json.loads(line) for line in shown(capsys, "--json"))
 
@@ -48,7 +48,7 @@ def test_the_list_has_shares_documents_and_the_age_of_figures(connection, here, 
 
 def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, admin_user):  # noqa: F811
     here("a")
-    tell(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
+    send_fact(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
     client.force_login(admin_user)
 
@@ -66,7 +66,7 @@ def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connect
     job = make_running_job(main.node).job
     client.force_login(admin_user)
     said = "The counts are at least these: partition b sent its last figures"
-    tell(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
+    send_fact(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 
     for address in ("/", "/jobs/", f"/jobs/{job.pk}/"):
@@ -114,7 +114,7 @@ def test_the_counts_of_a_job_contain_those_of_other_partitions(connection, main,
     make_documents(make_lane(running.seed), ["page"])
     for run_no, indexed in ((1, 5), (2, 7)):
         body = {"run_no": run_no, "counts": {"indexed": indexed}}
-        tell(connection, "b", "a", f"figures:{running.job.pk}", body)
+        send_fact(connection, "b", "a", f"figures:{running.job.pk}", body)
         expected = indexed if run_no == 1 else 0
         assert count_present_runs([running.job.pk])[running.job.pk].indexed == expected
 
@@ -178,7 +178,7 @@ def test_slots_are_moved_in_the_control_partition_only(connection, here):  # noq
 def test_the_page_and_the_api_show_a_move_and_the_job_that_it_waits_for(control, connection, client, admin_user):
     call_command("partition", "drain", "b")
     waiting = Report(1, 0, waits_for="Job news begins or ends a run.")
-    tell(connection, "b", "a", REPORT_KEY, waiting.as_json())
+    send_fact(connection, "b", "a", REPORT_KEY, waiting.as_json())
     client.force_login(admin_user)
 
     page = client.get("/cluster/partitions/").content.decode()

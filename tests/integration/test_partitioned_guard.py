@@ -55,7 +55,7 @@ def counted(leaving, staying):
 
 def test_one_question_names_the_removals_of_all_partitions(leader):
     leader.main.step(end_runs)
-    leader.hears(removals=counted(30, 70))
+    leader.receive(removals=counted(30, 70))
     leader.leads()
     assert leader.wants["removals"] == "held"
 
@@ -73,7 +73,7 @@ def test_removals_that_are_few_of_all_begin_without_a_question(leader, removals)
     PartitionedJob.objects.update(decided_run=0, removals=None)
     Job.objects.update(phase=Phase.ACTIVE)
     leader.main.step(end_runs)
-    leader.hears(removals=removals)
+    leader.receive(removals=removals)
 
     leader.leads()
     leader.main.step(end_runs)
@@ -83,7 +83,7 @@ def test_removals_that_are_few_of_all_begin_without_a_question(leader, removals)
 
 
 def test_the_control_partition_waits_until_all_have_counted(leader):
-    leader.hears()
+    leader.receive()
     leader.main.step(end_runs)
     leader.leads()
     leader.main.step(end_runs)
@@ -93,7 +93,7 @@ def test_the_control_partition_waits_until_all_have_counted(leader):
 
 
 def test_a_run_that_waits_for_approval_elsewhere_has_not_ended(leader):
-    leader.hears(phase="inactive", run_end="held", guard="waiting")
+    leader.receive(phase="inactive", run_end="held", guard="waiting")
 
     assert leader.leads().others_ended_run == 0
 

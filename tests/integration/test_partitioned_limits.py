@@ -38,7 +38,7 @@ def confirms(leader, *, told=None, **facts):
     """Receive a report of partition `b` about its share."""
     told = leader.wants["share"] if told is None else told
     usual = {"told": told, "most": told, "free": 0, "lacks": False, "rests": False}
-    leader.hears(share=usual | facts)
+    leader.receive(share=usual | facts)
 
 
 def uses(admitted, *, waiting=()):
@@ -109,7 +109,7 @@ def test_the_run_ends_at_its_limit_everywhere(leader):
 
     leader.leads()
     assert leader.wants["ends_at_limit"] is True
-    leader.hears(phase="inactive", run_end="document_limit")
+    leader.receive(phase="inactive", run_end="document_limit")
     leader.leads()
     assert Job.objects.get().stop_request == "none"
     leader.main.step(end_runs)

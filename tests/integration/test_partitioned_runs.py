@@ -6,19 +6,19 @@ from crawlctl.access.roles import ADMINISTRATOR
 from jobs.authorities.models import AuthorityGroup
 from jobs.duties.exchange import forget_references
 from jobs.duties.partitioned_following import follow_runs
-from jobs.duties.partitioned_runs import tell_jobs
+from jobs.duties.partitioned_runs import send_jobs
 from jobs.duties.start import prepare_runs
 from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.here import ControlledElsewhere
 from jobs.verbs import control, editing
 from nodes.errors import Invalid
 from tests.support.api import client_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane
-from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
+from tests.support.partitions import WANTED, Follower, Leader, be_partition, receive_fact
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -48,7 +48,7 @@ def follower(connection, main, here):
 
 
 def test_a_new_partition_stores_no_job_before_it_knows_its_slots(follower):
-    follower.hears_of_job(follower.stores_job())
+    follower.receive_job(follower.stores_job())
     Job.objects.all().delete()
     PartitionFact.objects.filter(key="slots:all").delete()
 
@@ -60,7 +60,7 @@ def test_a_new_partition_stores_no_job_before_it_knows_its_slots(follower):
 def test_a_partition_adopts_a_job_without_its_schedule(follower):
     known = follower.stores_job()
     Job.objects.update(start_method=StartMethod.WINDOW_BEGIN)
-    follower.hears_of_job(known)
+    follower.receive_job(known)
     Job.objects.all().delete()
 
     follower.main.step(follow_runs)
@@ -87,7 +87,7 @@ def test_a_partition_makes_the_authority_group_of_an_adopted_job(follower):
     known.repository.authority_group = AuthorityGroup.objects.create(name="staff")
     known.repository.save()
     Job.objects.update(access_rules=[{"pattern": ".", "allow": ["editors"], "deny": []}])
-    follower.hears_of_job(known)
+    follower.receive_job(known)
     for model in (Job, RepositoryConnection, AuthorityGroup):
         model.objects.all().delete()
 
@@ -100,11 +100,11 @@ def test_a_partition_makes_the_authority_group_of_an_adopted_job(follower):
 
 def test_a_changed_job_is_adopted_again(follower):
     job = follower.stores_job()
-    follower.hears_of_job(job)
+    follower.receive_job(job)
     follower.main.step(follow_runs)
     definitions = configuration.read(job.pk)
     definitions[-1]["priority"] = 2
-    hears(follower.connection, "a", "b", "job:7", {"definitions": definitions})
+    receive_fact(follower.connection, "a", "b", "job:7", {"definitions": definitions})
 
     follower.main.step(follow_runs)
 
@@ -248,26 +248,26 @@ def test_the_control_partition_tells_the_job_and_its_wanted_state(leader):
     leader.leads()
 
     assert leader.wants == WANTED
-    definitions = told(leader.connection, "a", "b", f"job:{leader.number}")["definitions"]
+    definitions = sent_fact(leader.connection, "a", "b", f"job:{leader.number}")["definitions"]
     assert [one["definition"] for one in definitions] == ["repository", "output", "job"]
 
 
 def test_definitions_are_read_again_after_a_save(leader, django_assert_num_queries):
-    leader.main.step(tell_jobs)
+    leader.main.step(send_jobs)
     with django_assert_num_queries(0):
-        leader.main.step(tell_jobs)
+        leader.main.step(send_jobs)
 
     editing.change_job(leader.running.job.pk, priority=2, made_by="a test", now=NOON)
-    leader.main.step(tell_jobs)
+    leader.main.step(send_jobs)
 
-    assert told(leader.connection, "a", "b", f"job:{leader.number}")["definitions"][-1]["priority"] == 2
+    assert sent_fact(leader.connection, "a", "b", f"job:{leader.number}")["definitions"][-1]["priority"] == 2
 
 
 def test_a_run_may_end_after_two_equal_rounds(leader):
     leader.leads()
-    leader.hears()
+    leader.receive()
     first = leader.leads()
-    leader.hears()
+    leader.receive()
     second = leader.leads()
 
     assert (first.may_finish_run, first.round_no) == (0, 1)
@@ -277,12 +277,12 @@ def test_a_run_may_end_after_two_equal_rounds(leader):
 
 def test_a_round_of_an_earlier_run_proves_nothing_for_the_next(leader):
     leader.leads()
-    leader.hears()
+    leader.receive()
     leader.leads()
     Job.objects.update(run_no=2)
 
     leader.leads()
-    leader.hears(run_no=2)
+    leader.receive(run_no=2)
 
     assert leader.leads().may_finish_run == 0
 
@@ -307,7 +307,7 @@ def test_a_round_of_an_earlier_run_proves_nothing_for_the_next(leader):
 def test_a_run_goes_on_while_a_partition_is_not_known_to_be_quiet(leader, report):
     for _ in range(4):
         leader.leads()
-        leader.hears(**report)
+        leader.receive(**report)
 
     assert leader.leads().may_finish_run == 0
 
@@ -316,7 +316,7 @@ def test_the_control_partition_waits_for_its_own_documents(leader):
     make_documents(make_lane(leader.running.seed), ["page"])
     for _ in range(4):
         leader.leads()
-        leader.hears()
+        leader.receive()
 
     assert leader.leads().may_finish_run == 0
     assert QueueItem.objects.count() == 1
@@ -324,7 +324,7 @@ def test_the_control_partition_waits_for_its_own_documents(leader):
 
 def test_a_partition_that_ends_early_ends_the_run_everywhere(leader):
     leader.leads()
-    leader.hears(phase="inactive", run_end="error", reason="the output is missing")
+    leader.receive(phase="inactive", run_end="error", reason="the output is missing")
 
     leader.leads()
 
@@ -335,7 +335,7 @@ def test_a_partition_that_ends_early_ends_the_run_everywhere(leader):
 
 def test_the_next_run_after_a_restore_has_a_number_above_those_of_other_partitions(leader):
     leader.leads()
-    leader.hears(run_no=4, phase="inactive")
+    leader.receive(run_no=4, phase="inactive")
     Job.objects.update(phase=Phase.READY_FOR_STARTUP)
 
     leader.main.step(prepare_runs)
@@ -345,7 +345,7 @@ def test_the_next_run_after_a_restore_has_a_number_above_those_of_other_partitio
 
 def test_a_run_that_another_partition_has_had_before_a_restore_is_aborted(leader):
     leader.leads()
-    leader.hears(run_no=4)
+    leader.receive(run_no=4)
 
     leader.leads()
 
@@ -358,7 +358,7 @@ def test_the_run_ends_here_after_it_has_ended_elsewhere(leader):
     PartitionedJob.objects.update(may_finish_run=1)
     assert leader.leads().others_ended_run == 0
 
-    leader.hears(phase="inactive", run_end="finished")
+    leader.receive(phase="inactive", run_end="finished")
 
     assert leader.leads().others_ended_run == 1
 
@@ -415,8 +415,8 @@ def test_limits_that_one_database_counts_are_refused_at_their_field(connection, 
 
 
 def test_a_fact_that_did_not_change_is_not_told_again(connection):
-    assert tell(connection, "a", "b", "run:1", {"round": 1})
-    assert not tell(connection, "a", "b", "run:1", {"round": 1})
-    assert tell(connection, "a", "b", "run:1", {"round": 2})
+    assert send_fact(connection, "a", "b", "run:1", {"round": 1})
+    assert not send_fact(connection, "a", "b", "run:1", {"round": 1})
+    assert send_fact(connection, "a", "b", "run:1", {"round": 2})
 
     assert connection.execute("SELECT count(*) FROM jobs_partitionfact").fetchone() == (1,)

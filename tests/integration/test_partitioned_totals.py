@@ -10,14 +10,14 @@ from jobs.definitions.partitions import read_for_partitions
 from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_totals import divide_totals
 from jobs.models import Batch, Bin, LaneState, PolicyShare, Seed, ThrottlePolicy, Turn
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.here import ControlledElsewhere
 from jobs.queue.pace.read_policies import read_policies
 from jobs.throttling.limits import Limits
 from jobs.verbs import policies
 from tests.support.cluster import NOON
 from tests.support.factories import make_bin, make_lane, make_policy
-from tests.support.partitions import Follower, Leader, be_partition, hears
+from tests.support.partitions import Follower, Leader, be_partition, receive_fact
 from tests.support.stepping import Main
 
 LATER = dt.timedelta(seconds=5)
@@ -37,7 +37,7 @@ def leader(connection, settings, policy):
     be_partition(settings, "a")
     leader = Leader(connection, Main(connection))
     Seed.objects.update(policy=policy)
-    tell(connection, "a", "a", "names:all", {})
+    send_fact(connection, "a", "a", "names:all", {})
     return leader
 
 
@@ -51,21 +51,21 @@ def follower(connection, settings, policy):
 
 
 def wants(main, policy):
-    return told(main.connection, "a", "b", f"total:{policy.pk}")
+    return sent_fact(main.connection, "a", "b", f"total:{policy.pk}")
 
 
 def reports(leader, policy, *, need=0, **facts):
     """Receive a report of partition `b`: the share that it applies, and its need."""
     said = wants(leader, policy)
     body = {"number": said["number"], "share": said["share"], "need": need} | facts
-    hears(leader.connection, "b", "a", f"total:{policy.pk}", body)
+    receive_fact(leader.connection, "b", "a", f"total:{policy.pk}", body)
 
 
-def is_told(follower, share, *, number):
+def receive_share(follower, share, *, number):
     body = {"name": "gentle", "number": number, "share": share}
-    hears(follower.connection, "a", "b", "total:7", body)
+    receive_fact(follower.connection, "a", "b", "total:7", body)
     follower.main.step(divide_totals)
-    return told(follower.connection, "b", "a", "total:7")
+    return sent_fact(follower.connection, "b", "a", "total:7")
 
 
 def needs(lanes):
@@ -140,7 +140,7 @@ def test_a_renamed_policy_keeps_its_shares(leader, policy):
 def test_a_partition_has_no_share_before_it_is_told_one(follower, policy):
     assert limits_of(policy).requests == 0
 
-    report = is_told(follower, [3, 10], number=1)
+    report = receive_share(follower, [3, 10], number=1)
 
     assert report == {"number": 1, "share": [3, 10], "need": 0}
     assert limits_of(policy).requests == 3
@@ -149,7 +149,7 @@ def test_a_partition_has_no_share_before_it_is_told_one(follower, policy):
 def test_a_partition_tells_how_many_lanes_wait(follower, policy):
     needs(3)
 
-    assert is_told(follower, [1, 2], number=1)["need"] == 2
+    assert receive_share(follower, [1, 2], number=1)["need"] == 2
 
 
 def test_a_lower_share_is_confirmed_when_no_turn_of_the_higher_one_is_open(follower, policy):
@@ -160,14 +160,14 @@ def test_a_lower_share_is_confirmed_when_no_turn_of_the_higher_one_is_open(follo
         batch=batch, lane=lane, bin=lane.bin, documents=1, requests=1, gap=0.0, parents={str(parent.pk): [0, None, 5]}
     )
 
-    before = is_told(follower, [1, 2], number=1)
-    assert is_told(follower, [1, 5], number=2) == before
+    before = receive_share(follower, [1, 2], number=1)
+    assert receive_share(follower, [1, 5], number=2) == before
     assert limits_of(policy).requests == 2
     follower.main.now += LATER
-    assert is_told(follower, [1, 5], number=2) == before
+    assert receive_share(follower, [1, 5], number=2) == before
     Turn.objects.filter(pk=turn.pk).update(closed_at=NOON)
 
-    assert is_told(follower, [1, 5], number=2) == {"number": 2, "share": [1, 5], "need": 1}
+    assert receive_share(follower, [1, 5], number=2) == {"number": 2, "share": [1, 5], "need": 1}
 
 
 def test_policies_are_changed_in_the_control_partition_only(follower, policy):
@@ -178,11 +178,11 @@ def test_policies_are_changed_in_the_control_partition_only(follower, policy):
 def test_limits_of_the_cluster_apply_in_all_partitions(follower, policy):
     known = follower.stores_job()
     ThrottlePolicy.objects.update(applies_everywhere=True)
-    told_body = {"definitions": read_for_partitions(known.pk)}
+    sent_body = {"definitions": read_for_partitions(known.pk)}
     ThrottlePolicy.objects.update(applies_everywhere=False)
     other = make_policy("no longer")
     ThrottlePolicy.objects.filter(pk=other.pk).update(applies_everywhere=True)
-    hears(follower.connection, "a", "b", "job:8", told_body)
+    receive_fact(follower.connection, "a", "b", "job:8", sent_body)
 
     follower.main.step(follow_runs)
 

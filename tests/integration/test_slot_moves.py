@@ -22,12 +22,12 @@ from jobs.models import (
     Seed,
 )
 from jobs.partitions.exchange import offer_links
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.here import placement
 from jobs.partitions.move_notes import (
     KEY,
     REPORT_KEY,
-    MoveGoesOn,
+    MoveRefused,
     cancel_move,
     go_on_without,
     read_move,
@@ -46,7 +46,7 @@ from jobs.verdicts.causes import Cause
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_lane, make_output
-from tests.support.partitions import be_partition, hears
+from tests.support.partitions import be_partition, receive_fact
 from tests.support.stepping import Main
 from tests.support.tables import each_row
 
@@ -124,7 +124,7 @@ class Moving:
         self.job = self.crawl.job
         PartitionedJob.objects.create(job=self.job, number=NUMBER)
         # The slot of the host is in the second half of the slots.
-        tell(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
+        send_fact(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
 
     def request(self):
         return request_move(self.connection, placement(), slots=[slot_of(HOST)], targets=["b"])
@@ -133,16 +133,16 @@ class Moving:
         for _ in range(times):
             self.main.step(move_slots)
 
-    def hears_of_b(self, **report):
-        """Hear the report of `b`, which holds the running job."""
+    def receive_from_b(self, **report):
+        """Receive the report of `b`, which holds the running job."""
         usual = Report(self.move.number, self.move.number, held=RUNNING, sent={})
-        hears(self.connection, "b", "a", REPORT_KEY, replace(usual, **report).as_json())
+        receive_fact(self.connection, "b", "a", REPORT_KEY, replace(usual, **report).as_json())
 
     def sends(self):
         """Make all steps of `a` until its documents are sent."""
         self.request()
         self.step()
-        self.hears_of_b(epoch=0, sent=None)
+        self.receive_from_b(epoch=0, sent=None)
         self.step(5)
 
     def becomes_b(self):
@@ -173,7 +173,7 @@ def test_a_partition_holds_its_jobs_and_reports_them(moving):
 
     assert Job.objects.get().move_hold == moving.move.number == 1
     assert moving.own.held == RUNNING
-    assert told(moving.connection, "a", "b", KEY)["phase"] == "holding"
+    assert sent_fact(moving.connection, "a", "b", KEY)["phase"] == "holding"
 
 
 def test_documents_in_progress_are_waited_for(moving):
@@ -247,16 +247,16 @@ def test_a_cancelled_move_changes_nothing_and_the_next_has_another_number(moving
 def test_one_move_goes_on_at_a_time_and_a_copying_one_is_not_cancelled(moving):
     moving.sends()
 
-    with pytest.raises(MoveGoesOn, match="Slots move already"):
+    with pytest.raises(MoveRefused, match="Slots move already"):
         moving.request()
-    with pytest.raises(MoveGoesOn, match="cannot be cancelled"):
+    with pytest.raises(MoveRefused, match="cannot be cancelled"):
         cancel_move(moving.connection, placement())
 
 
 def test_a_move_after_a_restore_begins_from_the_map_of_the_last_move(moving):
     before = read_map(moving.connection, "ab")
     last = Move(change_owner(before, [slot_of(HOST)], ["b"], number=1), MovePhase.DONE)
-    tell(moving.connection, "a", "a", KEY, last.as_json())
+    send_fact(moving.connection, "a", "a", KEY, last.as_json())
 
     move = request_move(moving.connection, placement(), slots=[1000], targets=["b"])
 
@@ -347,7 +347,7 @@ def test_a_chunk_that_arrives_again_changes_nothing(moving):
     moving.step()
     QueueItem.objects.update(depth=5)
 
-    hears(moving.connection, "a", "b", chunk.key, chunk.body)
+    receive_fact(moving.connection, "a", "b", chunk.key, chunk.body)
     moving.step()
 
     assert QueueItem.objects.get().depth == 5
@@ -417,7 +417,7 @@ def test_a_move_ends_when_the_other_partition_has_applied_all(moving):
     moving.sends()
     assert moving.move.phase == MovePhase.COPYING
 
-    moving.hears_of_b(applied={"a": {moving.own.series: 1}})
+    moving.receive_from_b(applied={"a": {moving.own.series: 1}})
     moving.step(2)
 
     assert moving.move.phase == MovePhase.DONE
@@ -447,10 +447,10 @@ def test_a_partition_that_returns_after_its_loss_gives_its_documents_away(moving
     make_documents(moving.crawl.lane, ["page"])
     before = read_map(moving.connection, "ab")
     moving.becomes_b()
-    tell(moving.connection, "b", "b", MAP_KEY, change_owner(before, range(1024), ["b"], number=1).as_json())
+    send_fact(moving.connection, "b", "b", MAP_KEY, change_owner(before, range(1024), ["b"], number=1).as_json())
     without_b = Move(change_owner(before, range(1024), ["a"], number=2), MovePhase.DONE, without=("b",))
 
-    hears(moving.connection, "a", "b", KEY, without_b.as_json())
+    receive_fact(moving.connection, "a", "b", KEY, without_b.as_json())
     moving.step(6)
 
     assert moving.own.sent == {"a": 1}
@@ -460,7 +460,7 @@ def test_a_partition_that_returns_after_its_loss_gives_its_documents_away(moving
 def test_only_a_copying_move_goes_on_without_a_partition(moving):
     moving.request()
 
-    with pytest.raises(MoveGoesOn, match="copies no documents"):
+    with pytest.raises(MoveRefused, match="copies no documents"):
         go_on_without(moving.connection, placement(), "b")
 
 
@@ -484,13 +484,13 @@ def test_a_restored_control_partition_learns_a_move_from_the_others(moving):
     done = Move(to, MovePhase.DONE).as_json()
     assert not moving.has_a_move()
 
-    hears(moving.connection, "b", "a", KEY, done)
+    receive_fact(moving.connection, "b", "a", KEY, done)
     assert moving.has_a_move()
     moving.step(4)
 
     assert moving.own.sent == {"b": 1}
     assert read_map(moving.connection, "ab") == to
-    assert told(moving.connection, "a", "b", KEY) == done
+    assert sent_fact(moving.connection, "a", "b", KEY) == done
     moving.step()
     assert Job.objects.get().move_hold == 0
 
@@ -503,4 +503,4 @@ def test_a_partition_tells_the_control_partition_the_move_that_it_noted(moving):
 
     moving.step()
 
-    assert told(moving.connection, "b", "a", KEY) == told(moving.connection, "a", "b", KEY)
+    assert sent_fact(moving.connection, "b", "a", KEY) == sent_fact(moving.connection, "a", "b", KEY)

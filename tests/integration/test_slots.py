@@ -7,7 +7,7 @@ import pytest
 
 from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import PartitionedJob
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.here import following, placement, placement_of_hosts
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY, SlotMap, keep_map
@@ -31,7 +31,7 @@ def test_the_control_partition_tells_equal_parts_at_first(connection, settings):
 
     assert keep_map(connection, placement())
 
-    first = told(connection, "a", "b", KEY)
+    first = sent_fact(connection, "a", "b", KEY)
     assert first == {"epoch": 0, "owners": [["a", 512], ["b", 512]]}
     assert SlotMap.from_json(first, "ab") == SlotMap.even("ab")
 
@@ -46,7 +46,7 @@ def test_a_map_that_is_known_is_noted_once(connection, settings):
 @pytest.fixture
 def follower(connection, settings):
     be_partition(settings, "b")
-    tell(connection, "a", "b", KEY, with_host_in("a").as_json())
+    send_fact(connection, "a", "b", KEY, with_host_in("a").as_json())
 
 
 def test_a_partition_works_by_the_map_that_it_hears(connection, follower):

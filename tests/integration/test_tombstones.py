@@ -23,7 +23,7 @@ from jobs.models import (
     Restoration,
     SearchDocument,
 )
-from jobs.partitions.facts import tell
+from jobs.partitions.facts import send_fact
 from jobs.partitions.placement import SLOTS
 from jobs.partitions.slots import KEY, SlotMap
 from jobs.queue.removing.clear_output import clear_some
@@ -222,7 +222,7 @@ def test_documents_of_a_host_that_has_moved_to_another_partition_are_left_out(si
     site.run()
     be_partition(settings, "a")
     PartitionedJob.objects.create(job_id=site.job_id, number=7)
-    tell(connection, "a", "a", KEY, SlotMap(1, ("b",) * SLOTS).as_json())
+    send_fact(connection, "a", "a", KEY, SlotMap(1, ("b",) * SLOTS).as_json())
     before = QueueItem.objects.count()
 
     bring_back(site)

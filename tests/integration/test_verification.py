@@ -312,12 +312,12 @@ def test_a_ghost_that_another_output_writes_before_the_repair_stays(site, lines,
     with file.open("ab") as opened:
         opened.write(as_line({"action": "add", "url": PAGE, "version": "1:x"}))
 
-    def goes_on(progress):
+    def should_continue(progress):
         if progress.compared_at is not None and not IndexedDocument.objects.filter(output=twin).exists():
             record(twin)
         return True
 
-    done = verbs.carry_out(scheduled(lines, repairs=True), goes_on=goes_on)
+    done = verbs.carry_out(scheduled(lines, repairs=True), should_continue=should_continue)
 
     assert (done.ghost, results(done)) == (1, {"page": "of another output"})
     assert PAGE in held_by(file)
@@ -330,12 +330,12 @@ def test_a_ghost_whose_host_moves_to_another_partition_before_the_repair_stays(s
         opened.write(as_line({"action": "add", "url": f"https://{host}/moves", "version": "1:x"}))
     verification = scheduled(lines, repairs=True)
 
-    def goes_on(progress):
+    def should_continue(progress):
         if progress.compared_at is not None:
             be_partition(settings, "a")
         return True
 
-    done = verbs.carry_out(verification, goes_on=goes_on)
+    done = verbs.carry_out(verification, should_continue=should_continue)
 
     assert (done.ghost, results(done)) == (1, {"moves": "of another partition"})
     assert f"https://{host}/moves" in held_by(file)
@@ -544,7 +544,7 @@ def test_an_attempt_that_was_given_up_changes_nothing(site, lines, file):
     OutputVerification.objects.update(attempt=1)
 
     with pytest.raises(AnotherAttempt):
-        finding.find(old, open_output(lines), None, goes_on=lambda _progress: True)
+        finding.find(old, open_output(lines), None, should_continue=lambda _progress: True)
 
     assert not OutputFault.objects.exists()
 

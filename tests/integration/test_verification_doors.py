@@ -85,7 +85,7 @@ def test_a_verification_is_scheduled_and_shown_by_api(index):
         "verify_output",
         {"output": "index", "sample": 50.0, "repair": True, "most": 7},
     )
-    verbs.carry_out(OutputVerification.objects.get(), goes_on=lambda _progress: True)
+    verbs.carry_out(OutputVerification.objects.get(), should_continue=lambda _progress: True)
     shown = operator.get(f"/api/v1/verifications/{made.json()['id']}/").json()
     assert shown["state"] == "done"
     assert len(shown["examples"]) == shown["missing"] == shown["repaired"]

@@ -48,12 +48,12 @@ def _let_pass(_line: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Witness:
-    """The witness of a history. `now` is the true time; `tell` takes a line for the history."""
+    """The witness of a history. `now` is the true time; `log` takes a line for the history."""
 
     now: Callable[[], float]
     beat: float
     processes: Mapping[UUID, Doing]
-    tell: Callable[[str], None] = _let_pass
+    log: Callable[[str], None] = _let_pass
     # The last term of each scope, and its main manager while that is in office.
     terms: dict[str, int] = field(default_factory=dict)
     mains: dict[str, UUID | None] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Witness:
     marks: int = 0
 
     def became(self, node_id: UUID, *, before: NodeStatus, now: NodeStatus, verdict: MarkFailed | None = None) -> None:
-        self.tell(f"{_short(node_id)} is {now}" + (f": {verdict.reason}" if verdict else ""))
+        self.log(f"{_short(node_id)} is {now}" + (f": {verdict.reason}" if verdict else ""))
         if before in FINAL_STATUSES:
             raise Violation(f"{_short(node_id)} had {before} and is {now}")
         if now in FINAL_STATUSES:
@@ -82,7 +82,7 @@ class Witness:
         self.heard_at[node_id] = self.now()
 
     def elected(self, node_id: UUID, *, scope: str, term: int) -> None:
-        self.tell(f"{_short(node_id)} is main of {scope} in term {term}")
+        self.log(f"{_short(node_id)} is main of {scope} in term {term}")
         if term <= self.terms.get(scope, 0):
             raise Violation(f"term {term} of {scope} comes after term {self.terms[scope]}")
         if (in_office := self.mains.get(scope)) is not None:
@@ -92,7 +92,7 @@ class Witness:
         self.terms[scope], self.mains[scope] = term, node_id
 
     def resigned(self, office: TermHeld) -> None:
-        self.tell(f"{_short(office.main_id)} resigns in term {office.term}")
+        self.log(f"{_short(office.main_id)} resigns in term {office.term}")
         self.mains[office.scope] = None
 
     def wrote(self, node_id: UUID, *, term: TermHeld | None, group: int | None) -> None:
@@ -113,7 +113,7 @@ class Witness:
 
     def moved(self, group: int, *, owner: UUID | None, is_owned: bool) -> None:
         whose = "nobody's" if owner is None else f"{_short(owner)}'s"
-        self.tell(f"group {group} is {whose}" + ("" if is_owned or owner is None else ", which is to release it"))
+        self.log(f"group {group} is {whose}" + ("" if is_owned or owner is None else ", which is to release it"))
         self.owners[group] = owner if is_owned else None
         self.moves += is_owned
 

@@ -218,4 +218,4 @@ class Faults:
         self._world.scheduler.after(lasts * _BEAT, end_once)
 
     def _tell(self, line: str) -> None:
-        self._world.tell(line)
+        self._world.log(line)

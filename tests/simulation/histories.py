@@ -90,14 +90,14 @@ def takeover(seed: int) -> float:
 def replay(seed: int, *, rules: Rules | None = None) -> Told:
     """Run one history again, and record its lines."""
     rules = rules or Rules()
-    world = World(seed, rules, is_told=True)
+    world = World(seed, rules, keeps_lines=True)
     violation: str | None = None
     try:
         world.run()
     except Violation as found:
         violation = str(found)
     ending = "VIOLATION: " + violation if violation else "all as it should be"
-    world.tell(ending)
+    world.log(ending)
     without = "".join(f" --without {name}" for name in NAMES if not getattr(rules, name))
     head = f'history {seed}; to see it again: make simulate ARGS="--replay {seed}{without}"'
     return Told("\n".join([head, *world.lines, ""]), violation)

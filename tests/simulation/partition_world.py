@@ -39,9 +39,9 @@ _STANDS_STILL = 700
 class PartitionWorld:
     """Partitions that crawl, move slots, exchange rows, are restored and are lost, in an order of chance."""
 
-    def __init__(self, seed: int, rules: PartitionRules, *, is_told: bool = False) -> None:
+    def __init__(self, seed: int, rules: PartitionRules, *, keeps_lines: bool = False) -> None:
         self.chance, self.rules = random.Random(seed), rules
-        self.lines: list[str] | None = [] if is_told else None
+        self.lines: list[str] | None = [] if keeps_lines else None
         self.names = "abcd"[: self.chance.randint(2, 4)]
         owners = tuple(self.names[slot % len(self.names)] for slot in range(SLOTS_HERE))
         self.all = {name: Partition(name, owners) for name in self.names}
@@ -72,7 +72,7 @@ class PartitionWorld:
         control.move = Move(change_owner(control.map, given, self.chance.sample(self.names, 2), number=1))
         self._tell_move()
 
-    def tell(self, line: str) -> None:
+    def log(self, line: str) -> None:
         if self.lines is not None:
             self.lines.append(line)
 
@@ -172,7 +172,7 @@ class PartitionWorld:
             before = before and {name: Figures(one.quiet, {}, {}) for name, one in before.items()}
         if has_ended(before, figures):
             self.has_run_ended = True
-            self.tell("the run ends")
+            self.log("the run ends")
             if not self.was_restored:
                 self._check_run()
             return
@@ -204,7 +204,7 @@ class PartitionWorld:
             at.map, at.amounts = at.move.to, Counter()
             at.series = f"{at.series.partition('@')[0]}@{number}"
             at.report = replace(at.report, epoch=number, series=at.series, sent=None)
-            self.tell(f"{at.name} works by map {number}")
+            self.log(f"{at.name} works by map {number}")
         elif step == Step.SEND:
             self._send_chunk(at)
         at.report = replace(at.report, applied={source: dict(counts) for source, counts in at.applied.items()})
@@ -240,7 +240,7 @@ class PartitionWorld:
         after = decide(control.move, reports, self.names, control="a")
         if after != control.move:
             control.move = after
-            self.tell(f"move {after.number}: {after.phase}")
+            self.log(f"move {after.number}: {after.phase}")
             self._tell_move()
             if after.phase == MovePhase.DONE:
                 self.moves += 1
@@ -263,7 +263,7 @@ class PartitionWorld:
         back = self.backups.get(at.name)
         if back is None or not self.restores or self.is_without:
             return
-        self.tell(f"{at.name} is restored")
+        self.log(f"{at.name} is restored")
         self.restores -= 1
         self.was_restored = True
         # The workers of the partition have ended, too.
@@ -307,7 +307,7 @@ class PartitionWorld:
         if any(one.move is None or one.move.number != control.move.number for one in self.all.values()):
             # As after a restore, the control partition first receives the move from the others.
             return
-        self.tell(f"{name} is lost")
+        self.log(f"{name} is lost")
         self.is_without = name
         del self.all[name]
         self.streams = {pair: stream for pair, stream in self.streams.items() if name not in pair}

@@ -36,7 +36,7 @@ def run_partitions(seeds: Iterable[int], *, rules: PartitionRules | None = None)
     """Run histories of partitions until one fails. `rules` are all rules, unless some are switched off."""
     summary = PartitionSummary()
     for seed in seeds:
-        world, violation = _run(seed, rules or PartitionRules(), is_told=False)
+        world, violation = _run(seed, rules or PartitionRules(), keeps_lines=False)
         summary.histories += 1
         if world is not None:
             summary.moves += world.moves
@@ -52,17 +52,17 @@ def run_partitions(seeds: Iterable[int], *, rules: PartitionRules | None = None)
 def replay_partitions(seed: int, *, rules: PartitionRules | None = None) -> str:
     """Run one history again, and return its lines."""
     rules = rules or PartitionRules()
-    world, violation = _run(seed, rules, is_told=True)
+    world, violation = _run(seed, rules, keeps_lines=True)
     ending = f"VIOLATION: {violation}" if violation else "all as it should be"
     without = "".join(f" --without {name}" for name in PARTITION_RULES if not getattr(rules, name))
     head = f'history {seed} of partitions; to see it again: make simulate ARGS="--replay-partitions {seed}{without}"'
     return "\n".join([head, *((world.lines or []) if world else []), ending, ""])
 
 
-def _run(seed: int, rules: PartitionRules, *, is_told: bool) -> tuple[PartitionWorld | None, str | None]:
+def _run(seed: int, rules: PartitionRules, *, keeps_lines: bool) -> tuple[PartitionWorld | None, str | None]:
     world = None
     try:
-        world = PartitionWorld(seed, rules, is_told=is_told)
+        world = PartitionWorld(seed, rules, keeps_lines=keeps_lines)
         world.run()
     except Violation as violation:
         return world, str(violation)

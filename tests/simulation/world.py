@@ -35,11 +35,11 @@ _TIMEOUTS = (3, 5, 6)
 
 @dataclass(slots=True)
 class World:
-    """A cluster with its time. `lines` are its history, kept if `is_told`."""
+    """A cluster with its time. `lines` are its history, kept if `keeps_lines`."""
 
     seed: int
     rules: Rules = field(default_factory=Rules)
-    is_told: bool = False
+    keeps_lines: bool = False
     lines: list[str] = field(default_factory=list)
     scheduler: Scheduler = field(init=False)
     weather: Weather = field(init=False, default_factory=Weather)
@@ -63,7 +63,7 @@ class World:
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.seed)
         random = self.scheduler.random
-        self.witness = Witness(now=lambda: self.scheduler.now, beat=_BEAT, processes=self.processes, tell=self.tell)
+        self.witness = Witness(now=lambda: self.scheduler.now, beat=_BEAT, processes=self.processes, log=self.log)
         self.store = Store(
             clock=self._make_clock(), witness=self.witness, rules=self.rules, ends_sessions=random.random() < 0.5
         )
@@ -93,7 +93,7 @@ class World:
         healed_at = self.faults.plan()
         self.scheduler.run(until=healed_at)
         self.faults.end()
-        self.tell("the faults have ended")
+        self.log("the faults have ended")
         main_by, groups_by = healed_at + self.patience_for_main, healed_at + self.patience_for_groups
         self._run_until(lambda: self._has_main(since=healed_at), by=main_by, otherwise="nobody acts as main")
         self._run_until(lambda: self._is_at_work(since=healed_at), by=groups_by, otherwise="a group is not stuffed")
@@ -177,13 +177,13 @@ class World:
         self.processes[node_id] = process
         self.most_alive = max(self.most_alive, len(self.alive))
         self.scheduler.after(random.random() * _BEAT, process.start)
-        self.tell(
+        self.log(
             f"n{node_id.int}, a {kind} with a timeout of {timeout.total_seconds():g} s, on machine {process.machine.number}"
         )
         return process
 
     def has_ended(self, process: Process) -> None:
-        self.tell(f"the process of n{process.id.int} is over")
+        self.log(f"the process of n{process.id.int} is over")
         random = self.scheduler.random
         is_sturdy = process in self._sturdy
         if not is_sturdy and random.random() < 0.3:
@@ -198,8 +198,8 @@ class World:
 
     # --- The rest --------------------------------------------------------------------------------
 
-    def tell(self, line: str) -> None:
-        if self.is_told:
+    def log(self, line: str) -> None:
+        if self.keeps_lines:
             self.lines.append(f"{self.scheduler.now:8.2f} s  {line}")
 
     def _make_clock(self) -> DriftingClock:

@@ -1,10 +1,10 @@
 """Partitions without a second database: their facts are stored as logical replication brings them."""
 
 from jobs.duties.partitioned_following import follow_runs
-from jobs.duties.partitioned_runs import lead_runs, tell_jobs
+from jobs.duties.partitioned_runs import lead_runs, send_jobs
 from jobs.models import Job, PartitionedJob
 from jobs.partitions import configuration
-from jobs.partitions.facts import tell, told
+from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.here import following
 from jobs.partitions.slots import KEY, SlotMap
 from jobs.settings.partitions import PARTITION, PARTITIONS
@@ -33,9 +33,9 @@ def be_partition(settings, name):
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
 
-def hears(connection, source, target, key, body):
+def receive_fact(connection, source, target, key, body):
     """Store a fact as logical replication brings it."""
-    tell(connection, source, target, key, body)
+    send_fact(connection, source, target, key, body)
 
 
 class Follower:
@@ -43,10 +43,10 @@ class Follower:
 
     def __init__(self, connection, main):
         self.connection, self.main = connection, main
-        tell(connection, "b", "b", KEY, SlotMap.even("ab").as_json())
+        send_fact(connection, "b", "b", KEY, SlotMap.even("ab").as_json())
 
-    def hears_of_job(self, job):
-        hears(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})
+    def receive_job(self, job):
+        receive_fact(self.connection, "a", "b", "job:7", {"definitions": configuration.read(job.pk)})
 
     def stores_job(self):
         with following():
@@ -60,12 +60,12 @@ class Follower:
         return running
 
     def follows(self, **wanted):
-        hears(self.connection, "a", "b", "run:7", WANTED | wanted)
+        receive_fact(self.connection, "a", "b", "run:7", WANTED | wanted)
         self.main.step(follow_runs)
         return Job.objects.get()
 
     def report(self):
-        return told(self.connection, "b", "a", "run:7")
+        return sent_fact(self.connection, "b", "a", "run:7")
 
 
 class Leader:
@@ -77,7 +77,7 @@ class Leader:
         self.number = self.running.job.pk
         PartitionedJob.objects.create(job=self.running.job, number=self.number)
 
-    def hears(self, **report):
+    def receive(self, **report):
         usual = {
             "run_no": 1,
             "phase": "active",
@@ -87,12 +87,12 @@ class Leader:
             "round": self.wants["round"],
         }
         figures = {"figures": {"quiet": True, "sent": {}, "applied": {}}}
-        hears(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
+        receive_fact(self.connection, "b", "a", f"run:{self.number}", usual | figures | report)
 
     def leads(self):
-        self.main.step(tell_jobs, lead_runs)
+        self.main.step(send_jobs, lead_runs)
         return PartitionedJob.objects.get()
 
     @property
     def wants(self):
-        return told(self.connection, "a", "b", f"run:{self.number}")
+        return sent_fact(self.connection, "a", "b", f"run:{self.number}")

@@ -77,7 +77,7 @@ def systems(monkeypatch):
 def service_of(systems, scripted, *, mappers=(), checks=10, lifetime=60.0, authorities=None, heard=None):
     systems.update({(AuthorityFacts, number): one for number, one in enumerate(scripted, 1)})
     found = authorities or [authority(number) for number in range(1, len(scripted) + 1)]
-    service = Service(checks=checks, lifetime=lifetime, **({"heard": heard} if heard else {}))
+    service = Service(checks=checks, lifetime=lifetime, **({"on_result": heard} if heard else {}))
     service.install(Snapshot(generation=None, authorities=found, mappers={one.id: one for one in mappers}))
     return service
 
@@ -156,7 +156,7 @@ async def test_a_silent_connection_gets_one_question_and_the_others_end_at_once(
         systems,
         [hung],
         authorities=[authority(1, limits=SHORT)],
-        heard=lambda facts, why: heard.append((facts.name, bool(why))),
+        on_result=lambda facts, why: heard.append((facts.name, bool(why))),
     )
     await asyncio.gather(*(service.ask({"": f"user {number}"}) for number in range(3)))
     assert heard == [("a1", True)]
@@ -190,7 +190,7 @@ async def test_the_reason_of_a_silent_connection_can_be_stored(systems):
     service = service_of(
         systems,
         [Scripted(answer=Unreachable("no\0 \udcff"))],
-        heard=lambda _facts, why: heard.append(why),
+        on_result=lambda _facts, why: heard.append(why),
     )
 
     for number in range(3):

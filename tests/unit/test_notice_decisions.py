@@ -52,7 +52,7 @@ def test_a_condition_missing_from_a_full_list_may_still_stand():
 
 
 def test_a_condition_of_a_muted_rule_is_sent_when_the_muting_ends():
-    assert changes([seen()], [known(last_message_at=None)]).told == [(7, seen())]
+    assert changes([seen()], [known(last_message_at=None)]).unmuted == [(7, seen())]
 
 
 def test_an_event_is_sent_unless_its_condition_lasts():

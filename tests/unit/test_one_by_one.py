@@ -8,18 +8,18 @@ from nodes.membership.fences import FenceRefused
 
 
 def test_rows_after_a_failed_one_have_their_turn_and_the_first_error_names_its_row():
-    treated = []
+    processed = []
 
-    def treat(row):
+    def process(row):
         if row in {"bad", "worse"}:
             raise ValueError(row)
-        treated.append(row)
+        processed.append(row)
         return 1
 
     with pytest.raises(ValueError, match="bad") as raised:
-        one_by_one(["bad", "good", "worse", "better"], treat, name=lambda row: f"job {row}")
+        one_by_one(["bad", "good", "worse", "better"], process, name=lambda row: f"job {row}")
 
-    assert treated == ["good", "better"]
+    assert processed == ["good", "better"]
     assert raised.value.__notes__ == ["This is an error of job bad."]
 
 
@@ -29,13 +29,13 @@ def test_the_results_of_all_rows_are_added_up():
 
 @pytest.mark.parametrize("error", [FenceRefused("term"), psycopg.OperationalError("gone")], ids=repr)
 def test_a_replaced_process_treats_no_further_row(error):
-    treated = []
+    processed = []
 
-    def treat(row):
-        treated.append(row)
+    def process(row):
+        processed.append(row)
         raise error
 
     with pytest.raises(type(error)):
-        one_by_one(["first", "second"], treat, name=str)
+        one_by_one(["first", "second"], process, name=str)
 
-    assert treated == ["first"]
+    assert processed == ["first"]

@@ -49,7 +49,7 @@ class Partition:
     """A partition with documents. It receives its share, and reports, some time later."""
 
     def __init__(self, share, documents):
-        self.told = self.most = share
+        self.sent = self.most = share
         self.documents, self.admitted = documents, 0
         self.report = None
 
@@ -57,19 +57,19 @@ class Partition:
         amount = min(chance.randint(0, 3), self.documents, self.most - self.admitted)
         self.admitted, self.documents = self.admitted + amount, self.documents - amount
 
-    def hear(self, told):
-        self.told, self.most = told, max(self.admitted, told)
+    def receive(self, sent):
+        self.sent, self.most = sent, max(self.admitted, sent)
 
-    def tell(self):
+    def send(self):
         lacks = self.admitted >= self.most and self.documents > 0
         rests = self.admitted >= self.most
-        self.report = (self.told, self.most, round_down(self.most - self.admitted), lacks, rests)
+        self.report = (self.sent, self.most, round_down(self.most - self.admitted), lacks, rests)
 
-    def share(self, told):
+    def share(self, sent):
         if self.report is None:
-            return Share(told, told, is_confirmed=False)
+            return Share(sent, sent, is_confirmed=False)
         of, most, free, lacks, rests = self.report
-        return Share(told, most, free, lacks, rests, of == told)
+        return Share(sent, most, free, lacks, rests, of == sent)
 
 
 @each_row("seed", range(200))
@@ -77,19 +77,19 @@ def test_partitions_use_exactly_the_limit_and_never_more(seed):
     chance = random.Random(seed)
     names = "abcd"[: chance.randint(2, 4)]
     limit = chance.randint(1, 60)
-    told = first_shares(limit, names)
-    partitions = {name: Partition(told[name], chance.choice((0, 5, 100))) for name in names}
+    sent = first_shares(limit, names)
+    partitions = {name: Partition(sent[name], chance.choice((0, 5, 100))) for name in names}
     documents = sum(one.documents for one in partitions.values())
 
     for _ in range(3000):
         name = chance.choice(names)
         if chance.random() < 0.5:
-            partitions[name].tell()
+            partitions[name].send()
         else:
-            partitions[name].hear(told[name])
+            partitions[name].receive(sent[name])
         partitions[chance.choice(names)].crawl(chance)
-        shares = {name: one.share(told[name]) for name, one in partitions.items()}
-        told |= redistribute(limit, shares)
+        shares = {name: one.share(sent[name]) for name, one in partitions.items()}
+        sent |= redistribute(limit, shares)
         assert sum(one.most for one in partitions.values()) <= limit
         if is_limit_reached(limit, shares):
             break

@@ -57,14 +57,14 @@ class Partition:
     """A partition that receives its share some time after it was sent, and ends turns of a higher share later."""
 
     def __init__(self, share):
-        self.told = {"number": 1, "share": [share.numerator, share.denominator]}
+        self.sent = {"number": 1, "share": [share.numerator, share.denominator]}
         self.in_force = self.open = share
         self.need = 0
         self.report = None
 
-    def hear(self, told):
-        if told["number"] != self.told["number"]:
-            self.told, self.in_force = told, Fraction(*told["share"])
+    def receive(self, sent):
+        if sent["number"] != self.sent["number"]:
+            self.sent, self.in_force = sent, Fraction(*sent["share"])
             self.open = max(self.open, self.in_force)
 
     def end_turns(self):
@@ -72,7 +72,7 @@ class Partition:
 
     def write_report(self):
         is_lowering = self.open > self.in_force
-        self.report = report_of(self.told, self.report, need=self.need, is_lowering=is_lowering)
+        self.report = report_of(self.sent, self.report, need=self.need, is_lowering=is_lowering)
 
 
 @each_row("seed", range(200))
@@ -81,24 +81,24 @@ def test_shares_in_force_are_never_more_than_the_whole(seed):
     names = "abcd"[: chance.randint(2, 4)]
     requests = chance.choice((None, 1, 2, 3, 7, 500))
     partitions = {name: Partition(share) for name, share in equal_shares(names).items()}
-    told = {name: one.told for name, one in partitions.items()}
+    sent = {name: one.sent for name, one in partitions.items()}
     # The last report that has arrived: newer reports replace older ones, and any number of reports may be late.
-    heard = dict.fromkeys(names)
+    received = dict.fromkeys(names)
 
     def control_divides():
-        shares = {name: share_of(told[name], heard[name]) for name in names}
+        shares = {name: share_of(sent[name], received[name]) for name in names}
         for name, share in change_shares(shares, requests=requests, turn=chance.randint(0, 1)).items():
-            told[name] = {"number": told[name]["number"] + 1, "share": [share.numerator, share.denominator]}
+            sent[name] = {"number": sent[name]["number"] + 1, "share": [share.numerator, share.denominator]}
 
     for _ in range(400):
         one = chance.choice(names)
         partition = partitions[one]
         chance.choice(
             (
-                lambda partition=partition, one=one: partition.hear(told[one]),
+                lambda partition=partition, one=one: partition.receive(sent[one]),
                 partition.end_turns,
                 partition.write_report,
-                lambda partition=partition, one=one: heard.update({one: partition.report}),
+                lambda partition=partition, one=one: received.update({one: partition.report}),
                 control_divides,
                 lambda partition=partition: setattr(partition, "need", chance.choice((0, 1, 8, 64))),
             )
@@ -111,10 +111,10 @@ def test_shares_in_force_are_never_more_than_the_whole(seed):
     partitions["a"].need = 1
     for _ in range(20):
         for name, partition in partitions.items():
-            partition.hear(told[name])
+            partition.receive(sent[name])
             partition.end_turns()
             partition.write_report()
-            heard[name] = partition.report
+            received[name] = partition.report
         control_divides()
     # Differences below a tenth are not worth a change.
     assert partitions["a"].in_force > Fraction(9, 10)

@@ -106,7 +106,7 @@ class QueueStatusQuery(QueueQuery, ReportQuery):
 
 
 def history_of(query: dict[str, Any]) -> HistoryFilter:
-    """Return the history that a valid query asks for."""
+    """Return the history that a valid query requests."""
     return HistoryFilter(
         since=query["since"],
         until=query["until"],
@@ -119,7 +119,7 @@ def history_of(query: dict[str, Any]) -> HistoryFilter:
 
 
 def documents_of(query: dict[str, Any]) -> DocumentsAsked:
-    """Return the documents that a valid query asks for."""
+    """Return the documents that a valid query requests."""
     return DocumentsAsked(
         now=query["now"],
         repository_id=query.get("repository"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.authorities.service.cache import Cache
-from jobs.authorities.service.line import Heard, Line
+from jobs.authorities.service.line import Line, OnResult
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot, chain, questions
 from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Status, Unreachable
 from jobs.metrics import authority as figures
@@ -38,8 +38,8 @@ class Service:
     (seconds).
     """
 
-    def __init__(self, *, checks: int, lifetime: float, heard: Heard = lambda _facts, _error: None) -> None:
-        self._pool, self._lifetime, self._heard = asyncio.Semaphore(checks), lifetime, heard
+    def __init__(self, *, checks: int, lifetime: float, on_result: OnResult = lambda _facts, _error: None) -> None:
+        self._pool, self._lifetime, self._on_result = asyncio.Semaphore(checks), lifetime, on_result
         self._lines: dict[tuple[type, int], tuple[object, Line]] = {}
         self._known = self._with(Snapshot(generation=None))
         self._closing: set[asyncio.Task[None]] = set()
@@ -144,7 +144,7 @@ class Service:
         key, version = _key(facts), _version(facts)
         stored = self._lines.get(key)
         if stored is None or stored[0] != version:
-            stored = self._lines[key] = (version, Line(facts, pool=self._pool, heard=self._heard))
+            stored = self._lines[key] = (version, Line(facts, pool=self._pool, on_result=self._on_result))
         return stored[1]
 
 

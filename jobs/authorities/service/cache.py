@@ -38,7 +38,7 @@ class Cache(Generic[_T]):
         return stored[1]
 
     async def ask(self, question: Hashable, asking: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the stored answer, the answer of an equal question in progress, or that of a new question."""
+        """Return the stored answer, else the answer of an equal question in progress, else the answer of a new question."""
         found = self.find(question)
         if found is not None:
             return found

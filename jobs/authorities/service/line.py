@@ -25,14 +25,14 @@ UNANSWERED: Final = 3
 # Longest time in which a question takes a place of the pool (seconds).
 PATIENCE: Final = 0.5
 # Called with the facts of a connection: with "" after each answer, and with the last error when it becomes silent.
-Heard = Callable[[Facts, str], None]
+OnResult = Callable[[Facts, str], None]
 
 
 class Line:
     """The line of one connection. The first question opens it, and one event loop uses it."""
 
-    def __init__(self, facts: Facts, *, pool: asyncio.Semaphore, heard: Heard) -> None:
-        self._facts, self._pool, self._heard = facts, pool, heard
+    def __init__(self, facts: Facts, *, pool: asyncio.Semaphore, on_result: OnResult) -> None:
+        self._facts, self._pool, self._on_result = facts, pool, on_result
         self._places = asyncio.Semaphore(facts.limits.at_once)
         self._probe = asyncio.Lock()
         self._opened: Any = None
@@ -104,7 +104,7 @@ class Line:
 
     def _answered(self, answer: _T) -> _T:
         self._unanswered = 0
-        self._heard(self._facts, "")
+        self._on_result(self._facts, "")
         return answer
 
     def _failed(self, why: str) -> Unreachable:
@@ -112,7 +112,7 @@ class Line:
         self._unanswered += 1
         figures.UNREACHABLE.add(1, self._facts.name)
         if self._unanswered == UNANSWERED:
-            self._heard(self._facts, why)
+            self._on_result(self._facts, why)
         return Unreachable(why)
 
 

@@ -19,7 +19,7 @@ from jobs.duties.exchange import (
     forget_references,
     keep_exchange,
     receive_references,
-    tell_figures,
+    send_figures,
 )
 from jobs.duties.failover import (
     interrupt_dead_one_shots,
@@ -27,7 +27,7 @@ from jobs.duties.failover import (
     release_lost_documents,
     withdraw_from_stopped_jobs,
 )
-from jobs.duties.finish import JOBS_AT_REST, end_runs
+from jobs.duties.finish import JOBS_WITHOUT_CLAIMS, end_runs
 from jobs.duties.freshness import HOSTS_TO_PRICE, price_looks
 from jobs.duties.hand_over import GROUPS_TO_HAND_OVER, hand_over_groups
 from jobs.duties.history import HISTORIES_TO_CLEAR, clear_histories, keep_history
@@ -42,7 +42,7 @@ from jobs.duties.housekeep import (
 from jobs.duties.minutes import MINUTE_TO_KEEP, keep_minute
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.partitioned_following import follow_runs
-from jobs.duties.partitioned_runs import lead_runs, tell_jobs
+from jobs.duties.partitioned_runs import lead_runs, send_jobs
 from jobs.duties.partitioned_totals import TOTALS_TO_DIVIDE, divide_totals
 from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.progress import JOBS_RUN, OF_THE_CLUSTER, charge_waiting_time, coarsen_progress, keep_states
@@ -90,7 +90,7 @@ MAIN_DUTIES: Final = duties(
     (withdraw_from_stopped_jobs, 1.0, f"EXISTS ({OFFERED_OF_STOPPED_JOBS})"),
     (release_lost_documents, 1.0, f"EXISTS ({HELD_BY_LOST_WORKERS}) OR EXISTS ({RESERVED_FOR_ABSENT})"),
     (open_gates, 1.0, f"EXISTS ({GATES_OF_LOST_NODES})"),
-    (end_runs, 0.3, f"EXISTS ({JOBS_AT_REST})"),
+    (end_runs, 0.3, f"EXISTS ({JOBS_WITHOUT_CLAIMS})"),
     (pass_on, 1.0, f"EXISTS ({PASSING_JOBS})"),
     (start_successors, 0.3, f"EXISTS ({CHAINED_STARTS})"),
     (begin_reseeding, 2.0, f"EXISTS ({JOBS_TO_RESEED})"),
@@ -108,7 +108,7 @@ MAIN_DUTIES: Final = duties(
     (keep_exchange, 5.0, MAY_EXCHANGE),
     (move_slots, 0.5, f"{MAY_EXCHANGE} AND {MOVES}"),
     Duty(lead_runs, dt.timedelta(seconds=0.5), HAS_FACTS, in_flow=_IN_FLOW),
-    (tell_jobs, 5.0, SHARED_JOBS),
+    (send_jobs, 5.0, SHARED_JOBS),
     Duty(follow_runs, dt.timedelta(seconds=0.5), HAS_FACTS, in_flow=_IN_FLOW),
     (divide_totals, 1.0, TOTALS_TO_DIVIDE),
     Duty(
@@ -118,7 +118,7 @@ MAIN_DUTIES: Final = duties(
         collect=dt.timedelta(seconds=0.4),
         in_flow=_IN_FLOW,
     ),
-    (tell_figures, 2.0, SHARED_JOBS),
+    (send_figures, 2.0, SHARED_JOBS),
     (forget_references, 10.0, SHARED_JOBS),
     (forget_old_batches, 60.0, ALWAYS),
     (keep_history, 600.0, ALWAYS),

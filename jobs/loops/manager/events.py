@@ -32,7 +32,7 @@ class Events:
         self.control_changes = 0
         self.may_own_groups = False
 
-    def heard(self, channel: str, payload: str) -> None:
+    def on_notification(self, channel: str, payload: str) -> None:
         """Record a notification. Runs in the heartbeat's thread."""
         if channel in {channels.STUFF, channels.GROUPS, channels.OFFICE} and payload != self._scope:
             return

@@ -93,7 +93,7 @@ class Manager:
             settings=settings,
             store=store,
             channels=(channels.STUFF, channels.GROUPS, channels.OFFICE, channels.CONTROL, RECRUIT),
-            heard=self.events.heard,
+            on_notification=self.events.on_notification,
             asks=ASKS,
             answered=self.events.answered,
             is_stopping=self._is_stopping,

@@ -126,7 +126,7 @@ class JobOutputs(OutputWriter):
     """Writes to the outputs of the documents' jobs."""
 
     def __init__(self, *, cause: str = "") -> None:
-        """`cause` is that of tombstones, if an operator ordered the removals."""
+        """`cause` is the cause in tombstones, if an operator ordered the removals."""
         self._cause = cause
         self._opened = OpenedOutputs()
 

@@ -65,7 +65,7 @@ class Worker:
             settings=settings,
             store=store,
             channels=(channels.take_of(identity.id), channels.CONTROL),
-            heard=self._heard,
+            on_notification=self._on_notification,
             asks=asks.of_worker(has_stores=bool(settings[ARCHIVE_STORES])),
             answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
             is_stopping=stop.is_set,
@@ -142,7 +142,7 @@ class Worker:
             coroutines["notify"] = self._upkeep.notify()
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
-    def _heard(self, channel: str, payload: str) -> None:
+    def _on_notification(self, channel: str, payload: str) -> None:
         """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
         if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)

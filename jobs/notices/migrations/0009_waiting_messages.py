@@ -1,4 +1,4 @@
-"""An index of the messages that wait: their number is small, and that of all messages is not."""
+"""An index of the waiting messages: they are few, and the table of messages is large."""
 
 from typing import ClassVar
 

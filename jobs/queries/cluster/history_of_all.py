@@ -75,7 +75,7 @@ def jobs_of_all(parts: Sequence[ClusterThen]) -> list[JobThen]:
 
 
 def add(one: ProgressThen, other: ProgressThen) -> ProgressThen:
-    """Return the sum of both. Its states are unknown if those of either are unknown."""
+    """Return the sum of both. If either has unknown states, the states of the sum are unknown."""
     states = None
     if one.states is not None and other.states is not None:
         names = States.__dataclass_fields__

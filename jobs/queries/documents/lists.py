@@ -53,7 +53,7 @@ SELECT {_COLUMNS}
  ORDER BY {{order}}
  LIMIT %(limit)s
 """
-# One more than an order by values may sort tells that there are too many.
+# One more than an order by values may sort: this number shows that there are too many.
 _FEW: Final = """
 SELECT count(*) FROM (
        SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id

@@ -8,13 +8,13 @@ from jobs.models import ChainedStart, JobChain
 
 @dataclass(frozen=True, slots=True)
 class ChainLine:
-    """One chain. `job` is the other job. A start `is_owed` if it is still to be made."""
+    """One chain. `job` is the other job. A start `is_pending` if it is still to be made."""
 
     id: int
     job: int
     name: str
     overlap: str
-    is_owed: bool
+    is_pending: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ def read_chains(job_id: int) -> Chains:
     chains = JobChain.objects.all()
     before = chains.filter(successor=job_id).order_by("predecessor__name")
     after = chains.filter(predecessor=job_id).order_by("successor__name")
-    owed_here = set(ChainedStart.objects.filter(successor=job_id).values_list("predecessor_id", flat=True))
-    owed_there = set(ChainedStart.objects.filter(predecessor_id=job_id).values_list("successor_id", flat=True))
+    pending_here = set(ChainedStart.objects.filter(successor=job_id).values_list("predecessor_id", flat=True))
+    pending_there = set(ChainedStart.objects.filter(predecessor_id=job_id).values_list("successor_id", flat=True))
     return Chains(
         previous=[
-            ChainLine(*row, is_owed=row[1] in owed_here)
+            ChainLine(*row, is_pending=row[1] in pending_here)
             for row in before.values_list("id", "predecessor_id", "predecessor__name", "overlap")
         ],
         next=[
-            ChainLine(*row, is_owed=row[1] in owed_there)
+            ChainLine(*row, is_pending=row[1] in pending_there)
             for row in after.values_list("id", "successor_id", "successor__name", "overlap")
         ],
     )

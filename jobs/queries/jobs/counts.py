@@ -31,12 +31,12 @@ SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
 
 # The figures that other partitions sent about the same run of a job (`jobs.duties.exchange`).
 _IN_OTHER_PARTITIONS: Final = """
-SELECT known.job_id, told.body
+SELECT known.job_id, reported.body
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
  CROSS JOIN LATERAL (SELECT DISTINCT ON (source) body FROM jobs_partitionfact
                       WHERE key = 'figures:' || known.number AND source <> %(here)s
-                      ORDER BY source, number DESC) AS told
- WHERE known.job_id = ANY(%(jobs)s) AND (told.body ->> 'run_no')::int = job.run_no
+                      ORDER BY source, number DESC) AS reported
+ WHERE known.job_id = ANY(%(jobs)s) AND (reported.body ->> 'run_no')::int = job.run_no
 """
 
 

@@ -14,7 +14,7 @@ from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.queries.jobs.counts import add_up, count_own_documents, count_present_runs
 from jobs.queue.counting.counters import RunCounts
 
-# Counts of runs by the number of the job in the control partition, and that of the run.
+# Counts of runs by the number of the job in the control partition and the number of the run.
 _Counts = Mapping[tuple[int, int], RunCounts]
 
 A_PAGE: Final = 50

@@ -36,7 +36,7 @@ _UNREAD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SeedEnding:
-    """The ending of one seed's document; for a redirect, that of the last document of its chain."""
+    """The ending of one seed's document; for a redirect, the ending of the last document of its chain."""
 
     seed: str
     code: str

@@ -135,26 +135,26 @@ ON CONFLICT (digest, place) DO NOTHING
 # Locks: Bin by id.
 _HOSTS: Final[LiteralString] = """
 UPDATE jobs_bin AS bin
-   SET back_off_until = greatest(bin.back_off_until, told.back_off_until),
-       back_off_level = greatest(bin.back_off_level, told.back_off_level),
-       backing_off_since = coalesce(bin.backing_off_since, told.backing_off_since),
-       "interval" = greatest(bin."interval", told."interval"),
-       stopped_at = coalesce(bin.stopped_at, told.stopped_at),
-       stopped_by = CASE WHEN bin.stopped_at IS NULL THEN told.stopped_by ELSE bin.stopped_by END,
-       stopped_why = CASE WHEN bin.stopped_at IS NULL THEN told.stopped_why ELSE bin.stopped_why END,
-       stops_every_port = bin.stops_every_port OR told.stops_every_port
+   SET back_off_until = greatest(bin.back_off_until, arrived.back_off_until),
+       back_off_level = greatest(bin.back_off_level, arrived.back_off_level),
+       backing_off_since = coalesce(bin.backing_off_since, arrived.backing_off_since),
+       "interval" = greatest(bin."interval", arrived."interval"),
+       stopped_at = coalesce(bin.stopped_at, arrived.stopped_at),
+       stopped_by = CASE WHEN bin.stopped_at IS NULL THEN arrived.stopped_by ELSE bin.stopped_by END,
+       stopped_why = CASE WHEN bin.stopped_at IS NULL THEN arrived.stopped_why ELSE bin.stopped_why END,
+       stops_every_port = bin.stops_every_port OR arrived.stops_every_port
   FROM unnest(%(rows)s::jsonb[]) AS given(body)
- CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs_bin, given.body) AS told
- WHERE bin.namespace = told.namespace AND bin.name = told.name
-RETURNING bin.id, told.name
+ CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs_bin, given.body) AS arrived
+ WHERE bin.namespace = arrived.namespace AND bin.name = arrived.name
+RETURNING bin.id, arrived.name
 """
 _NEW_HOSTS: Final[LiteralString] = """
 WITH made AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known, usual_requests, usual_gap)
-    SELECT told.namespace, told.name, 0, false, told.usual_requests, told.usual_gap
+    SELECT arrived.namespace, arrived.name, 0, false, arrived.usual_requests, arrived.usual_gap
       FROM unnest(%(rows)s::jsonb[]) AS given(body)
-     CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs_bin, given.body) AS told
-     ORDER BY told.name
+     CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs_bin, given.body) AS arrived
+     ORDER BY arrived.name
     ON CONFLICT (namespace, name) DO NOTHING
     RETURNING id
 )
@@ -163,12 +163,12 @@ INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
 # The other partition may have asked the host just now: its gap begins here.
 # Locks: BinState by bin.
 _PACE: Final[LiteralString] = f"""
-WITH told AS MATERIALIZED (
+WITH arrived AS MATERIALIZED (
     SELECT id, not_before FROM unnest(%(bins)s::bigint[], %(not_before)s::timestamptz[]) AS given(id, not_before)
 ), locked AS MATERIALIZED (
-    {lock_newest_states(of="bin", numbers="SELECT id FROM told")}
+    {lock_newest_states(of="bin", numbers="SELECT id FROM arrived")}
 ), paced AS MATERIALIZED (
-    SELECT locked.id, locked.version, told.not_before FROM locked JOIN told USING (id)
+    SELECT locked.id, locked.version, arrived.not_before FROM locked JOIN arrived USING (id)
 )
 {
     write_states(

@@ -20,7 +20,7 @@ SELECT source, number, key, body FROM jobs_partitionfact
    AND (target = %(here)s AND source <> %(here)s OR source = %(here)s AND target = ANY(%(lost)s))
  ORDER BY source, number LIMIT 1
 """
-_COMES_BACK: Final[LiteralString] = """
+_TO_TAKE_BACK: Final[LiteralString] = """
 SELECT FROM jobs_partitionfact WHERE source = %(here)s AND target = ANY(%(lost)s) AND key LIKE 'chunk:%%' LIMIT 1
 """
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_partitionfact WHERE source = %(source)s AND number = %(number)s"
@@ -86,9 +86,9 @@ def next_chunk(connection: psycopg.Connection[Any], here: str, *, lost: Sequence
     return Chunk(source, series, int(place), body, number)
 
 
-def comes_back(connection: psycopg.Connection[Any], here: str, *, lost: Sequence[str]) -> bool:
+def has_chunks_to_take_back(connection: psycopg.Connection[Any], here: str, *, lost: Sequence[str]) -> bool:
     """True if this partition has sent chunks to `lost` partitions, and has not taken all of them back."""
-    return bool(lost) and connection.execute(_COMES_BACK, {"here": here, "lost": list(lost)}).fetchone() is not None
+    return bool(lost) and connection.execute(_TO_TAKE_BACK, {"here": here, "lost": list(lost)}).fetchone() is not None
 
 
 def forget_own_chunks(connection: psycopg.Connection[Any], here: str) -> int:

@@ -1,5 +1,5 @@
 """
-The running workers of a scope, as a manager knows them, and the wake-ups that tell them of its offers.
+The running workers of a scope, as a manager knows them, and the wake-ups that notify them of its offers.
 
 An offer wakes only workers that can use it: first the preferred worker of its hosts. If that worker does not take it
 in time, the idlest others are woken, a few for each batch. Each worker has a channel of its own, because a server
@@ -44,7 +44,7 @@ SELECT id FROM nodes_node AS node
  ORDER BY coalesce((progress ->> 'claimed')::int, 0), random()
  LIMIT least(16, 2 * (SELECT count(*) FROM late))
 """
-_TELL: Final[LiteralString] = "SELECT pg_notify(channel, '') FROM unnest(%(channels)s::text[]) AS channel"
+_SEND: Final[LiteralString] = "SELECT pg_notify(channel, '') FROM unnest(%(channels)s::text[]) AS channel"
 
 
 @dataclass(slots=True)
@@ -67,20 +67,20 @@ class Workers:
         self.capacity = sum(row[1] for row in rows)
         self.least_capacity = min((row[1] for row in rows), default=0)
 
-    def tell(
+    def notify(
         self,
         connection: psycopg.Connection[Any],
         *,
         scope: str,
         offered: Iterable[Stuffed],
-        told: Collection[uuid.UUID | None],
+        notified: Collection[uuid.UUID | None],
         channel_of: Callable[[uuid.UUID], str],
         now: dt.datetime,
     ) -> None:
         """
         Wake the workers that can use an offer, and others for late batches.
 
-        `told` are the workers of batches that were offered before, None for those of any worker. Those workers take
+        `notified` are the workers of batches that were offered before, None for those of any worker. Those workers take
         batches by themselves when they have room. `channel_of` returns the channel of a worker.
         """
         wanted: set[uuid.UUID] = set()
@@ -88,14 +88,14 @@ class Workers:
         for one in offered:
             wanted |= one.keepers
             open_batches += one.open_batches
-        if open_batches and None not in told:
+        if open_batches and None not in notified:
             most = min(len(self.ids), max(open_batches, _FOR_OPEN))
             wanted |= set(random.sample(self.ids, most))
-        wanted -= set(told)
-        if told:
+        wanted -= set(notified)
+        if notified:
             wanted |= self._helpers(connection, scope=scope, now=now)
         if wanted:
-            connection.execute(_TELL, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
+            connection.execute(_SEND, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
 
     def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
         """Return other workers for batches that were not taken in time. Each batch causes this once."""

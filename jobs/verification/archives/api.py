@@ -141,7 +141,7 @@ class ArchiveVerificationView(VerificationsView):
         wanted = read_body(ArchiveVerificationWantedSerializer, request)
         user: Any = request.user
         begun = verbs.start_everywhere(
-            tell=lambda made: dict(ArchiveVerificationSerializer(made).data),
+            describe=lambda made: dict(ArchiveVerificationSerializer(made).data),
             partition=wanted["partition"],
             sample=wanted["sample"],
             repairs=wanted["repair"],

@@ -24,11 +24,11 @@ def verify(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
         lost_machine=arguments.get("lost_machine", ""),
     )
 
-    def goes_on(progress: ArchiveVerification) -> bool:
+    def should_continue(progress: ArchiveVerification) -> bool:
         context.report(_found(progress))
         return not context.is_cancelled()
 
-    return _found(verbs.carry_out(verification, goes_on=goes_on))
+    return _found(verbs.carry_out(verification, should_continue=should_continue))
 
 
 def _found(verification: ArchiveVerification) -> dict[str, Any]:

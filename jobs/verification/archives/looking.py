@@ -119,7 +119,7 @@ def _has_record(copy: Copy, row: Row, form: Format) -> bool:
 
 
 def _digest_of(record: Archived) -> tuple[str, str]:
-    """Return the kind of a record and the digest of its content; that of a revisit is the digest that it names."""
+    """Return the kind of a record and the digest of its content; for a revisit, the digest that it names."""
     if record.kind is RecordKind.RESPONSE:
         return record.kind.value, digest_of(record.body)
     return record.kind.value, record.digest

@@ -46,7 +46,7 @@ def start(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
     try:
         begun = verbs.start_everywhere(
-            tell=lambda made: made.task,
+            describe=lambda made: made.task,
             partition=request.POST.get("partition", ""),
             sample=read_number(request, "sample", float),
             repairs="repair" in request.POST,

@@ -16,7 +16,7 @@ from jobs.settings.archives import ARCHIVE_STORES
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives.checking import check_file
 from jobs.verification.archives.foreign import check_foreign
-from jobs.verification.attempts import GoesOn, begin_attempt, note
+from jobs.verification.attempts import ShouldContinue, begin_attempt, note
 from jobs.verification.everywhere import Begun, begin
 from nodes.errors import Invalid, NotAllowed, Refused
 from nodes.lifecycle import NodeStatus
@@ -40,21 +40,21 @@ def verify_archive(
     repairs: bool = False,
     lost_machine: str = "",
     made_by: str,
-    goes_on: GoesOn[ArchiveVerification] = lambda _verification: True,
+    should_continue: ShouldContinue[ArchiveVerification] = lambda _verification: True,
 ) -> ArchiveVerification:
     """
     Compare the archives with their rows in this process, and return the result.
 
     `sample` is a share of the files in percent, None for all. If it `repairs`, damaged copies are written again from
     whole ones, and documents whose body is lost are scheduled. The local copies of the `lost_machine` count as
-    deleted. While it runs, `goes_on` is called with the progress, and ends the verification early by False.
+    deleted. While it runs, `should_continue` is called with the progress, and ends the verification early by False.
 
     Raises:
         Invalid: the sample is invalid.
         Refused: a node runs on the lost machine.
     """
     verification = _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=None)
-    return carry_out(verification, goes_on=goes_on)
+    return carry_out(verification, should_continue=should_continue)
 
 
 @transaction.atomic
@@ -79,7 +79,7 @@ def start(
 
 def start_everywhere(
     *,
-    tell: Callable[[ArchiveVerification], T],
+    describe: Callable[[ArchiveVerification], T],
     partition: str = "",
     with_own: bool = True,
     may: May,
@@ -87,9 +87,11 @@ def start_everywhere(
     **choice: Any,
 ) -> Begun[T]:
     """
-    Schedule the verification of the archives of each partition, or of one `partition`. Return what `tell` returns.
+    Schedule the verification of the archives of each partition, or of one `partition`. Return the results of
+    `describe`.
 
-    `tell` gets each verification in the database that has it. This partition is left out unless `with_own`. The `choice` is that of `start`. A lost machine is that of the partitions that have files of it.
+    `describe` gets each verification in the database that has it. This partition is left out unless `with_own`. The
+    `choice` is passed to `start`. A lost machine concerns the partitions that have files of it.
 
     Raises:
         NotAllowed: the user may not do this.
@@ -98,10 +100,10 @@ def start_everywhere(
     _check_permission(may)
 
     def own() -> T:
-        return tell(start(may=may, made_by=made_by, **choice))
+        return describe(start(may=may, made_by=made_by, **choice))
 
     def there() -> T:
-        return tell(start(may=may_everything, made_by=made_by, **choice))
+        return describe(start(may=may_everything, made_by=made_by, **choice))
 
     return begin(partition, own=own if with_own else None, there=there)
 
@@ -115,7 +117,9 @@ def create_for_task(task: int, *, sample: float | None, repairs: bool, lost_mach
     return _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=task)
 
 
-def carry_out(verification: ArchiveVerification, *, goes_on: GoesOn[ArchiveVerification]) -> ArchiveVerification:
+def carry_out(
+    verification: ArchiveVerification, *, should_continue: ShouldContinue[ArchiveVerification]
+) -> ArchiveVerification:
     """
     Compare and repair from the last file on, and return the verification.
 
@@ -128,7 +132,7 @@ def carry_out(verification: ArchiveVerification, *, goes_on: GoesOn[ArchiveVerif
     host = socket.gethostname()
     note(verification, host=host)
     for file in _files(verification):
-        if not goes_on(verification):
+        if not should_continue(verification):
             return verification
         with suppress(ArchiveFile.DoesNotExist):
             # A worker deletes the row of a file that was never created.

@@ -119,7 +119,7 @@ def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
 
 
 def _breaks_off(read: Mapping[str, Any]) -> bool:
-    """True if the parser reached the end of the text before that of the feed."""
+    """True if the text ended before the feed did."""
     error = read.get("bozo_exception")
     return isinstance(error, SAXParseException) and error.getMessage() in _BREAKS_OFF
 

@@ -229,7 +229,7 @@ class WebConnector:
     def _is_wanted(
         self, document: Document, activity: Activity, status: int, headers: Mapping[str, str], first: bytes
     ) -> bool:
-        """True if the body is needed: only that of a success, and only if it is text, or the job's pipeline reads it."""
+        """True if the body is needed: the answer is a success, and the body is text or the job's pipeline reads it."""
         if not 200 <= status < 300:
             return False
         content_type = headers.get("Content-Type", "")

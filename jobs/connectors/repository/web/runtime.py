@@ -84,13 +84,13 @@ class WebRuntime(Runtime):
         self._to_store |= self.robots.take_fetched()
         if not self._to_store:
             return super().store(connection)
-        told = frozenset(self._to_store)
+        stored_origins = frozenset(self._to_store)
         answers = {
             origin: {"kind": answer.kind.value, "text": answer.text} for origin, answer in self._to_store.items()
         }
         write_robots(connection, answers=answers, lifetime=_ROBOTS_LIFETIME)
         self._to_store.clear()
-        return lambda url: _origin_of(url) in told
+        return lambda url: _origin_of(url) in stored_origins
 
     async def close(self) -> None:
         for fetcher in self._fetchers.values():

@@ -63,7 +63,7 @@ class Command(VerifyingCommand):
     def schedule(self, partition: str, **given: Any) -> Begun[int | None]:
         return verbs.start_everywhere(
             given["output"].pk,
-            tell=lambda made: made.task,
+            describe=lambda made: made.task,
             partition=partition,
             with_own=False,
             sample=given["sample"],

@@ -4,15 +4,15 @@ import pytest
 from django.db import connection as django
 from django.test.utils import CaptureQueriesContext
 
-from jobs.duties.exchange import keep_exchange, tell_figures
+from jobs.duties.exchange import keep_exchange, send_figures
 from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_runs import lead_runs
 from jobs.lifecycle.job import Phase, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact
 from jobs.partitions import here as partitions
-from jobs.partitions.facts import Telling, hear_and_tell, not_adopted, note_adopted, tell, told
+from jobs.partitions.facts import FactSender, not_adopted, note_adopted, read_facts, send_fact, sent_fact
 from tests.support.factories import hash_of, make_job
-from tests.support.partitions import WANTED, Follower, Leader, be_partition, hears
+from tests.support.partitions import WANTED, Follower, Leader, be_partition, receive_fact
 from tests.support.stepping import Main
 
 MANY = 20
@@ -43,7 +43,7 @@ def count_statements(connection, step):
     return len(sent) + len(others)
 
 
-def numbers_told():
+def numbers_sent():
     return set(PartitionFact.objects.values_list("source", "number"))
 
 
@@ -58,11 +58,11 @@ def share_idle_jobs():
 
 def test_a_pass_of_the_control_partition_tells_no_unchanged_fact(leader):
     leader.leads()
-    before = numbers_told()
+    before = numbers_sent()
 
     leader.main.step(lead_runs)
 
-    assert numbers_told() == before
+    assert numbers_sent() == before
 
 
 def test_idle_jobs_add_no_statement_to_a_pass_of_the_control_partition(leader, connection):
@@ -77,19 +77,19 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_the_control_partition(leader, c
 def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follower, connection):
     follower.knows()
     follower.follows()
-    follower.main.step(follow_runs, tell_figures)
-    with_one_job = count_statements(connection, lambda: follower.main.step(follow_runs, tell_figures))
+    follower.main.step(follow_runs, send_figures)
+    with_one_job = count_statements(connection, lambda: follower.main.step(follow_runs, send_figures))
     with partitions.following():
         share_idle_jobs()
     for number in PartitionedJob.objects.values_list("number", flat=True):
-        hears(connection, "a", "b", f"run:{number}", WANTED | {"run_no": 0, "is_running": False})
-    follower.main.step(follow_runs, tell_figures)
-    before = numbers_told() - newest_life()
+        receive_fact(connection, "a", "b", f"run:{number}", WANTED | {"run_no": 0, "is_running": False})
+    follower.main.step(follow_runs, send_figures)
+    before = numbers_sent() - newest_life()
 
-    statements = count_statements(connection, lambda: follower.main.step(follow_runs, tell_figures))
+    statements = count_statements(connection, lambda: follower.main.step(follow_runs, send_figures))
 
     assert statements == with_one_job
-    assert numbers_told() - newest_life() == before
+    assert numbers_sent() - newest_life() == before
 
 
 def newest_life():
@@ -101,18 +101,18 @@ def newest_life():
 
 
 def living(connection, *numbers, highest=9):
-    hears(connection, "a", "b", "jobs:all", {"numbers": list(numbers), "highest": highest})
+    receive_fact(connection, "a", "b", "jobs:all", {"numbers": list(numbers), "highest": highest})
 
 
 def test_the_control_partition_tells_which_jobs_it_has(leader, connection):
     leader.leads()
     highest = leader.number
-    assert told(connection, "a", "b", "jobs:all") == {"numbers": [highest], "highest": highest}
+    assert sent_fact(connection, "a", "b", "jobs:all") == {"numbers": [highest], "highest": highest}
 
     Job.objects.update(phase=Phase.READY_FOR_DELETE)
     leader.main.step(lead_runs)
 
-    assert told(connection, "a", "b", "jobs:all") == {"numbers": [], "highest": highest}
+    assert sent_fact(connection, "a", "b", "jobs:all") == {"numbers": [], "highest": highest}
 
 
 def test_a_running_job_that_the_control_partition_deleted_is_aborted_then_deleted(follower, connection):
@@ -138,8 +138,8 @@ def test_a_job_with_a_higher_number_than_any_told_one_is_not_deleted(follower, c
 
 def test_a_deleted_job_leaves_no_facts(leader, connection, monkeypatch):
     leader.leads()
-    leader.hears()
-    hears(connection, "b", "a", f"figures:{leader.number}", {"run_no": 1})
+    leader.receive()
+    receive_fact(connection, "b", "a", f"figures:{leader.number}", {"run_no": 1})
     monkeypatch.setattr("jobs.duties.exchange.keep_publications", lambda *_: 0)
     monkeypatch.setattr("jobs.duties.exchange.keep_subscriptions", lambda *_: 0)
     monkeypatch.setattr("jobs.duties.exchange.begin_again_after_restore", lambda *_: 0)
@@ -161,32 +161,32 @@ def send_reference(source, **facts):
 
 
 def test_one_reading_hears_the_newest_facts_and_knows_the_told_ones(connection):
-    hears(connection, "a", "b", "run:1", {"round": 1})
-    hears(connection, "a", "b", "run:1", {"round": 2})
-    hears(connection, "a", "b", "job:1", {"definitions": []})
-    tell(connection, "b", "a", "run:1", {"phase": "active"})
-    tell(connection, "b", "b", "run:1", {"noted": True})
+    receive_fact(connection, "a", "b", "run:1", {"round": 1})
+    receive_fact(connection, "a", "b", "run:1", {"round": 2})
+    receive_fact(connection, "a", "b", "job:1", {"definitions": []})
+    send_fact(connection, "b", "a", "run:1", {"phase": "active"})
+    send_fact(connection, "b", "b", "run:1", {"noted": True})
 
-    heard, telling = hear_and_tell(connection, "b", "run")
+    received, sender = read_facts(connection, "b", "run")
 
-    assert [(fact.source, fact.key, fact.body) for fact in heard] == [("a", "run:1", {"round": 2})]
-    assert (telling.last("a", "run:1"), telling.last("b", "run:1")) == ({"phase": "active"}, {"noted": True})
-    assert not telling.tell("a", "run:1", {"phase": "active"})
+    assert [(fact.source, fact.key, fact.body) for fact in received] == [("a", "run:1", {"round": 2})]
+    assert (sender.last("a", "run:1"), sender.last("b", "run:1")) == ({"phase": "active"}, {"noted": True})
+    assert not sender.send("a", "run:1", {"phase": "active"})
 
 
 def test_a_stored_fact_is_not_returned_again_until_a_newer_one_arrives(connection):
-    hears(connection, "a", "b", "job:1", {"definitions": ["one"]})
+    receive_fact(connection, "a", "b", "job:1", {"definitions": ["one"]})
     [fact] = not_adopted(connection, "b", kind="job")
     note_adopted(connection, "b", fact)
     assert not_adopted(connection, "b", kind="job") == []
 
-    hears(connection, "a", "b", "job:1", {"definitions": ["two"]})
+    receive_fact(connection, "a", "b", "job:1", {"definitions": ["two"]})
 
     assert [fact.body for fact in not_adopted(connection, "b", kind="job")] == [{"definitions": ["two"]}]
 
 
 def test_a_fact_of_a_kind_that_was_not_read_is_told_once(connection):
-    telling = Telling(connection, "a", "run")
+    sender = FactSender(connection, "a", "run")
 
-    assert telling.tell("b", "job:1", {"definitions": []})
-    assert not Telling(connection, "a", "run").tell("b", "job:1", {"definitions": []})
+    assert sender.send("b", "job:1", {"definitions": []})
+    assert not FactSender(connection, "a", "run").send("b", "job:1", {"definitions": []})
