@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--untimed", action="store_true", help="hold only buffers to their limit: a machine may be busy"
     )
-    parser.add_argument("--statements", action="store_true", help="also tell the buffers of each statement")
+    parser.add_argument("--statements", action="store_true", help="also report the buffers of each statement")
     options = parser.parse_args(arguments)
     home = ROOT / "var" / "bench"
     home.mkdir(parents=True, exist_ok=True)
@@ -206,7 +206,7 @@ class _Measurement:
                 cost.buffers[step].append(sum(one.buffers for one in found))
                 return done
 
-            def tell(step: str, work: Callable[[], Any]) -> Any:
+            def report(step: str, work: Callable[[], Any]) -> Any:
                 found.clear()
                 done = work()
                 for one in found:
@@ -216,7 +216,7 @@ class _Measurement:
             for _ in range(self._options.rounds):
                 self._round(queue, count)
             if self._options.statements:
-                self._round(queue, tell)
+                self._round(queue, report)
 
     def _round(self, queue: "FilledQueue", look: Callable[[str, Callable[[], Any]], Any]) -> None:
         """Move a hundred documents through the queue. `look` wraps each step."""

@@ -19,7 +19,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.duties import allocate
 from jobs.duties.check import VIOLATIONS
 from jobs.duties.connectors import WATCHED_JOBS
-from jobs.duties.finish import JOBS_AT_REST
+from jobs.duties.finish import JOBS_WITHOUT_CLAIMS
 from jobs.duties.history import HISTORIES_TO_CLEAR
 from jobs.duties.pass_on import PASSING_JOBS
 from jobs.duties.reseed import JOBS_TO_RESEED
@@ -301,7 +301,7 @@ def test_conditions_of_duties_read_only_active_rows(read_queue):
 def test_repeated_conditions_of_running_jobs_read_no_other_jobs(read_queue):
     facts = {"scope": CLUSTER_SCOPE, "now": read_queue.now()}
 
-    for question in (JOBS_AT_REST, PASSING_JOBS):
+    for question in (JOBS_WITHOUT_CLAIMS, PASSING_JOBS):
         plan = explain_on(read_queue.connection, question, facts)
 
         assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(read_queue.facts))}

@@ -13,7 +13,7 @@ from django.utils import timezone
 from jobs.connectors.repository.base import Ending
 from jobs.connectors.repository.web.kind import WEB
 from jobs.duties.context import Pass
-from jobs.duties.finish import JOBS_AT_REST, _move
+from jobs.duties.finish import JOBS_WITHOUT_CLAIMS, _move
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.worker.outputs import JobOutputs
@@ -697,7 +697,7 @@ def test_a_run_does_not_end_while_its_last_documents_are_claimed(connection, run
     )
     make_documents(make_lane(running.seed), 1)
     with named_rows(connection) as cursor:
-        (seen,) = cursor.execute(JOBS_AT_REST, {"scope": main.scope}).fetchall()
+        (seen,) = cursor.execute(JOBS_WITHOUT_CLAIMS, {"scope": main.scope}).fetchall()
 
     assert stuff_all(connection, running).documents == 1
 

@@ -28,7 +28,7 @@ def test_the_results_of_all_rows_are_added_up():
 
 
 @pytest.mark.parametrize("error", [FenceRefused("term"), psycopg.OperationalError("gone")], ids=repr)
-def test_a_replaced_process_treats_no_further_row(error):
+def test_a_replaced_process_processes_no_further_row(error):
     processed = []
 
     def process(row):
