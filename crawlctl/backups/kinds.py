@@ -1,4 +1,4 @@
-"""The kind of tasks that makes a backup. The setting names its place, so no argument can name another one."""
+"""The kind of tasks that makes a backup. The setting names its place, so no argument can name another place."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -169,7 +169,7 @@ class Server:
             )
 
     def take_over_cluster(self) -> None:
-        """Give the cluster to the account, which may be another one than last time."""
+        """Give the cluster to the account, which may differ from the account of the last start."""
         if not self.account.owns(self.home.data):
             self.account.take_over(self.home.data)
 

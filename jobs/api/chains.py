@@ -1,4 +1,4 @@
-"""Chains of jobs: a job starts after another one has ended well."""
+"""Chains of jobs: a job starts after another job has ended well."""
 
 from typing import Any
 

@@ -100,7 +100,7 @@ EXISTS (SELECT FROM ({_OWNERS}) AS owner
                             AND (held.state = 'owned' OR owner.status IN ('stopped', 'failed')) LIMIT 1), false))
 """
 # True if a group must be examined: it has no owner, its owner leaves or has ended, or it is on its way. Also true if
-# a manager owns no group while another one has several.
+# a manager owns no group while another manager has several.
 GROUPS_TO_GIVE: Final[LiteralString] = f"""
 EXISTS ({_MARKED})
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')

@@ -53,7 +53,7 @@ def _adopt_jobs(at: Pass, placement: Placement) -> int:
     adopted = 0
     for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
         if not has_map(at.connection):
-            # A new partition would take the hosts of others for its own.
+            # A new partition would consider hosts of other partitions its own.
             return 0
         number = int(fact.key.partition(":")[2])
         try:

@@ -128,7 +128,7 @@ class Robots(models.Model):
 
 
 class PastRobots(models.Model):
-    """An earlier robots.txt answer of an origin, kept when another one replaced it. Each origin has a few of them."""
+    """An earlier robots.txt answer of an origin, which a newer answer replaced. Each origin has a few of them."""
 
     pk = models.CompositePrimaryKey("origin", "last_read_at")
     origin = models.TextField()

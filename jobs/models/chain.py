@@ -1,4 +1,4 @@
-"""Chains of jobs: which job starts after another one has ended well, and starts that are still to be made."""
+"""Chains of jobs: the job that starts after another job has ended well, and pending starts."""
 
 from django.db import models
 from django.db.models.functions import Now

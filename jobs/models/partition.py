@@ -142,7 +142,7 @@ class ForeignReference(models.Model):
 
 
 class RedirectEdge(models.Model):
-    """A document, here or in another partition, that redirected to another one in a run of a job of several partitions."""
+    """A document, here or in another partition, that redirected to another document in a run of several partitions."""
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()

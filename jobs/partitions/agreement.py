@@ -155,7 +155,7 @@ def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> P
 
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Forget the database of a partition, so that the next start accepts another one; return True if it was known."""
+    """Forget the database of a partition, so that the next start accepts another one. Return True if it was known."""
     stated = placement()
     known = dict(own_fact(connection, _KNOWN) or {})
     if stated is None or known.pop(name, None) is None:

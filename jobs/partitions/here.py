@@ -148,7 +148,7 @@ def refuse_job_elsewhere(node_scope: str) -> None:
 
 
 def is_controlled_elsewhere(node_scope: str) -> bool:
-    """True if the control partition, which is another one, has the configuration of a job of this scope."""
+    """True if this is not the control partition, which has the configuration of a job of this scope."""
     return node_scope == CLUSTER_SCOPE and bool(only_name())
 
 

@@ -279,7 +279,7 @@ class _Question(Generic[T]):
         self.thread = threading.Thread(target=self._ask, name=f"partition {name}", daemon=True)
 
     def _ask(self) -> None:
-        # Connections of Django belong to threads, so this changes no other one.
+        # Connections of Django belong to threads, so this changes no connection of another thread.
         connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(
             self._address, within=self.within, is_change=self._is_change
         )

@@ -73,7 +73,7 @@ class Move:
         return self.to.epoch
 
     def is_before(self, other: "Move") -> bool:
-        """True if the other one is a later move, or a later phase of the same move."""
+        """True if the other move is a later one, or a later phase of the same move."""
         return (self.number, self.phase.place) < (other.number, other.phase.place)
 
     def as_json(self) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _average(parts: Sequence[tuple[float | None, int]]) -> float | None:
 
 
 def _find(what: str, wanted: TaskFilter, *, is_open: bool) -> Merged[Any]:
-    """Read a list in all partitions; for an open page, the answers of others are some seconds old."""
+    """Read a list in all partitions; for an open page, answers of other partitions may be some seconds old."""
     read = _READ[what]
     if not is_open or not here.control_name():
         return read_everywhere(lambda: read(wanted), lambda _name: read(wanted))

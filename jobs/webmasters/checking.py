@@ -27,7 +27,7 @@ Proof = WebmasterLimit.Proof
 
 
 class TooOften(Refused):
-    """A check came too soon after another one."""
+    """A check came too soon after the check before it."""
 
     code = "too_often"
 

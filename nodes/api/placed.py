@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 
 class PlacedSerializer(serializers.Serializer[Any]):
-    """A row of this partition, or of another one."""
+    """A row of this partition, or of another partition."""
 
     partition = serializers.SerializerMethodField(help_text="Other partition that has it. Empty: this one.")
 

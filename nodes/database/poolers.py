@@ -54,7 +54,7 @@ def _is_shared(
     with connect() as other:
         try:
             with other.transaction():
-                # The transaction holds the session that the connection just used, or the connection gets another one.
+                # The transaction holds the session of the statement before it, or gets another session.
                 return _process_of(other) == process or _process_of(connection) != process
         except psycopg.errors.ProtocolViolation:
             # A pooler that shares sessions by the statement allows no transaction.

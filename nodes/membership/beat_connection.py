@@ -93,7 +93,7 @@ class BeatConnection:
         return False
 
     def close(self) -> None:
-        """Close the connection. The next beat opens another one."""
+        """Close the connection. The next beat opens another connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None

@@ -67,7 +67,7 @@ def beat(connection: psycopg.Connection[Any], *, worker: UUID) -> bool:
 
 
 def begin_leaving(connection: psycopg.Connection[Any], *, worker: UUID) -> None:
-    """Let the worker finish its task and get no more. A task that the worker has not begun goes to another one."""
+    """Let the worker finish its task and get no more. A task that the worker has not begun goes to another worker."""
     with connection.transaction():
         connection.execute(_LOCK, {"worker": worker})
         connection.execute(_LEAVE, {"worker": worker})

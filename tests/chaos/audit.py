@@ -34,7 +34,7 @@ DECLARE was jsonb; is_ jsonb; names text[]; name text;
 BEGIN
     IF TG_OP <> 'INSERT' THEN was := to_jsonb(OLD); END IF;
     IF TG_OP <> 'DELETE' THEN is_ := to_jsonb(NEW); END IF;
-    -- The trigger's arguments: what it tells of, then the columns that it shows. Each is told as it was and as it is.
+    -- The trigger's arguments: the subject, then the columns. Each row has the old and the new value of each column.
     FOR position IN 1 .. TG_NARGS - 1 LOOP
         names := names || TG_ARGV[position];
     END LOOP;

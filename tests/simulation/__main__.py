@@ -37,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(said)
         return int("VIOLATION" in said)
     if options.replay is not None:
-        told = replay(options.replay, rules=rules)
-        sys.stdout.write(told.text)
-        return 1 if told.violation else 0
+        history = replay(options.replay, rules=rules)
+        sys.stdout.write(history.text)
+        return 1 if history.violation else 0
     first = secrets.randbelow(10**9) if options.first is None else options.first
     began_at = time.process_time()
     summary = run_histories(range(first, first + options.histories), rules=rules)

@@ -78,7 +78,7 @@ class Witness:
             self.marks += 1
             self._was_failed(node_id, verdict)
 
-    def heard(self, node_id: UUID) -> None:
+    def beats(self, node_id: UUID) -> None:
         self.heard_at[node_id] = self.now()
 
     def elected(self, node_id: UUID, *, scope: str, term: int) -> None:
@@ -130,7 +130,7 @@ class Witness:
         timeout = process.timeout_seconds
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
         if silent_for < PATIENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
-            raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after it was heard")
+            raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after its last heartbeat")
         # Twice the timeout, because a stuck process continues to beat for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):
             raise Violation(f"{_short(node_id)} was marked failed, although only the database had an outage")

@@ -112,7 +112,7 @@ class Store:
             self._set_status(node, NodeStatus.RUNNING)
         if node.status in LIVE_STATUSES:
             node.heartbeat_at = self.clock()
-            self.witness.heard(node_id)
+            self.witness.beats(node_id)
         term = self.terms[node.scope]
         main_id = None if term.resigned else term.main_id
         return Beat(at=_moment(self.clock()), status=node.status, term=term.term, main_id=main_id)

@@ -159,7 +159,7 @@ class Manager:
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
-        """True if this manager owns a group that another one could take over."""
+        """True if this manager owns a group that another manager could take over."""
         row = connection.execute(_HAS_SUCCESSORS, {"me": self._me.id, "scope": self._me.scope}).fetchone()
         assert row is not None
         return bool(row[0])

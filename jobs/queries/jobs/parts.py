@@ -101,7 +101,7 @@ def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int) -> PartOf
 
 
 def read_hosts_everywhere(job: RunOfJob, *, now: dt.datetime) -> Sequence[HostLine]:
-    """Return the busiest hosts of a job in all partitions, those of others some seconds old."""
+    """Return the busiest hosts of a job in all partitions. Figures of other partitions may be some seconds old."""
     own = read_hosts_of(job, now=now)
     return _busiest([own, *(part.hosts for part in _others(job_id=job.id, run_no=job.run_no))])
 

@@ -51,7 +51,7 @@ SELECT page.class_, page.amount::bigint AS amount, min(added_up.started_at) AS b
 
 @dataclass(frozen=True, slots=True)
 class BusyLine:
-    """A class of identifiers, and its busiest interval. The `partition` is named if it is another one."""
+    """A class of identifiers, and its busiest interval. The `partition` is named if it is not this one."""
 
     identifier_class: str
     began_at: dt.datetime

@@ -259,7 +259,7 @@ class FlushPlan:
     def move(
         self, row: Any, *, job: JobFacts, stage: int, outcome: int = 0, code: str = "", run_no: int | None = None
     ) -> None:
-        """Count a document out of its old stage and into its new one, in the run of its job or in another one."""
+        """Count a document out of its old stage and into its new one, in the run of its job or in another run."""
         done = row.stage == Stage.DONE
         old = (row.outcome, row.result_code) if done else (0, "")
         self.count(job.id, row.lane_id, row.run_no, "stage", row.stage, old[0], old[1], -1)

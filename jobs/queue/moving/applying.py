@@ -28,7 +28,7 @@ SELECT known.number, job.id, repository.connector
   JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id
  WHERE known.number = ANY(%(numbers)s)
 """
-# A seed that does not exist here has another one of its job in its place, as for arriving references.
+# Another seed of the job takes the place of a seed that does not exist here, as for arriving references.
 _SEEDS: Final[LiteralString] = """
 SELECT given.job_id, given.seed, found.id
   FROM unnest(%(jobs)s::bigint[], %(seeds)s::text[]) AS given(job_id, seed)

@@ -146,7 +146,7 @@ SELECT %(here)s, %(target)s, %(key)s, jsonb_build_object(
 _ARE_STOPPED: Final[LiteralString] = (
     "SELECT EXISTS (SELECT FROM jobs_bin WHERE id = ANY(%(bins)s) AND stopped_at IS NOT NULL)"
 )
-# A stop belongs to the partition that has the host: another one must not stop it again with a later move.
+# A stop belongs to the partition that has the host: another partition must not stop it again with a later move.
 # Locks: the rows of the documents are held; Bin, ForeignLink by hash.
 _LEAVE: Final[tuple[LiteralString, ...]] = (
     """

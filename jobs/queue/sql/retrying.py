@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def retried(transaction: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Run `transaction` again when PostgreSQL aborted it in favour of another one (40P01, 40001)."""
+    """Run `transaction` again when PostgreSQL aborted it in favour of another transaction (40P01, 40001)."""
 
     @wraps(transaction)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:

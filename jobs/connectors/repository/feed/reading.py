@@ -110,7 +110,7 @@ def _pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
     """Return the date of an entry's publication, or else of its last update; None if there is no valid date."""
-    # Reads the parsed values directly: feedparser's look-up would replace a missing date by the other one.
+    # Reads the parsed values directly: feedparser's look-up would replace a missing date by the other date.
     said = dict.get(entry, "published_parsed") or dict.get(entry, "updated_parsed")
     try:
         return None if said is None else dt.datetime.fromtimestamp(calendar.timegm(said), dt.UTC)
