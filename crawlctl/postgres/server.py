@@ -208,9 +208,9 @@ class Server:
         _wait_until(lambda: self._is_ready(process.pid) or postmaster.has_ended(), within=within)
         if not self._is_ready(process.pid) or postmaster.has_ended():
             postmaster.stop()
-            said = last_lines(self.home.log, since=size_of_log)
+            end = last_lines(self.home.log, since=size_of_log)
             raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL did not start{_advice(said)}. The end of {self.home.log}:\n{said}"
+                f"the embedded PostgreSQL did not start{_advice(end)}. The end of {self.home.log}:\n{end}"
             )
         return postmaster
 
@@ -238,8 +238,8 @@ def last_lines(log: Path, *, since: int) -> str:
         return _last(file.read().decode("utf-8", errors="replace"))
 
 
-def _advice(said: str) -> str:
-    if "No space left on device" in said or "Disk quota exceeded" in said:
+def _advice(end: str) -> str:
+    if "No space left on device" in end or "Disk quota exceeded" in end:
         return f", because no space is left there: make room, or {USE_ANOTHER}"
     return ""
 

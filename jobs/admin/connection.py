@@ -167,7 +167,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         title: Promise,
         question: Promise,
         act: Callable[..., object],
-        said: Promise,
+        message: Promise,
     ) -> HttpResponseBase:
         """Execute an action after a confirmation: a page asks first, and its POST executes it."""
         key = number_of(object_id)
@@ -186,7 +186,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         except Refused as refused:
             messages.warning(request, str(refused))
         else:
-            messages.success(request, said % {"name": connection})
+            messages.success(request, message % {"name": connection})
         return redirect(back, key)
 
     def used_by(self, connection: Any) -> str:  # noqa: ANN401 (a connection with annotations)
@@ -223,7 +223,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
                 "This removes all past activity of %(name)s from the history and the reports. Documents and outputs stay unchanged."
             ),
             act=connections.clear_history,
-            said=_("The main manager is clearing the history of %(name)s."),
+            message=_("The main manager is clearing the history of %(name)s."),
         )
 
     @admin.display(description=_("status"))
@@ -277,7 +277,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
             title=_("Re-index all"),
             question=_("The next run of each job fetches all its documents and writes them to %(name)s again."),
             act=connections.index_again,
-            said=_("Re-indexing is requested. The next run of each job writes all its documents to %(name)s again."),
+            message=_("Re-indexing is requested. The next run of each job writes all its documents to %(name)s again."),
         )
 
     @action(description=_("Remove all"), url_path="clear", permissions=("change",))  # type: ignore[untyped-decorator]
@@ -289,7 +289,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
             title=_("Remove all"),
             question=_("This removes all content of %(name)s. “Restore all” restores it as long as removals are kept."),
             act=connections.clear,
-            said=_("Workers are removing all content of %(name)s."),
+            message=_("Workers are removing all content of %(name)s."),
         )
 
     @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
@@ -301,7 +301,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
             title=_("Restore all"),
             question=_("Everything that “Remove all” took out of %(name)s comes back, without a request to a source."),
             act=lambda *key, **by: restoring.restore_cleared(*key, **by).checked(),
-            said=_("Workers are restoring %(name)s."),
+            message=_("Workers are restoring %(name)s."),
         )
 
     @display(description=_("Clearing"))  # type: ignore[untyped-decorator]

@@ -108,15 +108,15 @@ def denied_documents(_now: dt.datetime) -> list[AttentionLine]:
 
 
 def _documents(waiting: int, denied: int) -> str:
-    said = []
+    sentences = []
     if waiting:
-        said.append(
+        sentences.append(
             ngettext("%(n)s document waits there.", "%(n)s documents wait there.", waiting)
             % {"n": formats.number(waiting)}
         )
     if denied:
-        said.append(
+        sentences.append(
             ngettext("%(n)s document ended as DENIED.", "%(n)s documents ended as DENIED.", denied)
             % {"n": formats.number(denied)}
         )
-    return " ".join(said)
+    return " ".join(sentences)

@@ -14,12 +14,12 @@ from nodes.web import formats
 
 def long_runs(now: dt.datetime, *, limit: dt.timedelta) -> list[AttentionLine]:
     """Return a line for each run of a job that ends which takes longer than the limit."""
-    said = _("Run %(run)d of job %(job)s takes longer than %(limit)s. See what limits it.")
+    sentence = _("Run %(run)d of job %(job)s takes longer than %(limit)s. See what limits it.")
     return [
         _line(
             "runs_long",
             job,
-            said % {"run": job.run_no, "job": job.name, "limit": formats.duration(limit)},
+            sentence % {"run": job.run_no, "job": job.name, "limit": formats.duration(limit)},
             since=job.started_at,
         )
         for job in read_running_jobs()
@@ -29,9 +29,9 @@ def long_runs(now: dt.datetime, *, limit: dt.timedelta) -> list[AttentionLine]:
 
 def quiet_jobs(now: dt.datetime, *, limit: dt.timedelta, last: Mapping[int, dt.datetime]) -> list[AttentionLine]:
     """Return a line for each running job whose last processed document (`last`) is older than the limit."""
-    said = _("Job %(job)s is running and processed no document for %(limit)s. See what limits it.")
+    sentence = _("Job %(job)s is running and processed no document for %(limit)s. See what limits it.")
     return [
-        _line("no_documents", job, said % {"job": job.name, "limit": formats.duration(limit)}, since=last[job.pk])
+        _line("no_documents", job, sentence % {"job": job.name, "limit": formats.duration(limit)}, since=last[job.pk])
         for job in read_running_jobs()
         if job.state.may_be_stuffed and job.pk in last and now - last[job.pk] > limit
     ]

@@ -50,13 +50,13 @@ def with_rest(lines: Sequence[AttentionLine], *, subject: str, link: str) -> lis
     hidden = len(lines) - SHOWN
     if hidden <= 0:
         return list(lines)
-    said = ngettext("At least %(n)s more is not shown.", "At least %(n)s more are not shown.", hidden)
+    sentence = ngettext("At least %(n)s more is not shown.", "At least %(n)s more are not shown.", hidden)
     first = lines[0]
     rest = AttentionLine(
         kind=first.kind,
         key="more",
         subject=subject,
-        sentence=said % {"n": formats.number(hidden)},
+        sentence=sentence % {"n": formats.number(hidden)},
         since=None,
         link=link,
         severity=first.severity,

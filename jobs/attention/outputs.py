@@ -42,8 +42,8 @@ def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
         for lost in found[:SHOWN]
     ]
     if len(found) > SHOWN:
-        said = _("%(n)d more files of outputs lost lines.") % {"n": LostLines.objects.count() - SHOWN}
-        lines.append(_line_of_others(_KIND, said, Severity.CRITICAL))
+        sentence = _("%(n)d more files of outputs lost lines.") % {"n": LostLines.objects.count() - SHOWN}
+        lines.append(_line_of_others(_KIND, sentence, Severity.CRITICAL))
     return lines
 
 
@@ -84,8 +84,8 @@ def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
         for one in found[:SHOWN]
     ]
     if len(found) > SHOWN:
-        said = _("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN}
-        lines.append(_line_of_others(_SYNC_KIND, said, Severity.WARNING))
+        sentence = _("%(n)d more outputs are out of sync.") % {"n": differing.count() - SHOWN}
+        lines.append(_line_of_others(_SYNC_KIND, sentence, Severity.WARNING))
     return lines
 
 

@@ -51,22 +51,24 @@ def _of_job(job: Job, *, now: dt.datetime) -> AttentionLine | None:
     method = StartMethod(job.start_method)
     opened = schedule.opening_at(windows, method=method, checked_at=job.schedule_checked_at, now=now)
     if opened is not None and opened.began_at < now - _LAG:
-        said = _("The window of job %(job)s is open, but no manager has started the job. Check that a manager runs.")
-        return _line(job, said, since=opened.began_at)
+        sentence = _(
+            "The window of job %(job)s is open, but no manager has started the job. Check that a manager runs."
+        )
+        return _line(job, sentence, since=opened.began_at)
     missed = schedule.closed_opening_of(windows, after=job.waits_since, now=now)
     since = missed[0] if missed else job.missed_window_at
     if since is None or opened is not None:
         return None
-    said = _("Job %(job)s missed its window. Start the job, or wait for its next window: %(next)s.")
-    return _line(job, said, since=since, coming=_next(windows, now=now))
+    sentence = _("Job %(job)s missed its window. Start the job, or wait for its next window: %(next)s.")
+    return _line(job, sentence, since=since, coming=_next(windows, now=now))
 
 
-def _line(job: Job, said: str, *, since: dt.datetime, coming: str = "") -> AttentionLine:
+def _line(job: Job, sentence: str, *, since: dt.datetime, coming: str = "") -> AttentionLine:
     return AttentionLine(
         kind=_KIND,
         key=str(job.pk),
         subject=job.name,
-        sentence=said % {"job": job.name, "next": coming},
+        sentence=sentence % {"job": job.name, "next": coming},
         since=since,
         link=reverse("job", args=[job.pk]),
     )
@@ -78,8 +80,10 @@ def _next(windows: Sequence[schedule.Window], *, now: dt.datetime) -> str:
 
 
 def _more(hidden: int) -> AttentionLine:
-    said = ngettext("%(n)d more job missed a window.", "%(n)d more jobs missed a window.", hidden) % {"n": hidden}
-    return AttentionLine(kind=_KIND, key="more", subject=_("Jobs"), sentence=said, since=None, link=reverse("overview"))
+    sentence = ngettext("%(n)d more job missed a window.", "%(n)d more jobs missed a window.", hidden) % {"n": hidden}
+    return AttentionLine(
+        kind=_KIND, key="more", subject=_("Jobs"), sentence=sentence, since=None, link=reverse("overview")
+    )
 
 
 def _ids(query: str, *, now: dt.datetime) -> list[int]:

@@ -50,15 +50,15 @@ def traps_that_wait(_now: dt.datetime) -> list[AttentionLine]:
     ]
     if len(rows) > SHOWN:
         link = f"{reverse('traps')}?{urlencode({'decision': TrapDecision.OPEN.value})}"
-        said = _("More jobs have groups of addresses that look like traps.")
-        lines.append(AttentionLine(_KIND, "more", _("Jobs"), said, None, link, Severity.WARNING))
+        sentence = _("More jobs have groups of addresses that look like traps.")
+        lines.append(AttentionLine(_KIND, "more", _("Jobs"), sentence, None, link, Severity.WARNING))
     return lines
 
 
 def _sentence(name: str, groups: int, held: int) -> str:
-    said = ngettext(
+    sentence = ngettext(
         "%(n)s group of addresses of job %(job)s looks like a trap; %(held)s documents were held back. Accept its rule, or release it.",
         "%(n)s groups of addresses of job %(job)s look like traps; %(held)s documents were held back. Accept their rules, or release them.",
         groups,
     )
-    return said % {"n": formats.number(groups), "job": name, "held": formats.number(held)}
+    return sentence % {"n": formats.number(groups), "job": name, "held": formats.number(held)}

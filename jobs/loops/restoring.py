@@ -10,9 +10,9 @@ from jobs.queue.removing.restore import restore_some
 from nodes.database.address import database_dsn
 
 
-def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _done: None) -> Restoration:
+def work_off(restoration: Restoration, *, report: Callable[[int], None] = lambda _done: None) -> Restoration:
     """
-    Carry out restorations until this one has ended or is refused. `said` is called with the number of restored
+    Carry out restorations until this one has ended or is refused. `report` is called with the number of restored
     documents.
     """
     refused: frozenset[int] = frozenset()
@@ -20,7 +20,7 @@ def work_off(restoration: Restoration, *, said: Callable[[int], None] = lambda _
         while True:
             done = restore_some(connection, opens=open_output, apart_from=refused)
             restoration.refresh_from_db()
-            said(restoration.restored)
+            report(restoration.restored)
             if restoration.ended_at is not None or done.restoration is None:
                 return restoration
             if done.refused:

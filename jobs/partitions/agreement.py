@@ -64,7 +64,8 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
 
 def _is_alone(note: Note) -> bool:
     """
-    True if this database is the only partition that is left. A removed partition is not: it has given its hosts away.
+    True if this database is the only partition that is left. False for a removed
+    partition, which has given its hosts away.
     """
     return tuple(note["names"]) == (note["here"],) and "leaving" not in note
 
@@ -155,7 +156,7 @@ def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> P
 
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Forget the database of a partition, so that the next start accepts another one. Return True if it was known."""
+    """Forget the database of a partition, so that the next start accepts a new one. Return True if it was known."""
     stated = placement()
     known = dict(own_fact(connection, _KNOWN) or {})
     if stated is None or known.pop(name, None) is None:

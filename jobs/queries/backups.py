@@ -85,7 +85,7 @@ def _read_archiver() -> tuple[dt.datetime | None] | None:
 
 def is_log_copied() -> bool:
     """
-    True if crawlctl copies the write-ahead log, or should copy it: that of the embedded server, or by `backup ship`.
+    True if crawlctl copies the write-ahead log or should copy it, from the embedded server or by `backup ship`.
     """
     return bool(settings.CRAWLCTL_BACKUP_STORE) and (not settings.CRAWLCTL_DATABASE_URL or file_of_log_state().exists())
 

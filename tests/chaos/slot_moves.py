@@ -119,7 +119,7 @@ class Moves:
         return True
 
     def _has_giver_chunks(self, requested: Requested) -> bool:
-        """True if the giver keeps its documents, or has not sent them, because the end of the move has not arrived there."""
+        """True if the giver keeps its documents, or has not sent them: the end of the move has not arrived there."""
         placement = Placement(requested.giver, NAMES)
         with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:
             sent = [Move.from_json(fact.body) for fact in received_facts(giver, requested.giver, kind=KIND)]

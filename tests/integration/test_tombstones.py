@@ -247,7 +247,7 @@ def test_a_restoration_that_is_cut_off_continues(site, monkeypatch):
             raise Killed
 
     with pytest.raises(Killed):
-        work_off(wanted, said=dies)
+        work_off(wanted, report=dies)
     assert 0 < real() < 31
 
     done = work_off(wanted)

@@ -309,9 +309,10 @@ class WebConnector:
 
     async def _forget_redirects(self, document: Document, activity: Activity) -> None:
         """
-        Forget the stored redirect of a document that answers with a page now, and those behind it.
+        Forget the stored redirect of a document that answers with a page now, and the redirects behind it.
 
-        Later runs begin without the hosts that it brought into the scope. This run keeps them (decision 0177).
+        Later runs begin without the hosts that these redirects brought into the scope. This run keeps these hosts
+        (decision 0177).
         """
         ended = ended_with(document.identifier, self._redirects, seeds=self._seeds)
         if activity.shared is not None:

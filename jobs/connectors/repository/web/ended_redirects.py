@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping
 
 def ended_with(source: str, redirects: Mapping[str, str], *, seeds: Collection[str]) -> list[str]:
     """
-    Return the sources of the redirects (target by source) that end with the one of `source`; none if there is no such.
+    Return the sources of the redirects (target by source) that end if `source` answers with a page; none without a
+    redirect there.
 
-    These are the redirect itself, and those of the addresses to which it led, up to one that is a seed or to which
-    another redirect leads.
+    These are `source` and the following sources of its chain. The chain ends before a seed, and before an address to
+    which another redirect leads.
     """
     ended: list[str] = []
     at = source
