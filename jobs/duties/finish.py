@@ -68,7 +68,8 @@ SELECT EXISTS (
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
 # True if the job has such a document or a claimed one. One statement reads both, so in one snapshot: between two
-# statements a pending document may become claimed. If the run ended then, it would remove the documents that this one leads to.
+# statements a pending document may become claimed. If the run ended then, it would remove the documents that this one
+# leads to.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
