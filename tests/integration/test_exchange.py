@@ -291,7 +291,7 @@ def hear_all(*partitions):
     for one in partitions:
         one.send("run:0", {"round": -1})
     for one in partitions:
-        wait_for(lambda one=one: one.received("run:0") == {"round": -1}, saying="it hears the other one")
+        wait_for(lambda one=one: one.received("run:0") == {"round": -1}, saying="the fact arrives")
 
 
 # --- The removal of a partition ------------------------------------------------------------------

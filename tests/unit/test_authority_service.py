@@ -74,10 +74,10 @@ def systems(monkeypatch):
     return found
 
 
-def service_of(systems, scripted, *, mappers=(), checks=10, lifetime=60.0, authorities=None, heard=None):
+def service_of(systems, scripted, *, mappers=(), checks=10, lifetime=60.0, authorities=None, on_result=None):
     systems.update({(AuthorityFacts, number): one for number, one in enumerate(scripted, 1)})
     found = authorities or [authority(number) for number in range(1, len(scripted) + 1)]
-    service = Service(checks=checks, lifetime=lifetime, **({"on_result": heard} if heard else {}))
+    service = Service(checks=checks, lifetime=lifetime, **({"on_result": on_result} if on_result else {}))
     service.install(Snapshot(generation=None, authorities=found, mappers={one.id: one for one in mappers}))
     return service
 
