@@ -75,11 +75,11 @@ def _path_before(request: HttpRequest) -> str:
 
 
 def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
-    """True if a form was answered by the login: its address may be one that takes forms only."""
+    """True if a form was answered by a login that leads back to its address, which may be one that takes forms only."""
     if request.method != "POST" or answer.status_code != HTTPStatus.FOUND:
         return False
     to = urlsplit(answer.headers["Location"])
-    return to.path == reverse("login") and "next" in parse_qs(to.query) and request.path != to.path
+    return to.path == reverse("login") and parse_qs(to.query).get("next") == [request.get_full_path()]
 
 
 def _is_bare(request: HttpRequest, answer: HttpResponse) -> bool:

@@ -333,7 +333,7 @@ def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
         "reached": 28,
     }
     assert "scripted://here/root no longer names them, and had named 28 of them." in page
-    assert "scripted://here/page9" in page
+    assert all(example in page for example in shown["examples"])
     # The style sheet hides tables without a row that has a key.
     assert all("data-key=" in table for table in page.split("<table")[1:])
     assert f"/jobs/{site.job_id}/removals/" in job_page
