@@ -14,7 +14,7 @@ import django.db
 from django.utils import translation
 
 from jobs.partitions import here
-from jobs.partitions.merged import Merged, read_everywhere
+from jobs.partitions.merged import Merged, changed_at, read_everywhere
 
 T = TypeVar("T")
 
@@ -38,7 +38,12 @@ class Held(Generic[T]):
 @dataclass(slots=True)
 class _Answers(Generic[T]):
     held: Held[T]
+    began_at: float
     read_at: float
+
+    def is_before_change(self) -> bool:
+        """True if this process has changed another partition since these answers were requested."""
+        return self.began_at <= changed_at()
 
 
 class HeldAnswers(Generic[T]):
@@ -54,7 +59,8 @@ class HeldAnswers(Generic[T]):
         """
         Return the last answers, and begin to read them again after some seconds.
 
-        The caller waits for the first answers, and for those of a page that was not open for a while.
+        The caller waits for the first answers, for those of a page that was not open for a while, and for the first ones
+        after a change: an operator sees the effect of a button at once.
 
         The result is None outside of the control partition.
         """
@@ -62,18 +68,28 @@ class HeldAnswers(Generic[T]):
             return None
         language = translation.get_language()
         last = self._answers.get(language)
-        age = time.monotonic() - last.read_at if last is not None else _OLD
+        age = time.monotonic() - last.read_at if last is not None and not last.is_before_change() else _OLD
         if age > _HELD:
             reading = self._begin_reading(language)
             if age >= _OLD:
                 reading.join()
                 last = self._answers.get(language)
+        if last is not None and last.is_before_change():
+            # The reading was already on its way when the change was made.
+            self._begin_reading(language).join()
+            last = self._answers.get(language)
         return last.held if last is not None else None
 
     def keep(self, found: Merged[T | None]) -> None:
         """Keep answers that a page has just read, so that the open page does not show older ones next."""
         if here.control_name():
-            self._answers[translation.get_language()] = _Answers(Held(found), time.monotonic())
+            now = time.monotonic()
+            self._answers[translation.get_language()] = _Answers(Held(found), now, now)
+
+    def renew(self) -> None:
+        """Begin to read the answers again, because the last ones were too early. The caller does not wait."""
+        if here.control_name():
+            self._begin_reading(translation.get_language())
 
     def _begin_reading(self, language: str) -> threading.Thread:
         with self._lock:
@@ -92,6 +108,6 @@ class HeldAnswers(Generic[T]):
             kept = self._answers.get(language)
             # A page may have read newer answers meanwhile.
             if kept is None or kept.read_at <= began_at:
-                self._answers[language] = _Answers(Held(found), time.monotonic())
+                self._answers[language] = _Answers(Held(found), began_at, time.monotonic())
         finally:
             django.db.connections.close_all()

@@ -56,6 +56,12 @@ _OF_THE_PARTITION: Final = (
 _silent_until: dict[str, float] = {}
 
 
+class _LastChange:
+    """The moment (of the monotonic clock) of the last change that this process made in another partition."""
+
+    ended_at: float = float("-inf")
+
+
 class PartitionAway(Refused):
     """A partition does not answer, and the reading or the change needs it."""
 
@@ -212,6 +218,8 @@ def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple
         for question in asked.values():
             question.thread.join(max(0.0, began_at + question.within - time.monotonic()))
             question.end()
+            if question.is_change:
+                _LastChange.ended_at = time.monotonic()
     return done, {name: question.answer[0] for name, question in asked.items() if question.has_answered()}
 
 
@@ -223,6 +231,11 @@ def is_left_alone(address: str) -> bool:
 def leave_alone(address: str) -> None:
     """Exclude a database that did not answer from readings for a while."""
     _silent_until[address] = time.monotonic() + _LEFT_ALONE
+
+
+def changed_at() -> float:
+    """Return the moment (of the monotonic clock) of the last change that this process made in another partition."""
+    return _LastChange.ended_at
 
 
 def merge_lines(
@@ -271,7 +284,7 @@ class _Question(Generic[T]):
         self, name: str, address: str, read: Callable[[str], T], *, within: float, is_change: bool = False
     ) -> None:
         self._name, self._address, self._read = name, address, read
-        self.within, self._is_change = within, is_change
+        self.within, self.is_change = within, is_change
         self._language = translation.get_language()
         self.answer: list[T] = []
         self._error: Exception | None = None
@@ -281,7 +294,7 @@ class _Question(Generic[T]):
     def _ask(self) -> None:
         # Connections of Django belong to threads, so this changes no connection of another thread.
         connections[django.db.DEFAULT_DB_ALIAS] = self._connection = _connection_to(
-            self._address, within=self.within, is_change=self._is_change
+            self._address, within=self.within, is_change=self.is_change
         )
         try:
             with translation.override(self._language), here.inside(self._name):
@@ -312,7 +325,7 @@ class _Question(Generic[T]):
             self._error.add_note(f"This is an error of a question to partition {self._name}.")
             raise self._error
         logger.warning("partition %s gives no answer: %s", self._name, str(self._error or "it took too long").strip())
-        if not self._is_change:
+        if not self.is_change:
             leave_alone(self._address)
         return False
 

@@ -11,7 +11,7 @@ from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
-from jobs.queries.documents.search_lag import read_search_lag
+from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 from jobs.queries.hosts.latest_requests import RequestsOfJobs, judge_together, read_latest_requests
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
@@ -65,6 +65,7 @@ class _Part:
     """
     The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span.
 
+    `search_behind_since` is the time of the oldest text that its search index lacks.
     `latest` are the latest requests of running jobs, by their numbers in the control partition. `next_due_at` is the
     time of the next look in the jobs that nothing holds.
     """
@@ -73,6 +74,7 @@ class _Part:
     nodes: Sequence[NodeLine]
     charges: Mapping[Cause, float]
     progress: Sequence[Step]
+    search_behind_since: dt.datetime | None
     latest: Sequence[Mapping[int, RequestsOfJobs]] = ()
     next_due_at: dt.datetime | None = None
 
@@ -114,7 +116,7 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
         rate=rate,
         history=history,
         nodes=part.nodes,
-        search_behind_since=read_search_lag(),
+        search_behind_since=part.search_behind_since,
         policies=_policies(hosts),
         charges=part.charges,
         progress=part.progress,
@@ -129,6 +131,7 @@ def _read_part(span: str, *, has_hosts: bool, now: dt.datetime) -> _Part:
         nodes=read_live_nodes(),
         charges=read_charges(Charge.Subject.ALL, 0, now=now),
         progress=read_progress(SPANS[span], now=now),
+        search_behind_since=read_search_lag(),
     )
 
 
@@ -166,6 +169,7 @@ def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Seq
         nodes=[node for part in parts for node in part.nodes],
         charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
         progress=add_steps([part.progress for part in parts]),
+        search_behind_since=longest_lag(part.search_behind_since for part in parts),
         latest=[of_partition for part in parts for of_partition in part.latest],
         next_due_at=min((part.next_due_at for part in parts if part.next_due_at is not None), default=None),
     )

@@ -6,6 +6,7 @@ the reader come from the authorities of the control partition: a token names its
 everywhere.
 """
 
+import datetime as dt
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -13,22 +14,29 @@ from jobs.models import OutputConnection
 from jobs.partitions import here
 from jobs.partitions.merged import Silent, merge_lines, read_everywhere
 from jobs.queries.documents.search import Hit, SearchPage, position_of, search
+from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 
 
 @dataclass(frozen=True, slots=True)
 class FoundEverywhere:
-    """A page of the partitions that answered. If others are `silent`, its `total` is a lower limit."""
+    """
+    A page of the partitions that answered. If others are `silent`, its `total` is a lower limit.
+
+    `behind_since` is the time of the oldest text that an index lacks; None if none lacks any.
+    """
 
     page: SearchPage = field(default_factory=SearchPage)
     silent: tuple[Silent, ...] = ()
+    behind_since: dt.datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A page of one partition, and the names of its outputs by their numbers there."""
+    """A page of one partition, the names of its outputs by their numbers there, and the lag of its index."""
 
     page: SearchPage
     outputs: dict[int, str]
+    behind_since: dt.datetime | None
 
 
 def has_others() -> bool:
@@ -47,7 +55,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
     def part_of(partition: str) -> _Part:
         found = search(query, tokens=tokens, limit=limit, after=after, partition=partition)
-        return _Part(found, _names(found.hits) if partition else {})
+        return _Part(found, _names(found.hits) if partition else {}, read_search_lag())
 
     found = read_everywhere(lambda: part_of(""), part_of)
     parts = {"": found.own, **found.others}
@@ -64,6 +72,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
             else None,
         ),
         tuple(found.silent),
+        longest_lag(part.behind_since for part in parts.values()),
     )
 
 

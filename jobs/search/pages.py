@@ -8,7 +8,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from jobs.queries.documents.search import BadQuery
-from jobs.queries.documents.search_lag import read_search_lag
+from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 from jobs.search.everywhere import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH_AS, search_as, search_for
 from jobs.ui import document_rows
@@ -45,7 +45,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "hits": [document_rows.hit_row(hit, now=now) for hit in found.page.hits],
         "found": document_rows.found_in_words(found.page, is_part=bool(found.silent)),
         "silent": silent_partitions(found.silent, now=now),
-        "lag": search_lag(read_search_lag(), now=now),
+        "lag": search_lag(longest_lag([found.behind_since, read_search_lag()]), now=now),
         "next_query": urlencode({"q": query, **as_user, "after": found.page.next}) if found.page.next else "",
     }
     return render(request, "ui/search.html", context)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import uuid
 from collections import defaultdict
 
 import psycopg
@@ -17,9 +18,11 @@ from jobs.models import (
     Job,
     LaneState,
     Outcome,
+    OutputConnection,
     PartitionedJob,
     Progress,
     QueueItem,
+    SearchDocument,
     ThrottleGroup,
 )
 from jobs.partitions import merged
@@ -91,6 +94,13 @@ def make_tasks(name, *, offset):
     )
 
 
+def write_text_not_found_yet():
+    """Write a text that the search index does not find yet."""
+    output = OutputConnection.objects.create(name="texts", connector="search")
+    texts = dict.fromkeys(("url", "title", "description", "text", "content_type", "language"), "")
+    SearchDocument.objects.create(output=output, hash=uuid.UUID(int=7), fetched_at=START, written_at=START, **texts)
+
+
 @pytest.fixture(scope="module")
 def database(template, django_db_blocker):
     """Return the database of partition `b`, with a main manager, a silent worker, a minute and tasks of its own."""
@@ -112,6 +122,7 @@ def database(template, django_db_blocker):
             ThrottleGroup.objects.create(seed=job.seeds.get(), node_scope="cluster", state="free", weight=1)
             ClusterRequest.objects.create(scope="cluster", kind="drain", asked_by="vera", asked_at=START)
             make_tasks("theirs", offset=1)
+            write_text_not_found_yet()
         yield database
 
 
@@ -284,6 +295,54 @@ def test_the_page_of_a_job_has_the_hosts_and_results_of_all_partitions(operator,
     assert sorted(columns(screen["hosts"], "name", "partition")) == [("a.example", ""), ("b.example", "In partition b")]
     assert next(row for row in screen["hosts"] if row["partition"])["address"].startswith("/partition/b/hosts/")
     assert screen["hosts_in_all"] == "2"
+
+
+@pytest.mark.usefixtures("control")
+def test_the_lag_of_the_search_index_is_that_of_the_partition_that_is_most_behind(operator, job):
+    job.outputs.set([OutputConnection.objects.create(name="texts", connector="search")])
+
+    job_page, overview, search = operator.get(f"/jobs/{job.pk}/"), operator.get("/"), operator.get("/search/?q=x")
+
+    assert [output.behind_since for output in read_job_page(job.pk, now=START).outputs] == [START]
+    assert read_overview(now=START).search_behind_since == START
+    lags = (
+        job_page.context["screen"]["outputs"][0]["lag"],
+        overview.context["screen"]["search_lag"],
+        search.context["lag"],
+    )
+    assert "up to date" not in lags
+
+
+@pytest.mark.usefixtures("control")
+def test_the_page_of_a_job_reads_again_what_a_partition_says_before_it_begins_the_run(job):
+    later = job.run_no + 1
+    Job.objects.filter(pk=job.pk).update(run_no=later)
+
+    answers, asked = held_jobs(job.pk, later, runs=False), []
+    read = answers._read
+    answers._read = lambda name: asked.append(name) or read(name)
+
+    read_job_page(job.pk, now=START)
+    answers._reading["en"].join()
+
+    assert asked == ["b", "b"]
+
+
+@pytest.mark.usefixtures("control")
+def test_the_page_of_a_job_whose_run_ended_shows_no_answers_from_before_the_end(job):
+    Job.objects.filter(pk=job.pk).update(phase="active")
+    during = read_job_page(job.pk, now=START)
+    held_jobs(job.pk, job.run_no, runs=True)._answers["en"].held.found.others.clear()
+    Job.objects.filter(pk=job.pk).update(phase="inactive")
+
+    assert during.known_hosts == read_job_page(job.pk, now=START).known_hosts
+
+
+@pytest.mark.usefixtures("silent")
+def test_the_page_of_a_job_names_a_partition_whose_part_is_missing_before_its_figures_are_old(connection, job):
+    tell(connection, "b", "a", "life:all", {})
+
+    assert [one.name for one in read_job_page(job.pk, now=timezone.now()).silent] == ["b"]
 
 
 @pytest.mark.usefixtures("control")
@@ -481,7 +540,7 @@ def runs_everywhere(control, database, job):
         )
     yield due_at
     with database.as_django():
-        Job.objects.filter(name="news").update(phase="inactive")
+        Job.objects.filter(name="news").update(phase="inactive", run_no=0)
         Activity.objects.all().delete()
 
 

@@ -1,6 +1,7 @@
 """Pages and the API of the control partition show what all partitions have, and name each one that is silent."""
 
 import datetime as dt
+import threading
 import time
 from io import StringIO
 from itertools import pairwise
@@ -402,6 +403,36 @@ def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
     held._answers["en"].read_at -= 3600
 
     assert held.answers().beside("own").others == {"b": "new"}
+
+
+@pytest.mark.usefixtures("control")
+def test_an_open_page_shows_the_effect_of_a_change_in_another_partition_at_once():
+    answers = iter(["stopped", "released"])
+    held = HeldAnswers(lambda _name: next(answers))
+    assert held.answers().beside("own").others == {"b": "stopped"}
+
+    change_in("b", lambda: None)
+
+    assert held.answers().beside("own").others == {"b": "released"}
+
+
+@pytest.mark.usefixtures("control")
+def test_an_open_page_shows_no_answers_that_were_asked_for_before_a_change():
+    begins, goes_on, answers = threading.Event(), threading.Event(), iter(["stopped", "released"])
+
+    def read(_name):
+        answer = next(answers)
+        begins.set()
+        assert goes_on.wait(10)
+        return answer
+
+    held = HeldAnswers(read)
+    held.renew()
+    assert begins.wait(10)
+    change_in("b", lambda: None)
+    goes_on.set()
+
+    assert held.answers().beside("own").others == {"b": "released"}
 
 
 # --- Notifications, and the metric ---------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Lag of the search index behind the documents that were written to it."""
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Final
 
 from jobs.models import SearchDocument
@@ -16,3 +17,8 @@ _NOT_FOUND_YET: Final = Standing(
 def read_search_lag() -> dt.datetime | None:
     """Return the time of the oldest text that the index lacks; None if it lacks none."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)
+
+
+def longest_lag(lags: Iterable[dt.datetime | None]) -> dt.datetime | None:
+    """Return the time of the oldest text that an index of several partitions lacks; None if none lacks any."""
+    return min((lag for lag in lags if lag is not None), default=None)

@@ -7,7 +7,6 @@ from typing import Final
 
 from jobs.connectors.output.registry import DEFAULT_OUTPUT
 from jobs.models import OutputConnection
-from jobs.queries.documents.search_lag import read_search_lag
 
 # The only kind that a document reaches later than it counts. Workers write to all others first.
 _INDEX: Final = DEFAULT_OUTPUT
@@ -27,10 +26,10 @@ class OutputLine:
     behind_since: dt.datetime | None
 
 
-def read_output_lines(job_id: int) -> Sequence[OutputLine]:
-    """Return the outputs of a job by name."""
+def read_output_lines(job_id: int, *, behind_since: dt.datetime | None) -> Sequence[OutputLine]:
+    """Return the outputs of a job by name. `behind_since` is the lag of the search index."""
     rows = OutputConnection.objects.filter(jobs=job_id).order_by("name").values_list("pk", "name", "connector")
     return [
-        OutputLine(pk, name, connector, connector == _INDEX, read_search_lag() if connector == _INDEX else None)
+        OutputLine(pk, name, connector, connector == _INDEX, behind_since if connector == _INDEX else None)
         for pk, name, connector in rows
     ]

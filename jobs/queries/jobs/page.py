@@ -70,7 +70,7 @@ class JobPage:
     forecast: RunForecast | None
     freshness: Freshness
     outputs: Sequence[OutputLine]
-    # Partitions whose last figures are old.
+    # Partitions whose last figures are old, or that do not answer.
     silent: Sequence[Silent]
 
     @property
@@ -91,10 +91,10 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         own = with_next_looks(own, job.id, now=now)
     elif job.runs and not (job.counts.waiting or job.hold):
         own = replace(own, next_due_at=read_next_ready_at([job.id]))
-    part = with_other_partitions(own, job_id=job.id, run_no=job.run_no)
+    part = with_other_partitions(own, job_id=job.id, run_no=job.run_no, runs=job.runs)
     if len(part.latest) > 1:
         job = replace(job, latest=judge_together(part.latest))
-    hosts = part.hosts
+    hosts, silent = part.hosts, read_silent(now=now)
     of_hosts = [HostOfJob(host.verdict, host.pending + host.at_workers, host.active) for host in hosts]
     events = list(JobEvent.objects.filter(job_id=job.id).order_by("-id")[:_EVENTS_EXAMINED])
     return JobPage(
@@ -110,8 +110,8 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
         charges=part.charges,
         forecast=read_forecast(job, queues_of(hosts), now=now),
         freshness=read_freshness_for_open_page(job.id) or Freshness(),
-        outputs=read_output_lines(job.id),
-        silent=read_silent(now=now),
+        outputs=read_output_lines(job.id, behind_since=part.search_behind_since),
+        silent=[*silent, *(one for one in part.silent if one.name not in {known.name for known in silent})],
     )
 
 

@@ -13,9 +13,10 @@ from jobs.lifecycle.job import Phase
 from jobs.models import Charge, Job, Outcome
 from jobs.partitions import here
 from jobs.partitions.held import HeldAnswers
-from jobs.partitions.merged import local_job
+from jobs.partitions.merged import Silent, local_job
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
+from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 from jobs.queries.hosts.latest_requests import RequestsOfJobs, read_latest_requests
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.hosts import HOSTS_SHOWN, HostLine, RunOfJob, count_hosts, read_hosts_of
@@ -54,7 +55,9 @@ class PartOfJob:
     The part of one partition in the run of a job, or of all partitions.
 
     `known_hosts` is a lower limit if there `are_more_hosts`. `charges` are document-seconds of the last minutes by cause.
+    `search_behind_since` is the time of the oldest text that the search index lacks, of any job.
     `latest` are the latest requests in each partition, and `next_due_at` is the time of the next look, if the job runs.
+    `silent` are the partitions that did not answer.
     """
 
     run_no: int
@@ -64,8 +67,10 @@ class PartOfJob:
     codes: Sequence[CodeCount]
     failing: Sequence[FailingGroup]
     charges: Mapping[Cause, float]
+    search_behind_since: dt.datetime | None
     latest: Sequence[RequestsOfJobs] = ()
     next_due_at: dt.datetime | None = None
+    silent: Sequence[Silent] = ()
 
 
 class _Run(NamedTuple):
@@ -86,6 +91,7 @@ def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
         codes=_read_codes(job),
         failing=read_failing_groups(job_id=job.id),
         charges=read_charges(Charge.Subject.JOB, job.id, now=now),
+        search_behind_since=read_search_lag(),
     )
 
 
@@ -95,24 +101,35 @@ def with_next_looks(part: PartOfJob, job_id: int, *, now: dt.datetime) -> PartOf
     return replace(part, latest=[latest], next_due_at=read_next_ready_at([job_id]))
 
 
-def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int) -> PartOfJob:
+def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int, runs: bool) -> PartOfJob:
     """Return a part together with those of other partitions in the same run, which are some seconds old."""
-    return together([own, *_others(job_id=job_id, run_no=run_no)])
+    others, silent = _others(job_id=job_id, run_no=run_no, runs=runs)
+    return replace(together([own, *others]), silent=silent)
 
 
 def read_hosts_everywhere(job: RunOfJob, *, now: dt.datetime) -> Sequence[HostLine]:
     """Return the busiest hosts of a job in all partitions. Figures of other partitions may be some seconds old."""
     own = read_hosts_of(job, now=now)
-    return _busiest([own, *(part.hosts for part in _others(job_id=job.id, run_no=job.run_no))])
+    others, _silent = _others(job_id=job.id, run_no=job.run_no, runs=job.runs)
+    return _busiest([own, *(part.hosts for part in others)])
 
 
-def _others(*, job_id: int, run_no: int) -> list[PartOfJob]:
-    """Return the parts of other partitions in this run. Only the control partition has them."""
-    held = _held(job_id).answers() if here.control_name() else None
+def _others(*, job_id: int, run_no: int, runs: bool) -> tuple[list[PartOfJob], Sequence[Silent]]:
+    """
+    Return the parts of other partitions in this run, and the partitions that did not answer. Only the control partition
+    has them.
+    """
+    if not here.control_name():
+        return [], ()
+    answers = _held(job_id, run_no, runs=runs)
+    held = answers.answers()
     if held is None:
-        return []
-    found = sorted(held.found.others.items())
-    return [part for _name, part in found if part is not None and part.run_no == run_no]
+        return [], ()
+    found = [part for _name, part in sorted(held.found.others.items()) if part is not None]
+    if any(part.run_no < run_no for part in found):
+        # A partition begins the run later than this one: do not hold that it has no part in it.
+        answers.renew()
+    return [part for part in found if part.run_no == run_no], held.found.silent
 
 
 def _busiest(parts: Sequence[Sequence[HostLine]]) -> Sequence[HostLine]:
@@ -145,13 +162,16 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
         ],
         failing=[group for part in parts for group in part.failing],
         charges=dict(sorted(charges.items(), key=lambda one: -one[1])),
+        search_behind_since=longest_lag(part.search_behind_since for part in parts),
         latest=[one for part in parts for one in part.latest],
         next_due_at=min((part.next_due_at for part in parts if part.next_due_at is not None), default=None),
     )
 
 
 @lru_cache(maxsize=_JOBS_HELD)
-def _held(job_id: int) -> HeldAnswers[PartOfJob | None]:
+def _held(job_id: int, run_no: int, *, runs: bool) -> HeldAnswers[PartOfJob | None]:
+    """Return the answers about a job. They are new ones when a run begins or ends."""
+
     def read(name: str) -> PartOfJob | None:
         local = local_job(job_id)
         found = None if local is None else Job.objects.filter(pk=local).values_list("pk", "run_no", "phase").first()
