@@ -340,7 +340,7 @@ def test_the_page_of_a_job_whose_run_ended_shows_no_answers_from_before_the_end(
 
 @pytest.mark.usefixtures("silent")
 def test_the_page_of_a_job_names_a_partition_whose_part_is_missing_before_its_figures_are_old(connection, job):
-    tell(connection, "b", "a", "life:all", {})
+    send_fact(connection, "b", "a", "life:all", {})
 
     assert [one.name for one in read_job_page(job.pk, now=timezone.now()).silent] == ["b"]
 
