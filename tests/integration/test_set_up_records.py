@@ -344,7 +344,7 @@ def test_a_verb_asks_before_it_changes_a_job(administrator):
 
 
 @pytest.mark.parametrize(
-    "action", ["job/4242/do-start", "seed/4242/remove", "throttlegroup/4242/move", f"node/{uuid.uuid4()}/drain"]
+    "action", ["job/4242/do-start", "seed/4242/remove", "throttlegroup/4242/move", f"node/{uuid.UUID(int=4242)}/drain"]
 )
 def test_an_action_on_a_deleted_object_is_not_found(administrator, action):
     text = administrator.get(f"/admin/{'nodes' if 'node/' in action else 'jobs'}/{action}/").content.decode()
