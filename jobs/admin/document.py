@@ -136,7 +136,7 @@ class DocumentAdmin(ListByKey):
             return False
         possible = item is not None and _has_failed(item)
         why = _("The document has not failed in the present run of its job.")
-        return offers(request, "retry", is_possible=possible, why=why, model=QueueItem, object_id=object_id)
+        return offers(request, "retry", is_possible=possible, why=why, exists=item is not None)
 
     @admin.action(description=gettext_lazy("Retry failed documents"), permissions=["control"])
     def retry_selected(self, request: HttpRequest, chosen: QuerySet[QueueItem]) -> HttpResponseBase | None:

@@ -41,10 +41,11 @@ def offers(
     why: str,
     model: type[Model] | None = None,
     object_id: str | None = None,
+    exists: bool = True,
 ) -> bool:
     """
     True if a user with the role is offered an action now. `action` is the end of its address. Give the model and the
-    key of the row unless it is known to exist.
+    key of the row, or whether the row `exists`, unless it is known to exist.
 
     Raises:
         Http404: the row does not exist, and the request is for the action itself.
@@ -52,7 +53,9 @@ def offers(
             open while the state changed.
     """
     if not is_possible and request.path.endswith(f"/{action}/"):
-        if model is not None and not model._default_manager.filter(pk=object_id).exists():  # noqa: SLF001 (public in Django)
+        if not exists or (
+            model is not None and not model._default_manager.filter(pk=object_id).exists()  # noqa: SLF001 (public in Django)
+        ):
             raise Http404(_("This does not exist."))
         raise PermissionDenied(why)
     return is_possible
