@@ -4,14 +4,14 @@ The account under which the server runs.
 An ordinary user runs it under that user's own account. PostgreSQL refuses to run as root, so for root there are two
 ways:
 
-1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is still
-root, so all files stay root's and no directory has to be opened. The server sees itself as another user, and has none
-of root's privileges over other users' files. 2. The server really runs as another account, which becomes the owner of
-the data directory. This is for
-    machines without namespaces (most containers), and for paths through a directory of another user that is closed
-    to others. In another user's home, the account is that of the owner of the home. Elsewhere it is `nobody`, which
-    may need a traverse bit on directories such as /root. We could give the server the privilege
-    to pass without one, but then any user who can change its files would be root.
+1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is
+    still root, so all files stay root's and no directory has to be opened. The server sees itself as another user, and
+    has none of root's privileges over other users' files.
+2. The server really runs as another account, which becomes the owner of the data directory. This is for machines
+    without namespaces (most containers), and for paths through a closed directory of another user. In another user's
+    home, the account is the owner of the home. Elsewhere it is `nobody`, which may need a traverse bit on directories
+    such as /root. We could give the server the privilege to pass without one, but then any user who can change its
+    files would be root.
 
 util-linux does all this, and is on every Debian. In each case the kernel is told to ask the server for a smart shutdown
 when its parent, the guardian, ends.
