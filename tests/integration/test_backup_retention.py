@@ -1,6 +1,7 @@
 """Backups of a server are kept as requested, whatever other servers or attempts store beside them."""
 
 import datetime as dt
+from itertools import count
 
 import pytest
 from django.utils import timezone
@@ -22,9 +23,11 @@ def store(tmp_path):
 
 @pytest.fixture
 def put(store, tmp_path):
-    """Return a function that stores a small backup of a server, which began at a moment."""
+    """Return a function that stores a small backup of a server, and each backup begins a microsecond later."""
+    later = count()
 
     def put(system, at):
+        at += dt.timedelta(microseconds=next(later))
         name = catalogue.new_name(at)
         content = tmp_path / name
         content.write_bytes(b"a copy")
@@ -96,3 +99,10 @@ def test_a_retry_goes_on_with_the_backup_of_an_earlier_attempt(store, put, syste
     assert attempt(1) == attempt(2) == mine
     assert (made, catalogue.names(store)) == ([], sorted([*days[1:], of_other, mine]))
     assert attempt(0) == made[0]
+
+
+def test_backups_of_one_second_sort_by_the_order_of_their_starts(store, put):
+    made = [put("7", NOON + dt.timedelta(microseconds=number)) for number in (7, 80, 4_100, 999_900)]
+
+    assert catalogue.names(store) == made
+    assert catalogue.newest(store).name == made[-1]
