@@ -161,6 +161,22 @@ def test_a_period_is_a_part_of_the_chain(connection, main, worker, begin, capsys
     assert (code, "4 requests in 2 blocks" in answer) == (0, True)
 
 
+def test_a_period_before_the_first_request_says_that_none_was_sent(connection, main, worker, begin, capsys, tmp_path):
+    send(connection, worker, begin, until=1)
+    append(main, begin, until=1)
+    send(connection, worker, begin, 5)
+    append(main, begin, until=6)
+    log = log_of(begin, 5, also=[begin + 3 * MINUTE])
+
+    text = exported(capsys, "--since", (begin + 2 * MINUTE).isoformat())
+
+    assert checked(capsys, tmp_path, exported(capsys), log)[0] == 0
+    code, answer = checked(capsys, tmp_path, text, log)
+    assert (code, "the log has a request that the evidence lacks" in answer) == (1, True)
+    earlier = json.loads(exported(capsys, "--since", "2001-01-01T00:00Z").splitlines()[0])
+    assert dt.datetime.fromisoformat(earlier["from"]) <= begin + MINUTE
+
+
 def test_requests_of_several_workers_are_one_block(connection, main, worker, begin):
     other = register_node(connection, "worker")
     for one in (worker, other):
@@ -443,7 +459,7 @@ def test_the_file_of_the_api_is_that_of_the_command(connection, main, worker, be
     nonsense = client.get(address, {"until": "yesterday"})
     other = client.get(f"/api/v1/hosts/{make_bin('b.example').pk}/evidence/file/")
 
-    assert text == exported(capsys)
+    assert text == exported(capsys, "--since", begin.isoformat())
     assert answer["Content-Type"] == "application/x-ndjson"
     assert [(one.status_code, one.json()["code"]) for one in (empty, nonsense, other)] == [
         (400, "invalid"),

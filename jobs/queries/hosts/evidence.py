@@ -129,7 +129,9 @@ def read_head(host: str) -> Head | None:
 
 def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | None = None) -> Iterator[str]:
     """
-    Return the lines of the evidence of a host in a period: by default, all of its decided minutes.
+    Return the lines of the evidence of a host in a period: by default, from its first request to the last decided
+    minute. A period may begin earlier, if all blocks since then are stored: the record then says that no request was
+    sent, or has a gap.
 
     Raises:
         Unknown: the host has no evidence.
@@ -147,7 +149,7 @@ def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | 
         first = EvidenceBlock.objects.filter(chain=chain).aggregate(first=Min("minute"))["first"]
     if chain is None or gaps is None or first is None:
         raise Unknown("evidence", host, f"There is no evidence of requests to {host}.")
-    begin = max(_whole(begin or first), first)
+    begin = first if begin is None else max(_whole(begin), _earliest(chain, gaps, first))
     decided = gaps.complete_until
     until = decided if until is None or decided is None else min(_whole(until), decided)
     if until is None or begin >= until:
@@ -169,6 +171,14 @@ def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | 
         partition=here.name(),
     )
     return _lines(period, (chain.pk, after, last), (gaps.pk, after_gap, gaps.seq))
+
+
+def _earliest(chain: EvidenceChain, gaps: EvidenceChain, first: dt.datetime) -> dt.datetime:
+    """Return the earliest minute about which the stored blocks tell all: the `first` block, or the begin of the record."""
+    if chain.pruned_seq or gaps.pruned_seq:
+        return first
+    begins = EvidenceBlock.objects.filter(chain=gaps, seq=1).values_list("minute", flat=True).first()
+    return first if begins is None else min(begins, first)
 
 
 def _part(chain: EvidenceChain, after: int) -> Part:
