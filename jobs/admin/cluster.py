@@ -31,7 +31,7 @@ _LIVE: Final = [status.value for status in LIVE_STATUSES]
 
 
 class Rebalancing(OwnedList):
-    """A list with the button of a rebalance, whose page shows the plan first."""
+    """A list with a button to rebalance the cluster. The button opens a page that shows the plan first."""
 
     actions_list: tuple[str, ...] = ("rebalance",)
 
@@ -192,7 +192,7 @@ class JobEventAdmin(ListByKey):
     readonly_fields = fields
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:  # noqa: ANN401 (Django's)
-        """Return the events of the job of this name, whose index has their order."""
+        """Return the events of the job with this name. An index holds them in the order of the list."""
         said = search_term.strip()
         return (queryset.filter(job__name=said) if said else queryset), False
 

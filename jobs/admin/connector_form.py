@@ -65,7 +65,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     A form with the fields of the connector `form_connector`, for the JSON column that `section` names.
 
     The field named `chooser` selects the connector. Without a selection, or if the connector is not installed,
-    `form_connector` is None. The form then has no such fields, and the stored value stays.
+    `form_connector` is None. The form then has no fields of a connector, and the stored value stays.
     """
 
     form_connector: ClassVar[FormConnector | None] = None
@@ -102,7 +102,9 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
         return values
 
     def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a valid form for the column, without empty ones. Stored values without a field stay."""
+        """
+        Return the values that a valid form gives the column, without empty values. Stored values without a field stay.
+        """
         generated = [field.name for field in schema_of(self.form_connector, self.section).fields]
         kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in generated}
         said = {name: values.get(f"{self.section}_{name}") for name in generated}

@@ -38,7 +38,7 @@ _SEARCH: Final = "q"
 
 
 class DocumentSet(QuerySet[QueueItem]):
-    """Documents whose keys an address or a check box gives as text."""
+    """Documents that can be found by a key given as text, as web addresses and check boxes give it."""
 
     def filter(self, *conditions: Any, **facts: Any) -> "DocumentSet":
         chosen = facts.pop("pk__in", None)

@@ -1,8 +1,8 @@
 """
 The check of a form by the functions that would store it.
 
-Only the function that stores a job or a connection decides what is valid. No form repeats its rules. So a form is
-checked by storing it and rolling that back: the errors are those of the function.
+Only the function that stores a job or a connection decides what is valid. No form repeats its rules. So the check of a
+form stores it and rolls back the transaction. The form shows the errors of that function.
 """
 
 from collections.abc import Iterator

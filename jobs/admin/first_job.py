@@ -104,7 +104,7 @@ class TimesForm(forms.Form):
 
 
 class FirstJobForm(TimesForm, JobForm):
-    """The form of a new job. The form of a stored job has no such short fields."""
+    """The form of a new job. The form of a stored job does not have these three short fields."""
 
     addresses = Lines(
         label=_("Address"),
@@ -205,7 +205,7 @@ class FirstJobForm(TimesForm, JobForm):
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """Return the values of a form for a new job like this one, with its first seed only."""
+    """Return the values of a form for a copy of this job, with only its first seed."""
     seed = job.seeds.filter(removed_at=None).order_by("pk").first()
     windows = [window.times for window in job.windows.all()]
     return {

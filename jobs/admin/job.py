@@ -342,7 +342,10 @@ def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
 
 
 def _usual_repositories(request: HttpRequest) -> list[RepositoryConnection]:
-    """Return the selected connection, otherwise the oldest one, preferably to the web; none without connections."""
+    """
+    Return the selected connection, otherwise the oldest one to the web, otherwise the oldest; an empty query set if no
+    connection exists.
+    """
     if chosen := _chosen(request):
         return chosen
     every = RepositoryConnection.objects.order_by("pk")

@@ -178,11 +178,11 @@ class JobForm(ConnectorForm, OptionsForm):
         return super().is_valid() and REHEARSE not in self.data
 
     def _stored_repository(self) -> RepositoryConnection:
-        """Return the job's connection; the one that a new job will get if there is none yet."""
+        """Return the job's connection. If no connection is stored yet, return the one that the new job will get."""
         return self.instance.repository if self.instance.repository_id else RepositoryConnection(connector="web")
 
     def _offer_few(self, name: str, stored: Iterable[int]) -> None:
-        """Offer the newest of very many, the stored ones, and the selected ones."""
+        """Offer the newest objects if there are very many, together with the stored and the selected ones."""
         if isinstance(field := self.fields.get(name), ModelChoiceField):
             said = [*self.data.getlist(name)] if isinstance(self.data, QueryDict) else [str(self.initial.get(name, ""))]
             offer_few(field, chosen=[*map(str, stored), *said])
@@ -228,7 +228,7 @@ def _try(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
 
 
 class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The seeds of a job. It checks the job as a whole."""
+    """The seeds of a job. This form set checks the job as a whole."""
 
     def clean(self) -> None:
         super().clean()

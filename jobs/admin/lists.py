@@ -10,7 +10,7 @@ from nodes.admin.lists import BoundedList
 
 
 class JournaledList(BoundedList):
-    """A list of objects whose verbs store them whole, with their inlines, and write a journal of their own."""
+    """A list of objects whose verbs store each object with its inlines, and write the journal themselves."""
 
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:  # noqa: ANN401, FBT001 (Django's)
         """Do nothing yet: the object is stored together with its inlines (`save_related`)."""

@@ -187,7 +187,7 @@ class RuleForm(_DecidedElsewhere):
 
 
 class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The rules of a policy. It checks the policy as a whole, and rehearses a change."""
+    """The rules of a policy. This form set checks the policy as a whole, and rehearses a change."""
 
     may_limit_everywhere: ClassVar[bool] = False
     preview: Preview | None = None
@@ -235,7 +235,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         return sorted(forms_, key=lambda form: form.cleaned_data["place"] or last)
 
     def _show(self, invalid: Invalid, filled: list[RuleForm]) -> None:
-        """Show sentences beside the fields that they concern, or above all rules."""
+        """Show each sentence beside its field, or above all rules if it has no field."""
         above: list[str] = []
         for name, sentences in invalid.problems.items():
             part, _dot, rest = name.partition(".")

@@ -38,7 +38,7 @@ class RecordForm(forms.Form):
         return self.has_changed() and not self[_REMOVE].value()
 
     def said(self) -> dict[str, Any]:
-        """Return the values of a valid form, without empty ones."""
+        """Return the values of a valid form, without empty values."""
         return {
             name: value
             for name, value in self.cleaned_data.items()
@@ -74,7 +74,7 @@ class RecordsWidget(forms.Widget):
         return f"{name}-count" not in data
 
     def id_for_label(self, id_: str | None) -> str:
-        """Return "": no single field of the records stands for all."""
+        """Return "": a label cannot point to several fields."""
         return ""
 
     def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (sent or stored values)

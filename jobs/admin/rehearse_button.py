@@ -13,7 +13,7 @@ _BUTTON: Final = {"action_name": REHEARSE, "description": _("Rehearse"), "attrs"
 
 
 class WithRehearsal:
-    """The part of a set-up page whose form knows what its content would change."""
+    """The part of a set-up page that rehearses the change which its form would make."""
 
     def may_rehearse(self, request: HttpRequest, obj: Model | None) -> bool:
         """True if the user may store what the form shows."""

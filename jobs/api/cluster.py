@@ -283,7 +283,7 @@ def _name(request: Request) -> str:
 
 
 def _answer(request: Request, asked: ClusterRequest) -> Response:
-    """Return 200 with the main manager's answer, or 202 with the address at which the answer will be."""
+    """Return 200 with the main manager's answer, or 202 with the address where clients can read the answer later."""
     is_answered = asked.answered_at is not None
     address = request.build_absolute_uri(reverse("api:cluster-request-detail", kwargs={"pk": asked.pk}))
     return Response(

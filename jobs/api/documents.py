@@ -219,7 +219,7 @@ class DocumentView(EverywhereView):
         return self.with_names(row, item) if self.partition else row
 
     def _one_elsewhere(self, number: int, digest: str) -> dict[str, Any] | None:
-        """Return the document as the partition that has it shows it; None if no partition that answers knows it."""
+        """Return the document as its own partition shows it; None if no partition that answers knows it."""
 
         def elsewhere(partition: str) -> dict[str, Any] | None:
             local = local_job(number)
@@ -281,7 +281,7 @@ class DocumentView(EverywhereView):
 
 
 def _containing(queryset: QuerySet[Any], text: str, *, job_id: int | None) -> tuple[QuerySet[Any], bool]:
-    """Return the documents whose address contains a text, and whether they are few, and found by their keys."""
+    """Return the documents with this text in their address, and True if they are few and were found by their keys."""
     connection.ensure_connection()
     found = address_index.find(connection.connection, text, job_id=job_id)
     if found is not None:
@@ -297,7 +297,9 @@ def _is_anything_in(stage: Stage) -> bool:
 
 
 def attach_holders(items: Sequence[QueueItem]) -> None:
-    """Set `held_by` of each document. Outputs of their jobs are asked for, since the key begins with the output."""
+    """
+    Set `held_by` of each document. The query names the outputs of the jobs, because its index begins with the output.
+    """
     jobs = {item.job_id for item in items}
     ids = Job.outputs.through.objects.filter(job__in=jobs).values_list("outputconnection", flat=True)
     outputs = OutputConnection.objects.in_bulk(set(ids))

@@ -33,7 +33,7 @@ class PlacedSerializer(OfAnyPartition):
 
 
 class _PagesOfAll(KeysetPagination):
-    """Describes a page. `EverywhereView` makes it."""
+    """Describe the pages that `EverywhereView` returns, for the schema of the API."""
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         page = super().get_paginated_response_schema(schema)
@@ -47,7 +47,7 @@ class _PagesOfAll(KeysetPagination):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row by its keyset, in the numbers of its partition. `shown` is None if its job has no number here."""
+    """A row with its keyset, which has the ids of its own partition. `shown` is None if its job has no id here."""
 
     key: Sequence[Any]
     shown: dict[str, Any] | None
@@ -162,8 +162,7 @@ def names_of(silent: Sequence[Silent]) -> list[str]:
 
 def put_numbers_of_policies(rows: Sequence[dict[str, Any]]) -> None:
     """
-    Replace the number that another partition has for each policy by the number here, found by name; null without such a
-    policy.
+    Replace each policy's id in another partition by its id here, found by name; null if no policy here has the name.
     """
     places = [place for row in rows for place in _places_of_policies(row)]
     names = {place["policy_name"] for place in places}

@@ -39,7 +39,7 @@ class AddressField(serializers.CharField):
 
 @extend_schema_field({"type": "string", "pattern": f"^({TAG})?$", "default": ""})
 class TagField(serializers.RegexField):
-    """A tag of workers, or none."""
+    """A tag of workers, or an empty text."""
 
     def __init__(self, *, help_text: str) -> None:
         super().__init__(rf"^{TAG}\Z", default="", allow_blank=True, help_text=help_text)

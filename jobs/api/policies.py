@@ -187,7 +187,7 @@ class LimitsSerializer(serializers.Serializer[Limits]):
 
 
 class CountedSerializer(serializers.Serializer[Counted]):
-    """Number of objects, with the first of them."""
+    """Number of objects, with the first few objects."""
 
     number = serializers.IntegerField(help_text="Number, counted up to 1,001.")
     is_more = serializers.BooleanField(help_text="True if there are more than 1,000.")

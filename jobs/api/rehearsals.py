@@ -18,7 +18,7 @@ from nodes.tasks.models import Task
 
 
 class DocumentGroupSerializer(serializers.Serializer[Group]):
-    """Number of documents, with the first of them."""
+    """Number of documents, with the first few documents."""
 
     number = serializers.IntegerField()
     examples = serializers.ListField(child=serializers.CharField(), help_text="At most 20.")

@@ -30,8 +30,8 @@ _SILENT: Final = "Partitions that did not answer. Their counts are missing, so t
 
 class RunSerializer(serializers.ModelSerializer[Run]):
     """
-    Run of a job. Its counts are those of all partitions at its end, and 0 while it lasts: `counts/` of the job has the
-    present ones.
+    Run of a job. Its counts cover all partitions at its end. They are 0 while the run lasts: `counts/` of the job has
+    the present counts.
     """
 
     silent = serializers.SerializerMethodField(help_text=_SILENT)
@@ -159,7 +159,10 @@ class FlippedResultSerializer(serializers.Serializer[Result]):
 
 
 class FlippedDocumentsSerializer(serializers.Serializer[Flip]):
-    """Number of documents of a host with another result than before. New and changed ones are of all hosts, `""`."""
+    """
+    Number of documents of a host that ended with another result than before. New and changed documents are counted for
+    all hosts together, as the host `""`.
+    """
 
     host = serializers.CharField()
     earlier = FlippedResultSerializer(allow_null=True)

@@ -24,7 +24,7 @@ _RULES = [kind.value for kind in RuleKind]
 
 
 class TrapSuspectSerializer(PlacedSerializer, serializers.ModelSerializer[TrapSuspect]):
-    """Group of addresses at a host with little new content. Counts are of first readings."""
+    """Group of addresses at a host with little new content. Only the first reading of each address counts."""
 
     class Meta:
         model = TrapSuspect

@@ -62,7 +62,7 @@ class _Ranges(io.RawIOBase):
 
 
 def copies_of(*, root: str, path: str, size: int, stores: Iterable[str]) -> Iterator[Copy]:
-    """Yield the copies of a file in the order in which they should be read. Copies may be missing."""
+    """Yield the places of the copies of a file, the best to read first. A copy may be missing from its place."""
     local = Path(root) / path
     if local.exists():
         yield local

@@ -230,8 +230,8 @@ def locked(path: Path) -> Iterator[bool]:
 
 def is_mounted(root: Path) -> bool:
     """
-    True if the root of archives can be read and is not empty. An empty root counts as the mount point of a disk
-    that is not mounted, which proves no loss of a file.
+    True if the root of archives can be read and is not empty. An empty root is treated as the mount point of an
+    unmounted disk. Its files do not count as lost.
     """
     try:
         return next(root.iterdir(), None) is not None

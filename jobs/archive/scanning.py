@@ -239,7 +239,7 @@ _SCANNERS: Final[Mapping[tuple[Format, bool], tuple[Callable[[IO[bytes], int, in
 
 
 def _next_begin(file: IO[bytes], at: int, mark: bytes, size: int) -> int:
-    """Return the next offset at which a record begins, or the offset at which this part gives up the search."""
+    """Return the offset of the next record, or the offset at which the scan of this part gives up."""
     stop, candidates = min(at + _SEARCHED, size), 0
     while at < stop:
         file.seek(at)
@@ -300,10 +300,10 @@ def _is_of_the_web(url: str) -> bool:
 
 def _checked(found: Found) -> Found:
     """
-    Return an answer with its date in UTC, and with the kind of a revisit if it is a 304.
+    Return the answer with its date in UTC. A 304 gets the kind of a revisit.
 
     Raises:
-        BadRecord: its date has no moment in UTC.
+        BadRecord: the date of the record cannot be expressed in UTC.
     """
     try:
         date = found.date.astimezone(dt.UTC)

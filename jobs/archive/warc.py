@@ -133,7 +133,7 @@ def read_at(path: Copy, offset: int) -> Archived:
     Return the archived answer at an offset, with its request if the request follows the answer.
 
     Raises:
-        BadArchive: no record of an answer begins there.
+        BadArchive: no record of an answer begins at this offset.
     """
     with path.open("rb") as file:
         file.seek(offset)

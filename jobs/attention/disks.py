@@ -1,4 +1,4 @@
-"""Workers that take no work because a disk lacks room."""
+"""Workers that take no work because a disk has too little free space."""
 
 import datetime as dt
 
@@ -16,7 +16,7 @@ SELECT id, name, host, progress ->> 'disk' FROM nodes_node
 
 
 def disks_without_room(_now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each worker that waits for room on a disk."""
+    """Return a line for each worker that waits for free space on a disk."""
     with connection.cursor() as cursor:
         cursor.execute(_SHORT, [SHOWN])
         rows = cursor.fetchall()

@@ -1,7 +1,8 @@
 """
 The attention list of all partitions, for people who look at the control partition.
 
-Its links lead to pages of the control partition, which has other numbers of jobs, and shows pages of hosts of others.
+Its links lead to pages of the control partition. A job has another id there, and the pages there also show the hosts of
+other partitions.
 """
 
 import datetime as dt
@@ -62,7 +63,10 @@ def _read_elsewhere(name: str) -> _Lines:
 
 
 class _Linked:
-    """A line of another partition. `job` is the number there of the job that its link is about; None if there is none."""
+    """
+    A line of another partition. `job` is the id, in that partition, of the job to which its link leads; None without a
+    job.
+    """
 
     def __init__(self, line: AttentionLine) -> None:
         parts = urlsplit(line.link)

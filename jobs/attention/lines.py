@@ -32,7 +32,7 @@ class AttentionLine:
 
     `kind` is a fixed word for programs, `subject` names the object, and `sentence` reports the event and the next step.
     `since` is None if it is not known. `link` is the path of the page about it, without a host. `key` is unique among
-    the lines of one kind in one `partition`: another one, or "" for this one.
+    the lines of one kind in one `partition`. `partition` is "" for this partition.
     """
 
     kind: str
@@ -46,7 +46,10 @@ class AttentionLine:
 
 
 def with_rest(lines: Sequence[AttentionLine], *, subject: str, link: str) -> list[AttentionLine]:
-    """Return the first lines of a kind, and a last one that counts the others, with their subject and page."""
+    """
+    Return the first lines of a kind, and one last line with the number of further lines. `subject` and `link` are for
+    the last line.
+    """
     hidden = len(lines) - SHOWN
     if hidden <= 0:
         return list(lines)

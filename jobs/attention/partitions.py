@@ -1,4 +1,4 @@
-"""Partitions that do not answer, or do not take the rows of this one."""
+"""Partitions that do not answer, or do not take the rows that this partition sends."""
 
 import datetime as dt
 from typing import Final
@@ -65,7 +65,7 @@ def _line_of_behind(one: Behind) -> AttentionLine:
 
 
 def line_of_silent(silent: Silent) -> AttentionLine:
-    """Return the line about a partition that does not answer. It is as old as the last figures of the partition."""
+    """Return the line about a partition that does not answer, dated by the last figures of the partition."""
     return AttentionLine(
         kind="partition_silent",
         key=silent.name,

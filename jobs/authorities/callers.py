@@ -15,7 +15,7 @@ from nodes.database.clock import read_clock
 
 
 class ServiceCaller:
-    """A service with a token, in the place of a user. It may ask, and nothing else."""
+    """A service with a token, in the place of a user. It may only ask for access tokens of users."""
 
     is_authenticated = True
     is_active = True

@@ -1,7 +1,7 @@
 """
 The contract of ManifoldCF's authority service: the parameters of a question, and the lines of its answer.
 
-Every text of a line is percent-encoded as Java's URLEncoder does, so no name and no token can make a line of its own.
+Every text of a line is percent-encoded as by Java's URLEncoder, so a line break in a name or token cannot add a line.
 """
 
 import re

@@ -80,7 +80,7 @@ class ConnectionNews:
                 raise
 
     def _keep(self, news: Iterable[tuple[_Key, str]]) -> None:
-        """Keep news that was not stored, except for connections with newer ones."""
+        """Keep the news that could not be stored, unless newer news of the same connection exists."""
         with self._lock:
             for key, why in news:
                 if key in self._silent or key in self._answered:
@@ -217,7 +217,7 @@ def _desk_of(_var_dir: object) -> Desk:
 
 
 def desk() -> Desk:
-    """Return the desk of this process. It is made at the first question."""
+    """Return the desk of this process. The first call makes the desk."""
     return _desk_of(settings.VAR_DIR)
 
 

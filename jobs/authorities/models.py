@@ -112,7 +112,7 @@ class Generation(models.Model):
     The mark of the last change to any of these tables, in one row. Processes compare the mark with the one that they
     have read.
 
-    The mark is random, so after a restore of the database no mark stands for another content.
+    The mark is random. So after a restore of the database, the same mark never belongs to different content.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1)

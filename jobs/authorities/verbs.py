@@ -150,7 +150,7 @@ def change(model: Kind, connection_id: int, *, made_by: str, **changes: object) 
 @transaction.atomic
 def delete(model: Kind, connection_id: int, *, made_by: str) -> None:
     """
-    Delete a connection that no other one needs.
+    Delete a connection that no other connection needs.
 
     Raises:
         InUse, Unknown
@@ -200,7 +200,7 @@ def create_token(*, name: object, days: object = None, made_by: str) -> tuple[Se
     The text is not stored, so no later call can return it.
 
     Raises:
-        Invalid: the name is invalid or taken, or the days are.
+        Invalid: the name is invalid or taken, or the number of days is invalid.
     """
     checked = _checked_name(ServiceToken, name)
     if sentence := why_no_days(days):

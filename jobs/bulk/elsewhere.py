@@ -1,5 +1,5 @@
 """
-The parts of an operation in other partitions, for one that was confirmed in the control partition.
+The parts of an operation in other partitions, after its confirmation in the control partition.
 
 Each partition has a row and a task of its own, which change its documents. The parts have the key of the operation, so
 repeated requests begin a part only once. The task in the control partition follows the parts, and notes their progress

@@ -1,4 +1,4 @@
-"""The operations on documents of one job in words, and the topic under which an open page follows them."""
+"""Descriptions of the operations on documents of one job, and the topic of their live updates."""
 
 import datetime as dt
 import re

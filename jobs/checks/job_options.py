@@ -25,7 +25,7 @@ GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard
 
 
 class JobOptions(TypedDict, total=False):
-    """Columns of a job, by their names; missing ones keep their values."""
+    """Columns of a job, by their names. Missing columns keep their values."""
 
     max_documents: int | None
     priority: int
@@ -51,8 +51,8 @@ def check_options(
     job: Job, *, windows: Sequence[schedule.Window], link_types: Sequence[str], now: dt.datetime
 ) -> dict[str, list[str]]:
     """
-    Return the problems of a job's options, by field; those of windows under `windows` or `windows.0`, hop limits
-    likewise.
+    Return the problems of a job's options, by field. Problems of windows are under `windows` or `windows.0`, and those
+    of hop limits likewise.
     """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
     if job.max_documents is not None and not 1 <= job.max_documents < 2**53:

@@ -3,8 +3,8 @@ Metadata of documents: values by name, bounded in number and size.
 
 Names are in lower case. A source gives its own names (`og:title`), and these where it knows them: `author`, `keywords`,
 `categories`, `published`, `modified`, `last_modified`, `owner`. The last-modified date is that of the file or the
-answer, not of its text. So it belongs to no version: a document whose date alone changed is not written to the outputs
-again.
+answer, not of its text. So the version of a document does not include it: a document is not written to the outputs
+again if only its date changed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -143,7 +143,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All fields of one object, in the order in which a person decides about them."""
+    """All fields of one object, in the order in which a form shows them."""
 
     fields: tuple[Field, ...]
 

@@ -176,7 +176,7 @@ def lock(named: Sequence[tuple[Subject, str]]) -> None:
 
 
 def identify(body: object) -> tuple[Subject, str] | None:
-    """Return the subject and the name that a definition has; None if it has none."""
+    """Return the subject and the name of a definition; None if one of them is missing."""
     if not isinstance(body, Mapping):
         return None
     subject, name = body.get("definition"), body.get("name")
@@ -190,7 +190,7 @@ def _identify(given: Sequence[Given]) -> list[_Wanted]:
     Return the definitions with their subjects and names.
 
     Raises:
-        Refused: one has none, or two have the same.
+        Refused: a definition has no subject or no name, or two definitions have the same.
     """
     problems: list[Problem] = []
     wanted: list[_Wanted] = []

@@ -14,7 +14,7 @@ _MOST_ADDRESSES: Final = 100_000
 
 @dataclass(slots=True)
 class Page:
-    """Stored objects with their subjects. `has_more` if others follow."""
+    """Stored objects with their subjects. `has_more` is True if further objects follow."""
 
     rows: list[tuple[Subject, Any]] = field(default_factory=list)
     has_more: bool = False
@@ -40,7 +40,7 @@ def read_page(subjects: Sequence[Subject], *, name: str | None, limit: int, afte
 
 
 def _take(subject: Subject, rows: QuerySet[Any], most: int) -> tuple[list[Any], bool]:
-    """Return the first rows, at most `most`, and whether others follow."""
+    """Return at most `most` rows, and True if further rows follow."""
     if subject is not JOB:
         found = list(rows[: most + 1])
         return found[:most], len(found) > most

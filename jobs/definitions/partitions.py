@@ -40,7 +40,8 @@ def read_for_partitions(job_id: int) -> Definitions:
 
 def adopt(definitions: Definitions) -> int:
     """
-    Import the definitions; return the id of the job. A policy that they do not contain no longer applies everywhere.
+    Import the definitions; return the id of the job. If a policy is not among the definitions, it no longer applies
+    everywhere.
 
     Missing authority groups are made: tokens of documents need only the name of their group.
     """

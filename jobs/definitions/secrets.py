@@ -41,7 +41,10 @@ def secrets_of(value: Any, schema: Schema, *, below: tuple[str | int, ...] = ())
 
 
 def find_holder(value: Any, path: str) -> tuple[tuple[str | int, ...], dict[str, Any]] | None:  # noqa: ANN401 (JSON)
-    """Return the place that a path means in a given value, and the mapping around it; None if it has none."""
+    """
+    Return the place in a value to which a path leads, and the mapping that contains this place; None if the value has
+    no such place.
+    """
     steps = path.split(".")
     place: list[str | int] = []
     for number, step in enumerate(steps, start=1):

@@ -1,4 +1,4 @@
-"""The fields of definitions: those of the API that clients may write, with names in place of ids."""
+"""The fields of definitions: the writable fields of the API, with names in place of ids."""
 
 from typing import Any, Final
 

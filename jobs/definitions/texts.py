@@ -83,7 +83,7 @@ def as_json(value: object) -> str:
 
 def read(text: bytes, *, text_format: str) -> list[Any]:
     """
-    Return the values of a text: one of JSON, or one of each document of YAML.
+    Return the values of a text: one value from JSON, or one for each document of YAML.
 
     Raises:
         BadText
@@ -129,7 +129,7 @@ def read_yaml(text: bytes) -> list[Any]:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or a list that is being read. `key` is the one whose value is next."""
+    """A mapping or a list that is being read. `key` is the key of the next value."""
 
     holds: dict[str, Any] | list[Any]
     key: str | None = None

@@ -2,8 +2,8 @@
 Checks of a few invariants of the cluster while it runs.
 
 Tests prove the invariants, and these checks show operators that they hold now, on their own data. Each check is one
-statement, and so sees one snapshot. It is cheap, because it reads active rows and a sample of the rest. Transient
-states (a node has just ended) are given time.
+statement, and so sees one snapshot. A check is cheap, because it reads active rows and a sample of the rest. A
+transient state (a node has just ended) counts only after some time.
 """
 
 import logging
@@ -128,7 +128,7 @@ def check_invariants(at: Pass) -> int:
 
 
 def _look(connection: psycopg.Connection[Any], query: LiteralString) -> tuple[int | None, str]:
-    """Return the number of violations, up to a limit, and one of them; (None, '') if the check took too long."""
+    """Return the number of violations, up to a limit, and one example; (None, '') if the check took too long."""
     # Random start of the sample.
     draw = random.random()  # noqa: S311
     bounded = f"SELECT count(*), coalesce(min(line), '') FROM ({query} LIMIT {_COUNTED}) AS violations(line)"

@@ -1,5 +1,5 @@
 """
-A clock of the database that was set back while nodes run: the main manager corrects stored moments.
+If the clock of the database is set back while nodes run, the main manager corrects the stored moments.
 
 Batches of a running crawl, and heartbeats of ended nodes, show a jump: neither can lie in the future. The first
 registration after a jump corrects moments, too (`nodes/membership/jumps.py`).

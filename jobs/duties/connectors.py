@@ -5,7 +5,7 @@ The same applies if the main manager cannot open a secret of a connection, as af
 applies if the path of a confined connection is outside the roots, as after a change of CRAWLCTL_OUTPUT_ROOT. No
 document of these jobs is handed out meanwhile. Documents in flight end normally.
 
-A job that is deleted needs its outputs only: its source may be missing for good.
+The deletion of a job needs only its outputs, so it continues even if the source is missing forever.
 """
 
 from collections.abc import Mapping

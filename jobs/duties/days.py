@@ -3,8 +3,8 @@ Tables with a partition for each day: a day is created before it is needed, and 
 
 A new day is created as a separate table and then attached, because that locks out neither readers nor writers. Only the
 default partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
-Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon is left to the
-next turn.
+Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon waits for the next
+turn of the duty.
 """
 
 import datetime as dt

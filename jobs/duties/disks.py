@@ -1,4 +1,4 @@
-"""Jobs that wait because no worker has room on its disks: their reason shows that."""
+"""Jobs that wait because no worker has room on its disks. This duty shows the wait as the reason of these jobs."""
 
 from typing import Final, LiteralString
 

@@ -46,7 +46,7 @@ SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM job
 
 
 def keep_exchange(at: Pass) -> int:
-    """Publish rows for the other partitions, and subscribe to theirs; return the number of changes."""
+    """Publish rows for the other partitions, and subscribe to the rows of the others. Return the number of changes."""
     placement = here.placement()
     if placement is None:
         return 0

@@ -2,7 +2,7 @@
 Ends of runs: the main manager ends finished runs, and stops jobs on request.
 
 Pausing and aborting share one rule: no document of the job is claimed. A run is finished when none of its documents
-is pending or claimed. Then the documents that it did not reach are removed, unless it ended early.
+is pending or claimed. Then the documents that the run did not reach are removed, unless the run ended early.
 """
 
 from typing import Any, Final, LiteralString

@@ -325,7 +325,7 @@ def _sums(plan: LanePlan, number: int) -> Mapping[str, float]:
 
 
 def _end(cursor: psycopg.Cursor[Any], row: Any, *, now: dt.datetime) -> None:
-    """End the plan of a lane without goals, or that no longer exists; the rates of its documents go first."""
+    """Delete the rates of a lane's documents, then its plan, if the lane has no goals or no longer exists."""
     if cursor.execute(_FORGET_SOME, {"lane": row.lane_id, "most": _FORGOTTEN_AT_ONCE}).rowcount == _FORGOTTEN_AT_ONCE:
         cursor.execute(_LATER, {"lane": row.lane_id, "due": now + _OFTEN})
         return

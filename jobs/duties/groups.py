@@ -173,7 +173,10 @@ def begin_moves(
     scope: str,
     now: dt.datetime,
 ) -> set[int]:
-    """Request owners to hand groups over to others. Return the groups. Called in a transaction of the main manager."""
+    """
+    Ask the owners of these groups to hand them over to other managers. Return the groups. The caller is in a
+    transaction of the main manager.
+    """
     wanted = list(actions)
     begun = _write(connection, _RELEASE, wanted, cause="release", now=now)
     by_owner: dict[uuid.UUID, list[Release]] = defaultdict(list)
@@ -233,7 +236,10 @@ def _write(
     cause: str,
     now: dt.datetime | None = None,
 ) -> set[int]:
-    """Lock the groups that have not changed and may change for this cause, and write them. Return the groups."""
+    """
+    Lock and write the groups, except for groups that have changed meanwhile or may not change for this cause. Return
+    the written groups.
+    """
     if not actions:
         return set()
     facts = {

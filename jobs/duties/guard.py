@@ -33,7 +33,7 @@ def applies(job: Any) -> bool:
 
 
 def must_ask(at: Pass, job: Any) -> Facts | None:
-    """Return the removals of this run's clean-up if they have to be approved first, else None."""
+    """Return the removals of this run's clean-up if an operator must approve them first, else None."""
     if not applies(job):
         return None
     facts = _count(at, job)

@@ -117,7 +117,10 @@ class Stems:
         self._known: dict[str, dict[bytes, bytes]] = {}
 
     def of(self, cursor: psycopg.Cursor[Any], words: set[bytes], *, language: str) -> Mapping[bytes, bytes] | None:
-        """Return the stem of each of these words, empty for none; None if the server does not know the language."""
+        """
+        Return the stem of each of these words ("" for a word without a stem), or None if the server does not know the
+        language.
+        """
         if language not in CONFIGURATIONS:
             return None
         known = self._known.setdefault(language, {})

@@ -27,7 +27,7 @@ def move_as_owner(
 
 def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = "") -> bool:
     """
-    Make a job ready for startup; return True if it was made.
+    Make a job ready for startup; return True if the transition was made.
 
     Raises:
         Invalid: the job has no seed or no output.

@@ -24,7 +24,8 @@ from nodes.errors import Unknown
 
 def begin_notifying(at: Pass, job: Any) -> bool:
     """
-    Begin to notify a job's outputs of its end, or end the job at once if none requests it; return True if it moved.
+    Begin to notify a job's outputs of its end, or end the job at once if no output wants to be notified. Return True if
+    the job changed its state.
     """
     if job.retry_at is not None and job.retry_at > at.now:
         return False
@@ -37,7 +38,9 @@ def begin_notifying(at: Pass, job: Any) -> bool:
 
 
 def see_notified(at: Pass, job: Any) -> bool:
-    """End a job whose outputs were notified, or schedule a retry of failed notifications; return True if it moved."""
+    """
+    End a job whose outputs were notified, or schedule a retry of failed notifications. Return True if the job changed.
+    """
     state = notifications.look(at.connection, job_id=job.id)
     if state.waiting:
         return False

@@ -22,7 +22,7 @@ def one_by_one(rows: Iterable[_R], process: Callable[[_R], int], *, name: Callab
 
     Raises:
         FenceRefused, OperationalError: at once.
-        Exception: the first error of a row, after the last one. A note has its name.
+        Exception: the first error of a row, raised after the last row. A note of the exception has the name of the row.
     """
     done, first = 0, None
     for row in rows:

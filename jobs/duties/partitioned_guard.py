@@ -1,5 +1,6 @@
 """
-The delete guard of a job of several partitions: each counts its removals, and the control partition asks once for all.
+The delete guard of a job of several partitions. Each partition counts its removals, and the control partition asks one
+question about all removals.
 
 When a run may end, each partition stores the removals of its clean-up and sends them. The control partition adds
 them up and decides. Each partition then begins its clean-up, or ends its run and waits for the answer.
@@ -49,7 +50,7 @@ def decide(at: Pass, job: Any, of_run: Mapping[str, Mapping[str, Any]], others: 
     """
     True if an operator must be asked about a run of all partitions; None if a partition has not counted yet.
 
-    The removals of all are stored for the question.
+    The removals of all partitions are stored for the question to the operator.
     """
     own = _of_run(job)
     if job.phase != Phase.ACTIVE or job.decided_run >= job.run_no or own is None:

@@ -74,7 +74,7 @@ def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
 
 def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
-    Count the references that a partition sent and applied for a run, and find out whether it is quiet.
+    Count the references that this partition sent and applied for a run, and decide whether the run is quiet here.
 
     All figures are of one snapshot: a document that is flushed meanwhile counts as in progress, or its references count
     as sent.

@@ -1,9 +1,9 @@
 """
 Runs over several partitions: the control partition leads, the others follow (`jobs.duties.partitioned_following`).
 
-The control partition sends the wanted state of a job to each other partition as a fact. The other compares it with its
-own state, acts on the difference, and sends its state and its figures. The result does not depend on the order or the
-number of facts, so each side may be down or be restored meanwhile.
+The control partition sends the wanted state of a job to each other partition as a fact. The other partition compares
+the wanted state with its own, acts on the difference, and sends its state and its figures. The result does not depend
+on the order or the number of facts, so each side may be down or be restored meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,8 +142,8 @@ def _lead(
 
 def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]]) -> int:
     """
-    Abort a run whose number another partition has already used, because that partition would never follow. Return 1 for
-    a transition.
+    Abort a run whose number another partition has already used, because that partition would never follow. Return the
+    number of transitions, 0 or 1.
     """
     if job.phase not in {Phase.STARTING_UP, Phase.ACTIVE} or job.stop_request != "none":
         return 0

@@ -1,5 +1,5 @@
 """
-The last reading of the definitions that the control partition sends. They are read again if they may have changed.
+The last reading of the definitions that the control partition sends. Definitions that may have changed are read again.
 """
 
 import datetime as dt
@@ -25,7 +25,7 @@ class ReadDefinitions:
 
     def may_have_changed(self, jobs: Sequence[int], versions: object, *, now: dt.datetime) -> bool:
         """
-        True if the definitions of these jobs must be read now; such a call also notes that they are read.
+        True if the definitions of these jobs must be read now. A call that returns True also notes that they are read.
 
         `versions` stays equal until a save of a definition keeps a version.
         """

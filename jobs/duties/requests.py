@@ -1,9 +1,8 @@
 """
 Requests to the cluster: the main manager answers requests of administrators.
 
-Answer and effect are one transaction under the term. If a main manager dies, a request is either unanswered, and the
-next main manager answers it, or answered and begun. A begun move completes by itself (`duties.hand_over`), and the
-request ends then.
+Answer and effect are one transaction under the term. If a main manager dies, each request is either answered and begun,
+or the next main manager answers it. A begun move completes by itself (`duties.hand_over`), and the request ends then.
 """
 
 import uuid

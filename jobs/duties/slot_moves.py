@@ -112,7 +112,7 @@ def move_slots(at: Pass) -> int:
 
 
 def _lead(at: Pass, placement: Placement, move: Move) -> int:
-    """Decide about the next phase, and send it to the others."""
+    """Decide about the next phase of the move, and send it to the other partitions."""
     reports = read_reports(at.connection, placement)
     with at.connection.transaction():
         hold_term(at.connection, at.office)
@@ -166,7 +166,7 @@ def _release(at: Pass, placement: Placement) -> int:
 
 
 def _hold(at: Pass, placement: Placement, move: Move, own: Report) -> int:
-    """Hold all jobs that rest, and report them. A job that begins or ends meanwhile is held later."""
+    """Hold all jobs that are not in a run, and report them. A job that begins or ends meanwhile is held later."""
     refusal = _why_refused(at, placement, move) if move.phase == MovePhase.HOLDING else ""
     held: list[tuple[int]] = []
     if not refusal:

@@ -1,4 +1,6 @@
-"""Jobs whose seeds need workers with a tag: a job without such a worker shows that beside its status."""
+"""
+Jobs whose seeds need workers with a tag. If no running worker has the tag, the job shows this reason beside its status.
+"""
 
 from typing import Final, LiteralString
 

@@ -1,4 +1,6 @@
-"""The chain of blocks: each block contains the hash of the block before it, so none can be changed alone."""
+"""
+The chain of blocks: each block contains the hash of the block before it, so a change of one block breaks the chain.
+"""
 
 import hashlib
 import json
@@ -28,7 +30,7 @@ class Block:
 
 
 class ChainBroken(Exception):
-    """A block does not follow from the block before it. The message says which one and why."""
+    """A block does not follow from the block before it. The message names the block and the reason."""
 
     def __init__(self, seq: int, why: str) -> None:
         self.seq = seq

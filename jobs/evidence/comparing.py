@@ -1,11 +1,11 @@
 """
 The comparison of evidence with the access log of a site.
 
-Each request in the log must be one of the record, and each answered request of the record one of the log, at most the
+Each request in the log must be in the record, and each answered request of the record must be in the log, at most the
 tolerance apart. Both directions are matched separately: if each of them succeeds, one assignment satisfies both.
 
-A request near an end of the period, or near a gap of the record, may belong to the other side. So it needs no partner,
-but may be the partner of another request.
+A request near an end of the period, or near a gap of the record, may belong to the other side. So such a request needs
+no partner, but may be the partner of another request.
 """
 
 import math
@@ -170,9 +170,9 @@ def _in_total(found: Sequence[int]) -> str:
 
 def _without_partner(ones: Sequence[int], others: Sequence[int], reach: int) -> Iterator[int]:
     """
-    Yield the sorted seconds that get no partner of their own among the others, at most `reach` away.
+    Yield the sorted seconds without a partner of their own among the seconds of the other side, at most `reach` away.
 
-    The earliest possible partner is the best choice, because all reach equally far.
+    The earliest possible partner is the best choice, because `reach` is the same for all seconds.
     """
     place = 0
     for second in ones:
@@ -230,7 +230,7 @@ def _of_refusals(
 def _of_waits(
     contents: Sequence[Facts], lines: Sequence[Line], *, is_inside: Callable[[float], bool], reach: int
 ) -> Difference | None:
-    """Find a request in a time in which the crawler was to wait."""
+    """Find a request at a time when the crawler had to wait."""
     seconds = [line.second for line in lines if is_inside(line.second)]
     for content in contents:
         for refusal in content["refusals"]:

@@ -2,8 +2,8 @@
 The minutes for which the record is complete.
 
 A minute is complete if each worker that ran in it has reported it. A killed worker has not reported its last minutes. A
-worker that ran before the record was switched on has not reported its first minutes. Such minutes are a gap, and a gap
-is a block of a chain of its own: the record says itself where it may lack requests.
+worker that ran before the record was switched on has not reported its first minutes. Such minutes are a gap. Each gap
+is a block of a separate chain, so the record itself shows where it may lack requests.
 """
 
 import math
@@ -61,8 +61,8 @@ def repeated(complete_until: int, *, now: float, latest: int, named: Gap | None)
     Return the gap of minutes that are recorded again, because the clock was set back; None if there is none.
 
     After such a jump, the record is complete until a moment in the future. `latest` is the last closed minute, and
-    `named` is the newest gap of the record: it names a jump once, however long the clock needs to reach this moment
-    again.
+    `named` is the newest gap of the record: it prevents a second gap for the same jump, however long the clock needs to
+    reach this moment again.
     """
     if complete_until <= now + MINUTE:
         return None

@@ -2,8 +2,8 @@
 The file of exported evidence: a line of JSON about the host and the period, then a line for each block.
 
 The blocks of the host in a period are a part of its chain without missing blocks. A late report becomes a later block,
-so the part may also have blocks of minutes outside of the period. After them come the blocks of the chain of gaps,
-which names the minutes in which the record may lack requests.
+so the part may also have blocks of minutes outside of the period. The blocks of the chain of gaps follow. That chain
+names the minutes in which the record may lack requests.
 """
 
 import json
@@ -105,7 +105,7 @@ def read(lines: Iterable[str], *, name: str) -> Evidence:
 
     Raises:
         BadFile: the file is not an export.
-        ChainBroken: the blocks are not those of a chain, or blocks at its end are missing.
+        ChainBroken: the blocks are not a chain, or blocks at the end of the chain are missing.
     """
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     number, first = next(numbered, (1, ""))

@@ -16,9 +16,9 @@ class Report:
     """
     The requests of one worker to a host in one minute, which starts at `minute` (seconds since 1970, as all moments).
 
-    `seconds` has the requests by second of the minute, and `unanswered` those without an answer. `limits` are (second
-    of the minute, gap, bytes a second) for each change of the limits in force. `refusals` are answers 429 and 503, and
-    others that made the crawler wait, as in a block.
+    `seconds` has the requests by second of the minute, and `unanswered` the requests without an answer. `limits` are
+    (second of the minute, gap, bytes a second) for each change of the limits in force. `refusals` are answers 429 and
+    503, and other answers that made the crawler wait, as in a block.
     """
 
     host: str

@@ -1,7 +1,7 @@
 """
 The explanation of an address in the partition that has its host.
 
-The control partition asks the other partition, whose jobs have numbers of their own. Buttons of such an explanation
+The control partition asks the other partition, in which jobs have other ids. Buttons of such an explanation
 change the job in the control partition, or the document in its own partition.
 """
 
@@ -31,7 +31,7 @@ class ExplainedEverywhere:
 def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetime) -> ExplainedEverywhere:
     """
     Explain an address in the partition that has its host. If that partition does not answer, explain the address by the
-    facts of this one.
+    facts of this partition.
 
     Raises:
         Invalid: the text is not an address.
@@ -51,7 +51,10 @@ def explain_everywhere(typed: str, *, job_id: int | None = None, now: dt.datetim
 
 
 def _may_know(typed: str, own: Explained) -> Sequence[str]:
-    """Return the partitions that may know an address: that of its host, or all others if it has none."""
+    """
+    Return the partitions that may know an address: the partition of its host, or all other partitions for an address
+    without a host.
+    """
     placement = here.placement()
     if placement is None or not placement.is_control or own.is_known or own.gates:
         return ()

@@ -27,7 +27,7 @@ from nodes.database.moment import Moment
 @dataclass(frozen=True, slots=True)
 class Section:
     """
-    One job and the gates of the address there. `item` is the document, None in a forecast.
+    One job with the gates that the address passes in this job. `item` is the document, None in a forecast.
 
     `way` leads from a seed to the document, and `referrers` are some of the documents that link to it. `partition` is
     the other partition that has the document, or "" for this one.
@@ -55,7 +55,7 @@ class Section:
 @dataclass(frozen=True, slots=True)
 class Explained:
     """
-    The explanation of an address. `gates` are those of an address that the crawler refuses for any job.
+    The explanation of an address. `gates` are set if the crawler refuses the address for any job.
 
     `more` has the names of further jobs that know the address, by id.
     """

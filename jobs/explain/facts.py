@@ -63,7 +63,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """Return the host of a web address; "" for others."""
+        """Return the host of a web address; "" for another identifier."""
         is_of_web = not self.trap and self.identifier.startswith(("http://", "https://"))
         return bin_of(self.identifier) if is_of_web else ""
 
@@ -117,7 +117,10 @@ def read_address(typed: str) -> Address:
 
 
 def _is_known(identifier: str) -> bool:
-    """True if a job has a document with exactly this identifier: other kinds of sources have identifiers of their own."""
+    """
+    True if a job has a document with exactly this identifier. Sources other than the web have identifiers of other
+    forms.
+    """
     return QueueItem.objects.filter(hash=hash_of(identifier)).exists()
 
 

@@ -118,7 +118,7 @@ class Reason(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """
-    The status of one gate with its reason: one of these reasons, or the cause of `verdict`.
+    The status of one gate with its reason: a `Reason`, or the cause of `verdict`.
 
     `facts` are the values that its sentence names. `subject` tells outputs apart.
     """

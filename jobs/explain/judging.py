@@ -171,7 +171,7 @@ def _by_rules(stored: Robots, url: str, name: str) -> Judgement:
 
 
 def _ended_with(item: QueueItem | None, job: Job) -> str:
-    """Return the result code of a document that has ended in the present run; "" for others."""
+    """Return the result code of a document that has ended in the present run; "" for another document."""
     return item.result_code if item is not None and item.stage == Stage.DONE and item.run_no == job.run_no else ""
 
 

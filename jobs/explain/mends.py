@@ -45,9 +45,9 @@ _OF_CLUSTERS: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class Mend:
     """
-    A button or a link. `fields` are those of a form, None for a link.
+    A button or a link. `fields` are the fields of the button's form, None for a link.
 
-    `operation` is the same operation of the API, "" if there is none.
+    `operation` is the operation of the API with the same effect, "" if there is none.
     """
 
     label: str
@@ -71,7 +71,7 @@ class _Place:
 
 
 def mend_of(section: Section, judgement: Judgement) -> Mend | None:
-    """Return the operation that opens a blocked gate; None if there is none, or none is needed."""
+    """Return the operation that opens a blocked gate; None if no operation is possible or needed."""
     if judgement.status != Status.BLOCKED:
         return None
     if section.partition and judgement.reason in _OF_CLUSTERS:

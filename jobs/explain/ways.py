@@ -40,9 +40,9 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Way:
     """
-    The documents from a seed to the document itself, and some that link to it.
+    The documents from a seed to the document itself, and some documents that link to it.
 
-    If it is not complete, the first step is the earliest document whose finding was recorded or still exists.
+    If the way is not complete, its first step is the earliest known document.
     """
 
     steps: Sequence[Step] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """
-The files of exports, below the directory of the setting. Partitions may share it, and their exports have equal numbers,
-so each of them but the control partition has a directory of its own in it.
+The files of exports, below the directory of the setting. Partitions may share this directory, and exports of different
+partitions may have the same number. So each partition except for the control partition has a subdirectory.
 
-A name has the number of its export and the attempt that wrote it, so an abandoned attempt does not touch the files of
-another attempt. Names are read only from the row of an export.
+The name of a file has the number of its export and of the attempt that wrote it, so an abandoned attempt does not touch
+the files of another attempt. Names are read only from the row of an export.
 """
 
 import re
@@ -71,7 +71,7 @@ def find_file(export: Export) -> Path:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Delete files of this machine. Missing ones are not an error."""
+    """Delete files of this machine. A missing file is not an error."""
     place = directory()
     for name in names:
         (place / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The rows of exported reports: those of the pages, from all partitions."""
+"""The rows of exported reports: the same as on the pages, from all partitions."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def _whole(page: BusyPage | HistogramPage | QueuePage, row: Callable[[Any], Row]
     Return the rows of a page that has those of all partitions.
 
     Raises:
-        PartitionAway: one is silent.
+        PartitionAway: a partition did not answer.
     """
     refuse_parts(page.silent)
     return Part([row(line) for line in page.lines], page.next)

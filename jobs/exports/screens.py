@@ -49,7 +49,7 @@ def read_screen(name: str) -> Record:
     Return the present screen of the list.
 
     Raises:
-        TopicUnknown: the name is that of another topic.
+        TopicUnknown: the name belongs to another topic.
     """
     if name != TOPIC:
         raise TopicUnknown(name)

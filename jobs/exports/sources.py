@@ -47,8 +47,8 @@ class Source:
     """
     A content of exports.
 
-    `permission` is that of the page with the same content. `form` checks the filter. `read` returns the rows after a
-    cursor. `count` returns their number, if that is cheap.
+    `permission` is the permission that the page with the same content requires. `form` checks the filter. `read`
+    returns the rows after a cursor. `count` returns their number, if that is cheap.
     """
 
     name: str
@@ -73,7 +73,7 @@ class _HistogramForm(HistogramQuery):
 
 
 class _DocumentsForm(DocumentsQuery):
-    """Documents as the report finds them, and as the list of documents does."""
+    """Filter of documents, with the fields of the report and of the list of documents."""
 
     host = serializers.CharField(max_length=300, required=False)
     code = serializers.ListField(child=serializers.CharField(max_length=30), max_length=_MOST_NAMED, required=False)

@@ -1,9 +1,9 @@
 """
 The confinement of a child: the limits that it sets for itself before it reads the first file.
 
-The kernel keeps them, whatever the child executes later. The limit of open files leaves no free descriptor. So the
-child opens no file, no connection and no pipe: it has only the two pipes of its worker. It cannot write a file or start
-a program with files of its own, and it ends with its worker.
+The kernel enforces the limits, whatever the child executes later. The limit of open files leaves no free descriptor. So
+the child opens no file, no connection and no pipe: it has only the two pipes of its worker. It cannot write a file, or
+start a program that opens files. The child ends when its worker ends.
 """
 
 import ctypes

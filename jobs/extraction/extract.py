@@ -196,7 +196,8 @@ def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str
 
 def _parts_of_part(raw: Raw, budget: Budget, levels: int, wanted: Wanted, identifier: str) -> Iterator[Part]:
     """
-    Yield the parts of a part. If the part breaks off, the parts that were read and the other parts of the file stay.
+    Yield the parts of a part. If the part breaks off, the result keeps the parts that were read before and the other
+    parts of the file.
     """
     try:
         yield from _parts_of(raw, budget, levels, wanted, within=f"{identifier}{WITHIN}")
@@ -221,7 +222,7 @@ def _with_unique_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _named(name: str) -> str:
-    """Return the name of a part as it may be shown: one line, without characters that no text has."""
+    """Return the name of a part for display: one line, without characters that cannot be shown."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
     return shown[:_LONGEST_NAME] or "part"
 

@@ -1,4 +1,4 @@
-"""The result of an extraction, and the reasons why there is none."""
+"""The result of an extraction, and the reasons for which an extraction fails."""
 
 import enum
 from collections.abc import Mapping
@@ -90,8 +90,9 @@ class Extraction:
     """
     The text of a file and the facts about it.
 
-    `content_type` is that of the content. `metadata` has dates as in ISO 8601. `language` is a code of ISO 639, or "".
-    If the text `is_cut`, it reached the limit. If `lacks_parts`, the file has more parts than the limit.
+    `content_type` is the type that was found in the content. `metadata` has dates as in ISO 8601. `language` is a code
+    of ISO 639, or "". If the text `is_cut`, it reached the limit. If `lacks_parts`, the file has more parts than the
+    limit.
     """
 
     content_type: str

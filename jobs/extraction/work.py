@@ -23,10 +23,10 @@ _SAMPLE: Final = (
 
 class Work(Protocol):
     """
-    One kind of work of children; it is an object in a module.
+    One kind of work of child processes, as an object that a module defines.
 
     `prepare` imports everything that `do` needs, because a confined process opens no file. `do` gets the facts and the
-    bytes of a request, and returns an answer of values of JSON. It raises ExtractionFailed for a file without a text.
+    bytes of a request, and returns an answer of JSON values. `do` raises ExtractionFailed for a file without a text.
     """
 
     def prepare(self, arguments: Facts) -> None: ...

@@ -2,7 +2,7 @@
 The form of a job's pipeline: a part for each stage, and the stage of each output. It needs no scripts.
 
 The form may be sent to add a stage. The page then shows it again with an empty stage of the chosen kind, and stores
-nothing. The stages may be sent in any order: a stage may follow one that is below it on the page.
+nothing. The order of stages on the page does not matter: a stage may follow a stage that stands below it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ class StageForm(forms.Form):
         return kind.help if kind else ""
 
     def settings(self) -> dict[str, Any]:
-        """Return the values of the kind's fields, without empty ones."""
+        """Return the values of the kind's fields, without empty values."""
         said = {
             name.removeprefix(_SETTING): value for name, value in self.cleaned_data.items() if name.startswith(_SETTING)
         }
@@ -112,7 +112,7 @@ class PipelineForm:
         return made
 
     def _offer(self) -> None:
-        """Offer the names with which the stages were shown, for the inputs of stages and outputs."""
+        """Offer the stages as inputs of stages and outputs, under the names that the page showed."""
         names = [str(stage["was"].value() or stage["name"].value() or "") for stage in self.stages]
         choices = [(SOURCE, _("the source")), *((name, name) for name in names if name)]
         for own, stage in zip(names, self.stages, strict=True):

@@ -3,7 +3,7 @@ Plans: the price of a look for each goal on one host.
 
 A goal takes the highest price at which it is met: the fewest looks. If the goals of a host need more looks than it
 allows, the price rises for all of its documents until the looks suffice. A goal that already has a higher price keeps
-it, so a goal that needs few looks loses looks last.
+that price, so goals that need few looks lose looks last.
 """
 
 import math
@@ -57,7 +57,7 @@ class Demand:
         return _highest(lambda price: self.fresh(price) >= self.share, most=self.most())
 
     def most(self) -> float:
-        """Return a price at which no document gets more looks than the least."""
+        """Return a price that is so high that each document gets only the least number of looks."""
         return self.looks.within + 1 / RATES[0]
 
 
@@ -105,8 +105,8 @@ def smoothed(before: float | None, found: float) -> float:
 
 def _highest(holds: Callable[[float], bool], *, most: float) -> float:
     """
-    Return the highest price at which a condition still holds; 0 if it holds at no price. The condition holds for low
-    prices first.
+    Return the highest price at which a condition holds; 0 if it holds at no price. A condition that holds at a price
+    also holds at all lower prices.
     """
     low, high = math.log(_LEAST_PRICE), math.log(max(most, _LEAST_PRICE))
     if not holds(_LEAST_PRICE):

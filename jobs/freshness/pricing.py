@@ -1,8 +1,8 @@
 """
 The pricing of a host: from samples of the documents in its lanes, the plan of each lane. Arithmetic, no I/O.
 
-A lane's plan has the price of each goal, and the prior of each of its most frequent templates. Documents that no goal
-names are not part of it.
+A lane's plan has the price of each goal, and the prior of each of its most frequent templates. Documents without a goal
+are not part of the plan.
 """
 
 from collections import Counter, defaultdict
@@ -56,8 +56,8 @@ class GoalState:
     A goal in one lane. `fresh` is the likely share of its documents that are fresh now, and `expected` the share that
     its looks lead to.
 
-    It `needs` looks per second to be met, and gets `gets`. `first` is the longest interval after the first look at a
-    document; 0 if the host has no looks to spare.
+    The goal needs `needs` looks per second, and gets `gets` of them. `first` is the longest interval after the first
+    look at a document; 0 if the host has no looks to spare.
     """
 
     price: float
@@ -108,7 +108,10 @@ class LanePlan:
 
 @dataclass(frozen=True, slots=True)
 class LaneSample:
-    """A sample of a lane's documents. Each stands for `weight` documents. `before` is its last plan under the same goals."""
+    """
+    A sample of a lane's documents. Each stands for `weight` documents. `before` is the last plan of the lane under the
+    same goals.
+    """
 
     terms: Sequence[GoalTerms]
     longest: float

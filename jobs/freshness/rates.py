@@ -1,11 +1,11 @@
 """
 The change rate of a document, estimated from looks that found it changed or unchanged.
 
-A look does not say how often a document changed since the look before, only that it did. So a document that changed at
-each look may change at any faster rate, and no single number describes it (Cho and Garcia-Molina, "Estimating frequency
-of change", 2003). Here the *evidence* of a document is the logarithm of the likelihood of all its looks, for each of 14
-rates. Together with the *prior* of its template it gives the chance of each rate. The prior is the mean of these chances
-over a sample of documents, so a new document begins with the rates of its template.
+A look shows whether a document changed since the look before, but not how often. So a document that changed at each
+look may change at any faster rate, and no single number describes it (Cho and Garcia-Molina, "Estimating frequency of
+change", 2003). Here the *evidence* of a document is the logarithm of the likelihood of all its looks, for each of 14
+rates. Together with the *prior* of its template it gives the chance of each rate. The prior is the mean of these
+chances over a sample of documents, so a new document begins with the rates of its template.
 
 Old looks are forgotten slowly, because pages change their habits.
 """

@@ -9,7 +9,7 @@ _MOST = 0.5
 
 
 class ParentState(enum.StrEnum):
-    """The reason why a document no longer names others."""
+    """The reason why a document no longer names other documents."""
 
     GONE = "gone"
     EMPTY = "empty"
@@ -34,7 +34,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """The documents of one host that the outputs hold: those to be removed, and the others."""
+    """The documents of one host that the outputs hold: the documents to be removed, and the documents that stay."""
 
     host: str
     leaving: int
@@ -59,7 +59,7 @@ class Seed:
 @dataclass(frozen=True, slots=True)
 class Parent:
     """
-    A document that named `children` of the documents to be removed, and no longer does.
+    A document that no longer names `children` of the documents to be removed.
 
     `reached` also counts the documents behind these children, to which links from them lead, up to a limit.
     """

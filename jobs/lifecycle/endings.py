@@ -1,5 +1,6 @@
 """
-Endings of documents as numbers. By them each flush sees the documents whose result differs from the run before.
+Endings of documents as numbers. A flush compares these numbers to find the documents whose result differs from the run
+before.
 
 A result is its outcome and its code in one small number. `endings` of a document are three facts in one number: its last
 result, the run of that result, and its result before that run.
@@ -31,8 +32,9 @@ class Kind(StrEnum):
     Kinds of documents that differ.
 
     A new document was unknown at the end of the earlier run, and a gone one at the end of the later run. A changed
-    document was read in both runs and has another version. The other kinds have another result. It is worse if the
-    document failed or was excluded only in the later run, and better if only in the earlier run.
+    document was read in both runs and has another version. The other kinds have another result. A result is worse if
+    the document failed or was excluded only in the later run, and better if it failed or was excluded only in the
+    earlier run.
     """
 
     NEW = "new"

@@ -3,8 +3,8 @@ The times in which a job's schedule lets it run.
 
 A *window* opens at each minute that matches its fields on the clock of its own time zone. It stays open for its
 duration, `[opening, opening + duration)`, or permanently. The time that the clock shows decides. A clock that is set
-forward skips openings, and one that is set back repeats some. Openings are computed from the calendar, not by trying
-every minute.
+forward skips openings, and a clock that is set back repeats some. Openings are computed from the calendar, not by
+trying every minute.
 """
 
 import calendar
@@ -33,7 +33,7 @@ class Window:
 
     Days of the week are 1 (Monday) to 7. Days of the month and months count from 1. Fields coarser than the finest one
     given match any value. Finer fields default to their minimum. So a month alone means its first day at midnight, and
-    minutes alone mean those of every hour.
+    minutes alone mean these minutes of every hour.
     """
 
     days_of_week: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class Window:
         return bool(self.days_of_week or self.days_of_month or self.months or self.years or self.hours or self.minutes)
 
     def openings(self, *, after: dt.datetime, until: dt.datetime) -> Iterator[dt.datetime]:
-        """Yield the moments (UTC) in `(after, until]` at which it opens, in order."""
+        """Yield the moments (UTC) in `(after, until]` at which the window opens, in order."""
         held: list[dt.datetime] = []
         for date in self._dates(after, until):
             found = self._on(date, after, until)
@@ -64,7 +64,7 @@ class Window:
         yield from held
 
     def last_opening(self, *, after: dt.datetime, until: dt.datetime) -> dt.datetime | None:
-        """Return the latest moment in `(after, until]` at which it opened, or None."""
+        """Return the latest moment in `(after, until]` at which the window opened, or None."""
         latest: list[dt.datetime] = []
         for date in self._dates(after, until, backwards=True):
             found = self._on(date, after, until)
@@ -76,7 +76,7 @@ class Window:
         return max(latest, default=None)
 
     def next_opening(self, *, after: dt.datetime) -> dt.datetime | None:
-        """Return the first moment after this one at which it opens; None if it never does again."""
+        """Return the first moment after this one at which the window opens; None if it never opens again."""
         return next(self.openings(after=after, until=after + _HORIZON), None)
 
     @cached_property
@@ -115,7 +115,7 @@ class Window:
                         yield date
 
     def _on(self, date: dt.date, after: dt.datetime, until: dt.datetime) -> list[dt.datetime]:
-        """Return the moments of one day at which it opens, within the limits, in order."""
+        """Return the moments of one day at which the window opens, within the limits, in order."""
         found = set()
         for time in self._minutes_of_day:
             for fold in (0, 1):

@@ -38,7 +38,9 @@ class FreeDisk:
         self._last_look_at = float("-inf")
 
     def shortage(self, *, limit: int) -> str:
-        """Return a sentence that names the disk that lacks room; '' while each disk has more than `limit` MiB left."""
+        """
+        Return a sentence that names the disk with too little room; '' while each disk has more than `limit` MiB left.
+        """
         if not limit:
             return ""
         if time.monotonic() - self._last_look_at > _LOOK_EVERY:

@@ -110,7 +110,7 @@ class Rhythm(Generic[_C]):
 
         Raises:
             FenceRefused: this process was replaced.
-            psycopg.OperationalError: the connection broke; the pass is over.
+            psycopg.OperationalError: the connection broke, so the pass ends.
         """
         moved = self.changed = 0
         self.was_broken_off = False

@@ -86,7 +86,7 @@ class Node:
 
     def work_connection(self) -> WorkConnection:
         """
-        Return a connection for the node's work. It is opened at its first use, and again when it breaks.
+        Return a connection for the node's work. The connection is opened at its first use, and again after it breaks.
 
         It leads through the pooler, if there is one.
         """
@@ -115,7 +115,7 @@ class Node:
         members.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
 
     def leave(self, connection: psycopg.Connection[Any]) -> None:
-        """Store that this node has stopped in order."""
+        """Store that this node has stopped normally."""
         members.stop(connection, node_id=self._identity.id, reason="asked to stop")
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class Node:
         return self.heartbeats.settings_version > running.current().version
 
     def take_up_settings(self, connection: psycopg.Connection[Any]) -> Effective:
-        """Apply the stored settings, report that, and return them."""
+        """Apply the stored settings, report the settings in force, and return them."""
         self._settings = running.take_up_newest(connection)
         self.heartbeats.adjust(interval=self._settings[HEARTBEAT_INTERVAL], give_up=self._settings[NODE_GIVE_UP])
         versions.report(connection, node_id=self._identity.id, settings=self._settings.report())

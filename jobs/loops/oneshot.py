@@ -219,7 +219,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
     Nodes of this machine whose process no longer exists fail at once; others fail after their timeout.
 
     Raises:
-        JobBusy: a live node works on it.
+        JobBusy: a live node works on the job.
     """
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         with connection.transaction():

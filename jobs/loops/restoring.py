@@ -12,8 +12,8 @@ from nodes.database.address import database_dsn
 
 def work_off(restoration: Restoration, *, report: Callable[[int], None] = lambda _done: None) -> Restoration:
     """
-    Carry out restorations until this one has ended or is refused. `report` is called with the number of restored
-    documents.
+    Carry out waiting restorations until the given one has ended or is refused. `report` is called with the number of
+    restored documents.
     """
     refused: frozenset[int] = frozenset()
     with psycopg.connect(database_dsn(), autocommit=True) as connection:

@@ -62,7 +62,7 @@ def repository_of(
     kind: RepositoryKind, urls: Sequence[str], *, configuration: Mapping[str, Any]
 ) -> RepositoryConnection:
     """
-    Return the connection of this kind with this configuration, a new one if there is none.
+    Return the connection of this kind with this configuration. Store it first if there is none.
 
     A connection to files or archives may only read the directories of the addresses.
 
@@ -93,7 +93,7 @@ def repository_of(
 
 def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """
-    Return the fields of a connection and those of a job that texts `NAME=VALUE` give for this kind.
+    Return the fields of a connection and of a job from texts `NAME=VALUE`, for this kind of source.
 
     Raises:
         CrawlRefused: a text is not `NAME=VALUE`, or the kind has no such field.

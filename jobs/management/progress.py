@@ -138,7 +138,9 @@ class Summary:
 
 
 def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_interrupted: bool) -> Summary:
-    """Return the end of the job's run, or the state in which it was left; `endings` are those of its seeds."""
+    """
+    Return the end of the job's run, or the state in which the job was left. `endings` are the endings of its seeds.
+    """
     if job.phase != Phase.INACTIVE:
         reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"
     elif job.run_end == RunEnd.ABORTED:

@@ -20,7 +20,7 @@ def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect])
 
 
 def say_unread_some(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> list[str]:
-    """Return a line for the seeds that could not be read beside others. Redirects have lines of their own."""
+    """Return a line for the seeds that could not be read, if other seeds could. Redirects have separate lines."""
     targets = {redirect.source for redirect in refused}
     unread = [ending for ending in endings if not ending.is_read and ending.seed not in targets]
     if not unread:

@@ -5,7 +5,7 @@ from django.db import models
 
 class Gate(models.Model):
     """
-    A closed gate; an open one has no row. Only the process that closed it knows the `key`, and may open it.
+    A closed gate. An open gate has no row. Only the process that closed the gate knows the `key`, and may open it.
 
     The main manager opens the gates of nodes that have ended.
     """

@@ -2,7 +2,7 @@
 Partitions: the facts and references that databases exchange.
 
 PostgreSQL's logical replication copies the rows of `PartitionFact` and `ForeignReference` to the partition that they
-name. Each table holds own rows and received ones, told apart by `source`. Only inserts travel: a deletion is local.
+name. Each table holds own and received rows. `source` distinguishes them. Only inserts travel: a deletion is local.
 """
 
 from typing import Any
@@ -107,8 +107,8 @@ class ForeignLink(models.Model):
 
 class ForeignReference(models.Model):
     """
-    A reference to a document of another partition: in its own database until the run ends, in the other one until it
-    is applied.
+    A reference to a document of another partition. The row stays in the sending database until the run ends, and in the
+    receiving one until the reference is applied.
 
     `job_number` is `PartitionedJob.number`. `seed` is the hash of the first address of the seed (md5): ids of seeds
     differ between partitions.

@@ -12,7 +12,7 @@ class Run(models.Model):
     """
     One run of a job. `jobs.state.runs` writes it at the start and at the end.
 
-    The counts are those of the end: later runs move the documents. They are 0 while the run lasts.
+    The counts are from the end of the run, because later runs move the documents. They are 0 while the run lasts.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="runs")
@@ -54,10 +54,10 @@ class RunSample(models.Model):
     """
     A sample of the documents of a job at the end of a run, in columns, by hash.
 
-    It has the documents with the lowest hashes, so all runs have the same ones. It `is_whole` if it has all documents
-    of the job. `outcomes` and `codes` are their last results at that time. `versions` are short hashes of the versions,
-    0 without a version. `answer_ms` are durations of requests of this run, null without one. Identifiers may be cut.
-    `jobs.state.run_samples` writes it.
+    The sample has the documents with the lowest hashes, so the samples of all runs have the same documents. It
+    `is_whole` if it has all documents of the job. `outcomes` and `codes` are their last results at that time.
+    `versions` are short hashes of the versions, 0 without a version. `answer_ms` are durations of requests of this run,
+    null without one. Identifiers may be cut. `jobs.state.run_samples` writes it.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="sample")

@@ -44,7 +44,8 @@ class SearchAccess(models.Model):
     """
     One protected level of an access that documents have. Many documents share few accesses.
 
-    An access has `of` levels. A row never changes, and stays when its last document has left: tombstones name it, too.
+    An access has `of` levels. A row never changes. It stays after its last document has left, because tombstones may
+    refer to it.
     """
 
     pk = models.CompositePrimaryKey("digest", "place")

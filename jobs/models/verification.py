@@ -43,8 +43,8 @@ class OutputVerification(Verification):
     """
     One comparison of an output with its record.
 
-    `buckets` are the chosen ones, or null for all. `cursor` is the last hash that was compared. It is written in the
-    transaction of each chunk, and so are the counts. `compared_at` is the end of the comparison, after which repairs
+    `buckets` are the compared buckets, or null for all. `cursor` is the last hash that was compared. The cursor and the
+    counts are written in the transaction of each chunk. `compared_at` is the end of the comparison, after which repairs
     begin.
     """
 
@@ -86,7 +86,7 @@ class OutputVerification(Verification):
 
 class OutputFault(models.Model):
     """
-    A document that a verification found. `result` is that of its repair, and "" without an attempt.
+    A document that a verification found. `result` is the result of its repair, and "" without an attempt.
 
     `hash` and `identifier` name it. The identifier is empty if neither the queue nor the output knows it.
     """
@@ -112,7 +112,7 @@ class ArchiveVerification(Verification):
 
     `sample` is the share of the files in percent, null for all. `host` is the machine whose local copies are compared.
     The local copies of the `lost_machine` count as deleted.
-    `cursor` is the last file that was compared. It is written in the transaction of each file, and so are the counts.
+    `cursor` is the last file that was compared. The cursor and the counts are written in the transaction of each file.
     """
 
     MOVING = (

@@ -1,8 +1,8 @@
 """
 One check: the situation is compared with the rules, and the messages are stored with their tasks.
 
-A check is one transaction. It holds the row of the last check, so two checks never write at once, and a check whose
-worker was lost is repeated as a whole.
+A check is one transaction. The transaction locks the row of the last check, so two checks never write at once. A check
+whose worker was lost is repeated as a whole.
 """
 
 import datetime as dt

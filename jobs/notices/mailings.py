@@ -195,7 +195,10 @@ def _message_of(context: TaskContext, mailing: ReportMailing, *, lead: str, now:
 
 
 def read_rows(mailing: ReportMailing, *, now: dt.datetime) -> tuple[list[Mapping[str, Any]], bool, list[str]]:
-    """Return the rows of a report up to a limit, True if these are all, and the partitions whose rows are missing."""
+    """
+    Return the rows of a report up to a limit, True if there are no further rows, and the partitions whose rows are
+    missing.
+    """
     view = REPORTS[mailing.report]()
     query = view.query_class(data={**mailing.filter, **_moments(view, hours=mailing.hours, now=now), "limit": _PAGE})
     query.is_valid(raise_exception=True)

@@ -72,7 +72,7 @@ def _is_alone(note: Note) -> bool:
 
 def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
     """
-    Compare the settings with the notes of the other databases; one that does not answer is not compared.
+    Compare the settings with the notes of the other databases. Leave out databases that do not answer.
 
     Raises:
         BadPartitions: they disagree; the message names the setting.
@@ -95,7 +95,7 @@ def add(connection: psycopg.Connection[Any], name: str) -> bool:
     Note the partition `name` beside the known ones, without slots. Return False if it is noted already.
 
     Raises:
-        BadPartitions: the settings do not name it last, after the known ones.
+        BadPartitions: the settings do not name the new partition last, after the known ones.
     """
     stated = placement()
     noted = own_fact(connection, _NAMES)

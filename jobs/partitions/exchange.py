@@ -1,17 +1,17 @@
 """
 The exchange between partitions: PostgreSQL's logical replication.
 
-Each partition publishes, for each other one, the own rows of `jobs_partitionfact` and `jobs_foreignreference` that name
-it, and subscribes to the rows that the others publish for it. Only inserts travel, in the order of their commits and
-exactly once. A new subscription begins with a copy of all rows that still exist at the publisher.
+Each partition publishes, for each other partition, its own rows of `jobs_partitionfact` and `jobs_foreignreference`
+that name it, and subscribes to the rows that the others publish for it. Only inserts travel, in the order of their
+commits and exactly once. A new subscription begins with a copy of all rows that still exist at the publisher.
 
 A database that was restored from a backup lacks rows that it had received, and rows that others received from it. So
 both directions begin again: it drops its own subscriptions, and the slots from which the others read. A subscription
 whose slot no longer exists is made again.
 
-A restored partition may also lack documents that no other one sent in this run: it named them itself before the naming
-document moved, or a move brought them. The other partitions still have links to these documents. So they offer these
-links as references to a partition that subscribes again.
+A restored partition may also lack documents that no other partition sent in this run: it found them itself before the
+linking document moved, or a move brought them. The other partitions still have links to these documents. So they offer
+these links as references to a partition that subscribes again.
 """
 
 import logging
@@ -145,7 +145,8 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
     """
     Drop the subscriptions of this partition and the slots of the others if its database was restored.
 
-    Return True if it was. `keep_subscriptions` then makes both again, with a copy of all rows that still exist.
+    Return True if it was restored. `keep_subscriptions` then makes both again, with a copy of all rows that still
+    exist.
     """
     row = connection.execute("SELECT nodes_incarnation()").fetchone()
     now = {"incarnation": row and row[0]}
@@ -205,7 +206,7 @@ def _has_lost_its_slot(pair: _Pair, address: str) -> bool:
 
 
 def _unsubscribe(connection: psycopg.Connection[Any], pair: _Pair) -> None:
-    """Drop a subscription, and leave its slot alone: the source may be away."""
+    """Drop a subscription, but not its slot at the source, because the source may not answer."""
     name = sql.Identifier(pair.subscription)
     connection.execute(sql.SQL("ALTER SUBSCRIPTION {} DISABLE").format(name))
     connection.execute(sql.SQL("ALTER SUBSCRIPTION {} SET (slot_name = NONE)").format(name))

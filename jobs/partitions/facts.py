@@ -1,5 +1,5 @@
 """
-Facts that partitions send to each other: the newest one of a source and a key counts.
+Facts that partitions send to each other. The newest fact of a source and a key counts.
 
 A fact is a state, not a message: the receiver compares it with its own state and acts on the difference. So a fact
 that arrives twice, or again after a restore, changes nothing.
@@ -142,7 +142,8 @@ def received_facts(connection: psycopg.Connection[Any], here: str, *, kind: str)
 
 def read_facts(connection: psycopg.Connection[Any], here: str, *kinds: str) -> tuple[list[Fact], FactSender]:
     """
-    Return the newest facts of these kinds from all other partitions, and a sender of such facts, by one statement.
+    Return the newest facts of these kinds from all other partitions, and a sender of facts of these kinds. It takes one
+    statement.
     """
     rows = connection.execute(_EXCHANGED, {"here": here, "kinds": list(kinds)}).fetchall()
     last_sent = {(target, key): body for source, target, key, body, _ in rows if source == here}

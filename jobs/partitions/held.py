@@ -87,7 +87,7 @@ class HeldAnswers(Generic[T]):
             self._answers[translation.get_language()] = _Answers(Held(found), now, now)
 
     def renew(self) -> None:
-        """Begin to read the answers again, because the last ones were too early. The caller does not wait."""
+        """Begin to read the answers again, because the last answers came before a change. The caller does not wait."""
         if here.control_name():
             self._begin_reading(translation.get_language())
 

@@ -66,12 +66,15 @@ def inside(name: str) -> Iterator[None]:
 
 
 def foreign_name() -> str:
-    """Return the name of the other partition that this thread works as; "" if it works as its own."""
+    """Return the name of the other partition that this thread works as; "" if the thread works as its own partition."""
     return _inside.get()
 
 
 def path_in(name: str) -> str:
-    """Return the beginning of the addresses of a partition's pages in the control partition; "/" for the own ones."""
+    """
+    Return the path prefix of a partition's pages in the control partition; "/" for the pages of the control partition
+    itself.
+    """
     return _PATH.format(name) if name else "/"
 
 
@@ -95,7 +98,9 @@ def addresses_in(name: str) -> Iterator[None]:
 
 
 def key_in(name: str, number: object) -> str:
-    """Return the key of a row in a list of all partitions, such as `b:17`; its number alone if this one has it."""
+    """
+    Return the key of a row in a list of all partitions, such as `b:17`; only the number for a row of this partition.
+    """
     return f"{name}:{number}" if name else str(number)
 
 
@@ -117,7 +122,7 @@ def control_name() -> str:
 
 
 def only_name() -> str:
-    """Return the name of this partition if its answers are about this one only; "" otherwise."""
+    """Return the name of this partition if its answers do not cover other partitions; "" otherwise."""
     stated = placement()
     return "" if stated is None or stated.is_control else stated.here
 

@@ -2,7 +2,7 @@
 The jobs that exist: the control partition sends the numbers of its jobs.
 
 The others delete a job whose number is no longer among them. All partitions forget the facts of deleted jobs. A number
-above the highest one that was sent belongs to a job that they do not know yet.
+above the highest sent number belongs to a job that the others do not know yet.
 """
 
 from collections.abc import Collection, Iterable
@@ -62,7 +62,10 @@ class Living:
 
 
 def send_living(sender: FactSender, placement: Placement, numbers: Collection[int]) -> bool:
-    """Send the others the numbers of all jobs of partitions; return True if they are new to one of them."""
+    """
+    Send the numbers of all jobs of partitions to the other partitions. Return True if one of these has not received
+    them yet.
+    """
     before = sender.last(placement.others[0], _KEY) or {"highest": 0}
     body = {"numbers": sorted(numbers), "highest": max(before["highest"], *numbers, 0)}
     return sender.send_all(placement, _KEY, body)

@@ -101,7 +101,8 @@ def read_everywhere(
     within: float | None = None,
 ) -> Merged[T]:
     """
-    Return what `own` reads here, and what `elsewhere` reads meanwhile in each other partition, or in those `among` them.
+    Return the results of `own` in this partition and of `elsewhere` in each other partition, or only in the partitions
+    `among`. Both run at the same time.
 
     `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks
     others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
@@ -124,7 +125,8 @@ def read_everywhere(
 
 def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
     """
-    Return what `change` did in each other partition, in transactions of its own. Only the control partition asks others.
+    Return the result of `change` in each other partition. Each partition has its own transaction. Only the control
+    partition asks others.
 
     A silent partition may have made the change: its answer can be lost. An error of the change, or of its statement, is
     raised here.

@@ -221,6 +221,6 @@ def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Mo
 
 
 def is_on(connection: psycopg.Connection[Any]) -> bool:
-    """True if slots move, as this partition knows."""
+    """True if slots are moving, as far as this partition knows."""
     move = read_move(connection)
     return move is not None and not move.phase.is_over

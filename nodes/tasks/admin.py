@@ -59,7 +59,7 @@ class TaskAdmin(ListByKey):
         return request.user.has_perm(_MAY_RUN)
 
     def has_cancel_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for a task that was not yet asked to end."""
+        """True for a task without a request to cancel it."""
         if not object_id or not self.has_run_permission(request):
             return False
         possible = Task.objects.filter(pk=number_of(object_id), cancelled_by="").exists()

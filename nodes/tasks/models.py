@@ -28,7 +28,7 @@ class TaskWorker(models.Model):
     The recruiter deletes the row of a lost worker. `nodes.tasks.roster` writes the rows.
     """
 
-    # Chosen by the process at its start: it needs its id before it connects to the database.
+    # The process chooses this id at its start, because it needs the id before it connects to the database.
     id = models.UUIDField(primary_key=True, editable=False)
     name = models.TextField()
     work_on = models.TextField(_("group of its tasks; * for all groups"), default=ANY, db_default=ANY)

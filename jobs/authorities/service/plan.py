@@ -90,7 +90,7 @@ def chain(mappers: Mapping[int, MapperFacts], last: int | None) -> list[MapperFa
     Return the mappers before an authority, in the order in which they are asked.
 
     Raises:
-        Cycle: they need each other. Verbs refuse to store that.
+        Cycle: the mappers need each other. Verbs refuse to store such mappers.
     """
     found: list[MapperFacts] = []
     while last is not None:

@@ -1,7 +1,7 @@
 """
 The mapper by a regular expression.
 
-RE2 matches in linear time, so no pattern and no name of a user can keep it busy.
+RE2 matches in linear time, so no pattern and no name can block the process.
 """
 
 import re

@@ -1,5 +1,5 @@
 """
-The authority by a YAML file of users and groups.
+The authority that reads users and groups from a YAML file.
 
     users:
       alice: {groups: [staff], tokens: [alice]}

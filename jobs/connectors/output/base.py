@@ -56,8 +56,8 @@ class Output(Protocol):
     """
     A destination of documents, configured for one connection.
 
-    `holds` tells whether it keeps documents: only then does the crawl record its content. Rows of a `cursor` are named
-    tuples. Its transaction is that of the flush.
+    `holds` is True if the output keeps documents. Only then does the crawl record its content. Rows of a `cursor` are
+    named tuples. Its transaction is that of the flush.
     """
 
     @property
@@ -115,8 +115,8 @@ class Held:
     """
     A document that an output holds.
 
-    `version` is the version that was written, or None if the output does not store versions. Then `moment` tells when
-    the document was written. `url` may be empty in a listing, but not in the result of `Listing.look`.
+    `version` is the version that was written, or None if the output does not store versions. In that case `moment` is
+    the time of the write. `url` may be empty in a listing, but not in the result of `Listing.look`.
     """
 
     hash: str

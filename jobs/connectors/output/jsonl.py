@@ -2,8 +2,8 @@
 The JSON lines output: a file that grows by a line for each document that changed.
 
 A line is an object with `action` (add or delete) and the facts of the document. The last line of a URL is the valid
-one. The file is a log and not part of a transaction. So it may contain a line of a flush that failed in the end. The
-document's next line corrects it.
+one. The file is a log and not part of a transaction. So it may contain lines of a flush that failed later. The next
+line of the same document corrects them.
 
 Several processes append to one file. Each holds an flock on it while it checks the end, writes all lines of a flush, or
 removes an incomplete write. So the file consists of complete lines. Only a killed process or machine can leave one
@@ -233,7 +233,8 @@ class JsonLinesOutput:
         Return the length of the file up to the end of its last complete line.
 
         Raises:
-            OutputError: the text after it is not a line of ours, so it must not be cut off.
+            OutputError: the text after the last complete line was not written by this program, so it must not be cut
+            off.
         """
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)

@@ -33,7 +33,7 @@ def _insert(output_id: int, was: int, is_: int) -> None:
     """
     Store that lines were lost on this machine.
 
-    It uses Django's connection, in a transaction of its own: the rollback of a flush must not remove the row.
+    The row has its own transaction on Django's connection, so the rollback of a flush does not remove it.
     """
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, {"output": output_id, "machine": socket.gethostname(), "was": was, "is": is_})

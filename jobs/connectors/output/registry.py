@@ -31,7 +31,8 @@ DEFAULT_OUTPUT: Final = "search"
 @dataclass(frozen=True, slots=True)
 class OutputKind:
     """
-    A connector: its name, its label, its configuration fields, and the functions that read and open one.
+    A kind of output: its name, its label, its configuration fields, and the functions that read a configuration and
+    open an output.
 
     `read` converts the values, given by name and typed, to the `configuration` for `open`. It raises BadSpecification
     for invalid values. `job_complete` is called only for a kind that `hears_of_ends`.

@@ -3,9 +3,9 @@ The vectors of most texts, computed here exactly as PostgreSQL computes them.
 
 Most of a text's cost in the search index is PostgreSQL's parser, which reads it once for its words and once for their
 stems. In a text whose joiners are blanks, the parser finds the runs of letters and digits. This module finds them in a
-fifth of the time. Which characters beyond ASCII are letters depends on the database, so the server tells. The result
-equals that of `to_tsvector`, `setweight` and `||` on the same text, with every position, so searches find the same.
-PostgreSQL parses the other texts, such as those with combining marks.
+fifth of the time. The database decides which characters beyond ASCII are letters, so this module asks the server. The
+result equals that of `to_tsvector`, `setweight` and `||` on the same text, with every position, so searches find the
+same. PostgreSQL parses the other texts, such as those with combining marks.
 
 Vectors are written in PostgreSQL's binary format. The server reads it in a tenth of the time of a vector's text.
 """

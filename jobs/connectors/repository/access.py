@@ -86,7 +86,7 @@ class Access:
         """
         Return this access with the tokens of an authority group. Each protected level also denies its deny token.
 
-        Without a group, its tokens are those of no user.
+        Without a group, no user has any of the tokens.
         """
         return replace(
             self,
@@ -142,7 +142,7 @@ class JobAccess:
     """
     The access of a job's documents: the authority group of its repository, and its rules.
 
-    `group` is "" if the repository has none: then no user has a token of protected documents.
+    `group` is "" if the repository has no authority group. Then no user can see protected documents.
     """
 
     group: str = ""

@@ -102,7 +102,7 @@ class Activity:
         return self.pipeline.reads(Candidate(url, content_type, length))
 
     def fingerprint_of(self, content: Content, body: bytes | None = None) -> str:
-        """Return a digest of the document as the source gives it: of its content, and of its bytes if stages get them."""
+        """Return a digest of the document's content, and of its bytes if stages get the bytes."""
         if self.pipeline is None or body is None:
             return content.fingerprint
         digest = blake2b(f"{content.fingerprint}\0".encode(), digest_size=16)
@@ -171,7 +171,8 @@ class Activity:
         carry: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """
-        Report a reference to another document. The first one of an identifier counts, with the carried values of all.
+        Report a reference to another document. The first of several references to one identifier counts, with the
+        carried values of all.
         """
         named = Reference(
             hash=hash,

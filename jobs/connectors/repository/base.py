@@ -229,8 +229,8 @@ class Record:
 @dataclass(frozen=True, slots=True)
 class RetryLimit:
     """
-    The limit of retries: a number of `attempts` or of `seconds` since the first failure, whichever comes first; None is
-    no limit. At the limit the document fails. If `aborts_job`, the run of its job fails, too.
+    The limit of retries: a number of `attempts`, or of `seconds` since the first failure, whichever is reached first.
+    None means no limit. At the limit the document fails. If `aborts_job`, the run of its job fails, too.
 
     Only attempts of the same `cause` count as attempts: an outage of a source uses up no retries of another kind.
     """
@@ -246,7 +246,7 @@ class ScheduleBounds:
     """
     Bounds for the recrawl and the expiry of a document in a continuous job (seconds from now).
 
-    None keeps the job's own interval. A source that publishes how often it changes is reported here.
+    None keeps the job's own interval. Connectors use these bounds if a source publishes how often it changes.
     """
 
     recrawl_least: float | None = None

@@ -1,7 +1,7 @@
 """
 The freshness goals of a job: which share of the documents whose addresses match a pattern must be fresh within a time.
 
-The first goal that matches a document holds. In a form, each goal is a line: `95 % of /news/ within 15 min`.
+The first goal that matches a document applies to it. In a form, each goal is a line: `95 % of /news/ within 15 min`.
 """
 
 import datetime as dt

@@ -105,7 +105,10 @@ class Rules(Protocol):
         """Return the reason why the rules refuse an identifier in its normal form; None if they admit it."""
 
     def link_to(self, identifier: str) -> str:
-        """Return the identifier that a link to this one names: the same, or another one of the same document."""
+        """
+        Return the identifier under which a link to this document is stored: this identifier, or another one of the same
+        document.
+        """
 
 
 @runtime_checkable
@@ -123,7 +126,10 @@ class Ruled(Protocol):
 
 @runtime_checkable
 class ReadsSeedsOtherwise(Protocol):
-    """A kind whose seeds are read in another way than documents that others name: feeds, and pages as their entries."""
+    """
+    A kind that reads its seeds in another way than other documents. An example: the seeds are feeds, and their entries
+    are pages.
+    """
 
     @property
     def reads_seeds_otherwise(self) -> bool:
@@ -275,7 +281,8 @@ class Runtime(abc.ABC):
 
     async def find_address(self, identifier: str) -> str | None:
         """
-        Return the network address for the document's source; None if the source has no address, or its name has none.
+        Return the network address of the document's source; None if the source is not on a network, or its name cannot
+        be resolved.
         """
         return None
 

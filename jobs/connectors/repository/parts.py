@@ -21,8 +21,8 @@ class PartReports:
     Collects the reports about the parts of the document at `url`, before its `ingest`.
 
     A path identifies a part within its document, and the last report about a path counts. Parts that are not named leave
-    the outputs. A connector may retain parts if `may_retain`: every output holds the stored version of the document with
-    its parts, made under the present specification.
+    the outputs. A connector may retain parts if `may_retain` is True. Then every output holds the stored version of the
+    document with its parts, made under the present specification.
     """
 
     url: str
@@ -48,12 +48,12 @@ class PartReports:
         charset: str = "",
     ) -> None:
         """
-        Report a part. Outputs get it if its content differs from the one that they have.
+        Report a part. Outputs get the part if they do not have the same content already.
 
-        It has the access of its document. `body` has its bytes if the pipeline `reads` them.
+        The part has the access of its document. `body` has the bytes of the part if the pipeline `reads` them.
 
         Raises:
-            BadPart: this cannot be a path.
+            BadPart: the path is not valid for a part.
         """
         item = Item(
             url=part_address(self.url, _checked(path)),

@@ -50,10 +50,10 @@ class Shared(Protocol):
 
     def close_gate(self, name: str) -> AbstractAsyncContextManager[ClosedGate]:
         """
-        Close a gate while the block lasts. The gate is not mine if another document has closed it, or if the job must
-        not continue.
+        Close a gate while the block lasts. The gate is not the caller's if another document has closed it, or if the
+        job must not continue.
 
-        Every end of the block opens my gate, even the death of the worker.
+        Every end of the block opens the caller's gate, even the death of the worker.
         """
 
     async def session(self, name: str) -> Session | None:

@@ -38,8 +38,9 @@ class Item:
 
     `text` is "" as long as no stage has read the `body`. `body` has the bytes of the source, or None if the source keeps
     none. A stage that has read the body replaces it by None, or passes it on for a later stage. `content_type` is a
-    media type in lower case without parameters, and `charset` the one that the source names. `originated_at` is the date that the source gives. `component` names a
-    part of the document, such as an attachment; "" is the document itself.
+    media type in lower case without parameters, and `charset` the character set that the source names. `originated_at`
+    is the date that the source gives. `component` names a part of the document, such as an attachment; "" is the
+    document itself.
     """
 
     url: str
@@ -131,7 +132,10 @@ class ReadsBodies(Protocol):
     """The pipeline of a job, as its source sees it."""
 
     def reads(self, candidate: Candidate) -> bool:
-        """True if a stage makes a text of the bytes of this document, for an output that does not refuse it before."""
+        """
+        True if a stage makes a text of the bytes of this document, and an output gets that text because no earlier
+        stage refuses the document.
+        """
 
 
 class Runs(enum.Enum):

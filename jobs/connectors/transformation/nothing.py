@@ -1,4 +1,4 @@
-"""A stage that passes on each document as it is: a point at which other stages and outputs branch."""
+"""A stage that passes on each document unchanged. Other stages and outputs can branch there."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -48,7 +48,7 @@ class PipelineWanted:
 
     @property
     def end(self) -> str:
-        """Return the input of outputs that name none."""
+        """Return the stage that feeds outputs without a named input."""
         return self.stages[-1].name if self.stages else SOURCE
 
     def input_of(self, output: int) -> str:
@@ -73,7 +73,7 @@ class PipelineWanted:
         return {STAGES: [], OUTPUTS: {}, **self.stored()}
 
     def for_outputs(self, outputs: Collection[int]) -> "PipelineWanted":
-        """Return the pipeline without the inputs of outputs that the job no longer has."""
+        """Return the pipeline without entries for outputs that the job no longer has."""
         return PipelineWanted(self.stages, {output: name for output, name in self.outputs.items() if output in outputs})
 
     def stored(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def convert_output(part: Part) -> Definition:
 
 
 def convert_repository(part: Part) -> tuple[Definition | None, Definition | None]:
-    """Return the definitions of a repository and of its policy; None if there is none."""
+    """Return the definitions of a repository and of its policy; None for a missing one."""
     name, connector = part.take_one("name"), part.take_one("class_name")
     kind = REPOSITORIES.get(connector)
     if kind is None:

@@ -29,7 +29,7 @@ def convert(files: Iterable[tuple[str, object]], *, connector_of: Callable[[str]
     """
     Return the definitions of files, given as name and JSON.
 
-    `connector_of` returns the connector of a stored repository, for a job whose connection is in no file.
+    `connector_of` returns the connector of a stored repository, for a job whose connection is not in the files.
     """
     conversion = Conversion()
     parts = [part for file, body in files for part in _parts_of(file, body, conversion.notes)]

@@ -101,7 +101,7 @@ def _number(part: Part, name: str, usual: int) -> int:
 
 
 def _intervals(part: Part, *, is_continuous: bool) -> dict[str, float]:
-    """Return the intervals in seconds. Only a continuous job applies them, in ManifoldCF, too."""
+    """Return the intervals in seconds. As in ManifoldCF, only a continuous job applies them."""
     intervals = {}
     for theirs, ours in _INTERVALS.items():
         seconds = _seconds(part, theirs)

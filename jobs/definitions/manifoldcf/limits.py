@@ -40,7 +40,7 @@ class Limits:
             known.update({name: min(number, known.get(name, number)) for name, number in limits.items()})
 
     def policy(self, name: str) -> dict[str, Any] | None:
-        """Return the definition of a policy with these limits; None if there are none."""
+        """Return the definition of a policy with these limits; None without limits."""
         if not self._by_pattern:
             return None
         usual = self._by_pattern.get("", {})
@@ -62,7 +62,10 @@ class Limits:
         }
 
     def _strictest(self, pattern: str) -> dict[str, int]:
-        """Return the strictest limits of all patterns that match the hosts of this one: ManifoldCF applies them all."""
+        """
+        Return the strictest limits of all patterns that match the hosts of this pattern, because ManifoldCF applies all
+        of them.
+        """
         found: dict[str, int] = {}
         for wider, limits in self._by_pattern.items():
             if not wider or fnmatchcase(pattern, wider):

@@ -26,7 +26,7 @@ class Note:
 
 @dataclass(slots=True)
 class Part:
-    """One object of the JSON. Its parts are taken one after the other, and the rest is reported by `left`."""
+    """One object of the JSON. A caller takes its parts one after the other, and `left` reports the rest."""
 
     kind: str
     place: str

@@ -47,7 +47,8 @@ def read_transformation(part: Part) -> tuple[str, Transformation]:
 
 def convert_stage(given: Part, connection: str, transformation: Transformation | None) -> list[StageMade]:
     """
-    Return the stages for a stage of ManifoldCF, in their order. A stage without an equivalent is noted and gives none.
+    Return the stages for a stage of ManifoldCF, in their order. A stage without an equivalent gives a note and no
+    stage.
     """
     specifications = given.take("stage_specification")
     if transformation is None:

@@ -90,7 +90,7 @@ def _leaves_of(message: Message, levels: int) -> Iterator[Message]:
 
 
 def _chosen_of(leaves: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the leaves that are the text of the e-mail, and the others that are not attachments."""
+    """Return the leaves that are the text of the e-mail, and the other leaves that are not attachments."""
     texts = [leaf for leaf in leaves if leaf.get_content_maintype() == "text" and not _is_attached(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_subtype() == "plain"]
     pages = [leaf for leaf in texts if leaf.get_content_subtype() == "html"]

@@ -11,7 +11,7 @@ PLAIN: Final = "text/plain"
 
 
 def read_plain(body: bytes, content_type: str, media_type: str) -> Raw:
-    """Return a text. `content_type` is that of the source, perhaps with a charset."""
+    """Return a text. `content_type` is the type that the source gave, perhaps with a charset."""
     return Raw(media_type, text=decoded(body, content_type).strip())
 
 

@@ -10,8 +10,9 @@ class TextHandler(XmlHandler):
     """
     Collects the text of an XML file.
 
-    Text counts within elements of `texts` (empty: everywhere), not within `hidden`. Each of `blocks` ends a line, and
-    `characters` are elements that stand for characters. It stops collecting at the limit of the budget.
+    Text counts within the elements `texts` (if empty, within all elements), but not within the elements `hidden`. Each
+    of `blocks` ends a line, and `characters` are elements that stand for characters. The handler stops at the limit of
+    the budget.
     """
 
     def __init__(

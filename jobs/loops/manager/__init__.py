@@ -1,7 +1,7 @@
 """
 The manager: owns groups and stuffs them. The main manager also does the cluster's unique work.
 
-`Manager` is one loop in one thread. Each pass notices the `Events` since the last one, checks the term of the main
+`Manager` is one loop in one thread. Each pass reads the `Events` since the last pass, checks the term of the main
 manager (`Office`), and performs the duties that are due (`duty_tables`).
 """
 

@@ -45,7 +45,7 @@ class Office:
         return self._node.may_begin() and self._node.membership.is_chosen is not False
 
     def lost(self) -> None:
-        """Record that another node is the main manager now, or none."""
+        """Record that this node is no longer the main manager: another node is, or no node."""
         self.term = self.workers = None
 
     def look_soon(self) -> None:
@@ -65,7 +65,8 @@ class Office:
     @property
     def _has_to_look(self) -> bool:
         """
-        True if this manager has to read its scope: it is the main manager, or it is not certain that another one is.
+        True if this manager has to read its scope, because it is the main manager, or does not know another main
+        manager for certain.
 
         The other managers of a large cluster rely on their heartbeats, which show the main manager.
         """

@@ -247,7 +247,8 @@ class JobArchives(ArchiveRecords):
 
     def _refuse_unmounted_root(self, connection: psycopg.Connection[Any]) -> None:
         """
-        Check that the root has files if rows say so: new files on another disk would hide that the old ones are away.
+        Check that the root has files if rows name files there. If its disk is not mounted, new files on another disk
+        would hide the loss of the old files.
 
         Raises:
             OutputError: the root is empty.
@@ -271,8 +272,8 @@ class JobArchives(ArchiveRecords):
 
 def lose_missing_file(connection: psycopg.Connection[Any], *, file_id: int, root: Path) -> None:
     """
-    Mark a file without a copy as lost, and read its documents again. If the root is not mounted, the file is not known
-    to be lost.
+    Mark a file without a copy as lost, and read its documents again. If the root is not mounted, the file does not
+    count as lost.
     """
     if not is_mounted(root):
         logger.warning("the directory of archives %s is missing or empty: mount its disk, or verify the archive", root)

@@ -12,7 +12,7 @@ from nodes.metrics import of_nodes
 
 
 def count_flush(flushed: Flushed, *, seconds: float) -> None:
-    """Count the outcomes that one flush wrote; outcomes without a claim do not count."""
+    """Count the outcomes that one flush wrote, except for outcomes whose claim was lost."""
     crawl.FLUSHES.observe(seconds)
     crawl.OFFERED_REFERENCES.add(len(flushed.named))
     of_nodes.REFUSED_WRITES.add(flushed.refused, "claim")

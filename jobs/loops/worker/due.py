@@ -40,7 +40,7 @@ class Due:
         return self._timer is not None and self._timer.at <= self._loop.time() + seconds
 
     def clear(self) -> None:
-        """Reset because the work begins: later requests are new ones."""
+        """Reset at the beginning of the work, so that a later request makes the work due again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

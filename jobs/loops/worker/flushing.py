@@ -22,7 +22,7 @@ class Flushing:
     """
     Writes results and removals. `after_write` is called after each write of results.
 
-    `flushed` counts the documents written since the start, `refused` the documents whose claim was lost.
+    `flushed` counts the documents written since the start, and `refused` counts the documents whose claim was lost.
     """
 
     def __init__(self, state: WorkerState, serving: Serving) -> None:

@@ -66,7 +66,7 @@ class PacedBin:
 
     @property
     def has_pace(self) -> bool:
-        """True if its requests may delay others."""
+        """True if requests of this bin may delay other requests."""
         return self.cadence.gap > 0 or self.cadence.bytes_per_second is not None
 
     @property
@@ -170,8 +170,8 @@ class BinQueue:
         """
         Take over a turn. The successor of a turn of this worker inherits its requests.
 
-        Return the documents that cannot be served here: a turn without requests cannot be served if its predecessor is
-        not here.
+        Return the documents that this worker cannot serve: those of a turn without requests, if this worker does not
+        have its predecessor.
         """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
         turn = OpenTurn(
@@ -207,8 +207,8 @@ class BinQueue:
         """
         Return the room that the worker keeps for a coming turn.
 
-        A bin with a pace needs two turns, because it is idle between two single ones. The turn may not come: a host
-        that gave a single document is not expected to give more.
+        A bin with a pace needs two turns at once, because otherwise it is idle between two turns. The worker expects no
+        further turn from a host that gave a single document.
         """
         if not self.turns or not self.paced.cadence.gap:
             return 0
@@ -236,7 +236,7 @@ class BinQueue:
         return (self.paced, *turn.parents) if turn.parents else (self.paced,)
 
     def begin(self, *, now: float) -> tuple[OpenTurn, Claimed]:
-        """Begin the next document now: its first request counts from here."""
+        """Begin the next document now. Its first request counts from this moment."""
         turn, claimed = self.waiting.popleft()
         for paced in self.paces_of(turn):
             paced.cadence.start(now=now)
@@ -316,7 +316,9 @@ class BinQueue:
 
 
 def _pace_of(paced: PacedBin) -> Pace | None:
-    """Return the pace with which another worker must continue; None if this worker sent no request to the bin."""
+    """
+    Return the pace at which the next worker of the bin must continue; None if this worker sent no request to the bin.
+    """
     cadence = paced.cadence
     if cadence.last_start is None:
         return None

@@ -69,7 +69,7 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
 
 @dataclass(frozen=True, slots=True)
 class JobAtWork:
-    """A job as of one version of its specification and one of its seeds."""
+    """A job, as of one version of its specification and of its seeds."""
 
     facts: JobFacts
     # The name of its repository connection.
@@ -112,7 +112,10 @@ class JobTable:
         self._runtimes: dict[str, Runtime] = {}
 
     def find(self, claimed: Claimed) -> JobAtWork | None:
-        """Return the job of a claim; None if this worker knows no version, or only one that is older than the claim."""
+        """
+        Return the job of a claim; None if this worker knows no version of the job, or only a version older than the
+        claim.
+        """
         job = self._jobs.get((claimed.job_id, claimed.run_no))
         if job is None or job.facts.specification_version < claimed.specification_version:
             return None
@@ -223,7 +226,7 @@ def _quarantine(row: JobRow, guard: TrapGuard) -> Quarantine | None:
 
 def _partitioned(row: JobRow) -> Partitioned | None:
     """
-    Return the facts with which the flush sends references to other partitions; None for a job of this database alone.
+    Return the facts that the flush needs to send references to other partitions; None for a job of this database alone.
     """
     placement = here.placement() if row.number is not None else None
     if row.number is None or placement is None:

@@ -110,7 +110,7 @@ class _Half:
         self._runs: dict[_Run, bytes] = {}
 
     def find(self, run: _Run, hash_: str) -> int | None:
-        """Return the depth of a hash; None if it is not there."""
+        """Return the depth of a hash; None if the cache does not have the hash."""
         number = self._runs.get(run)
         if number is None:
             return None
@@ -145,7 +145,7 @@ def _rest_of(hash_: str) -> bytes:
 
 
 def _place_of(key: bytes, bucket: bytes) -> int:
-    """Return the place of the record with this key; -1 if there is none."""
+    """Return the place of the record with this key; -1 if no record has it."""
     at = bucket.find(key)
     while at > 0 and at % (len(key) + _DEPTH_BYTES):
         # The same bytes, by chance, across two records.

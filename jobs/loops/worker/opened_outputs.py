@@ -52,7 +52,10 @@ class OpenedOutputs:
             self._versions.update(newer)
 
     def notice_losses(self, cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> None:
-        """Check the outputs of each job once a run: a run without changes writes nothing to them."""
+        """
+        Check the outputs of each job for losses once a run. Writes do not find every loss, because a run without
+        changes writes nothing.
+        """
         for job in {job.id: job for job in jobs}.values():
             if self._runs.get(job.id) == job.run_no:
                 continue

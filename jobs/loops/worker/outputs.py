@@ -109,7 +109,7 @@ RETURNING held.output_id, held.hash,
 
 @dataclass(frozen=True, slots=True)
 class _Leaving:
-    """A document without a text for its job, or only without one for these `outputs`, because a stage refused it."""
+    """A document without a text for any output of its job, or only for these `outputs`, because a stage refused it."""
 
     hash: str
     url: str

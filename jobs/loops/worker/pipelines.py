@@ -50,8 +50,8 @@ def decided(outcome: Outcome, deliveries: Mapping[int, Delivery]) -> Outcome:
     """
     Return the outcome of a document whose outputs get these results.
 
-    The document is indexed if an output gets it. If no output gets it and a stage failed, it fails, and the outputs of
-    that stage keep it. Otherwise a stage refused it, and it leaves its outputs.
+    The document is indexed if an output gets it. If no output gets the document and a stage failed, the document fails,
+    and the outputs behind that stage keep it. Otherwise a stage refused the document, and it leaves its outputs.
     """
     if any(delivery.content is not None for delivery in deliveries.values()):
         return replace(outcome, deliveries=deliveries)

@@ -111,5 +111,5 @@ class Processing:
 
 
 def _crawl_delay(claimed: Claimed, job: JobAtWork) -> float:
-    """Return the crawl-delay of the document's source in seconds; 0 if it has none or it is not known yet."""
+    """Return the crawl-delay of the document's source in seconds; 0 if the source has none, or it is not known yet."""
     return job.connector.interval_of(claimed.document.identifier) or 0.0

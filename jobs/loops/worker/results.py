@@ -27,8 +27,8 @@ class Results:
     """
     Outcomes, documents to release, and closed turns, until a write takes them.
 
-    `flush_due` is the moment of the next flush, and `close_due` that of the next write of closed turns alone. `wanted`
-    is set when one of them has come. The object belongs to the event loop's thread.
+    `flush_due` is the moment of the next flush, and `close_due` the moment of the next write of closed turns alone.
+    `wanted` is set when one of these moments has come. The object belongs to the event loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,7 +52,7 @@ class Results:
         return self.flush_due.comes_within(_CLOSED_WITH_A_FLUSH)
 
     def add(self, ended: Ended, *, is_last: bool, within: float) -> None:
-        """Add an outcome. It is flushed after `within` seconds, or at once if no other comes soon."""
+        """Add an outcome. It is flushed after `within` seconds, or at once if no further outcome is expected soon."""
         self._ended.append(ended)
         if len(self._ended) >= _RESULTS_A_FLUSH or is_last:
             self.flush_due.now()
@@ -98,5 +98,7 @@ class Results:
 
 
 def results_wait(flush_after: dt.timedelta, *, many_wait: bool) -> float:
-    """Return the seconds that results wait for others: longer if many documents wait to start here."""
+    """
+    Return the time for which results wait for further results (seconds): longer if many documents wait to start here.
+    """
     return flush_after.total_seconds() * (_WAIT_LONGER if many_wait else 1)

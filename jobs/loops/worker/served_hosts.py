@@ -1,8 +1,8 @@
 """
 The bins that a worker serves, and recently served bins, whose paces it still knows.
 
-A crawl of many hosts with a document each has thousands of recently served bins. So regular work covers active bins
-only: while a loop over all of them runs, no request can leave.
+A crawl of many hosts with one document each has thousands of recently served bins. A loop over all of them would delay
+requests, so regular work covers active bins only.
 """
 
 from jobs.loops.worker.host_queue import BinQueue, PacedBin
@@ -62,7 +62,7 @@ class ServedBins:
             self._recently_served[queue.bin_id] = self._at_work.pop(queue.bin_id)
 
     def forget(self, *, before: float) -> None:
-        """Drop recently served bins whose last request began before that moment of the loop's clock."""
+        """Drop recently served bins whose last request began before a moment of the loop's clock."""
         self._recently_served = {
             bin_id: queue for bin_id, queue in self._recently_served.items() if (queue.last_start or 0.0) >= before
         }

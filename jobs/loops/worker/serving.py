@@ -50,7 +50,7 @@ class Serving:
 
     @property
     def awaited_documents(self) -> int:
-        """Return the number of documents of successors that need room."""
+        """Return the number of documents of coming successors, for which the worker keeps room."""
         return sum(self._awaited.values())
 
     @property
@@ -143,7 +143,7 @@ class Serving:
             self.dispatch(queue)
 
     def dispatch_others(self, queue: BinQueue, parents: tuple[PacedBin, ...]) -> None:
-        """Start documents that a request of this bin delayed, in this bin and in others below its parents."""
+        """Start documents that a request of this bin delayed, in this bin and in other bins with the same parents."""
         self.dispatch(queue)
         if not any(paced.has_pace for paced in parents):
             return

@@ -1,4 +1,4 @@
-"""The settings of a worker, as its parts read them."""
+"""The settings of a worker, for its parts."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ class WorkerSettings:
 
     `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at
     the same time. `pools` limits the documents of each kind of batch in one take. A worker with `notifies` notifies
-    outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy that one
-    is. `free_disk` is the least free space on each of its disks (MiB). `extraction` limits its child processes.
+    outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy the other
+    worker is. `free_disk` is the least free space on each of its disks (MiB). `extraction` limits its child processes.
     """
 
     capacity: int

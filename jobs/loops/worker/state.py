@@ -23,7 +23,7 @@ class WorkerState:
     """
     One worker's connections, documents and results.
 
-    `stopped_jobs` are jobs that must not start any document. `indexes` is True once a job wrote texts that have to be
+    `stopped_jobs` are jobs that must not start any document. `indexes` is True after a job wrote texts that have to be
     made searchable. `lacks_disk` is True while a disk has too little room.
     """
 

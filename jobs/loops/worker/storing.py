@@ -5,7 +5,7 @@ A file is on the machine of its worker, so a worker of that machine stores it, i
 machine may do it: the lock of the file excludes a second one, and a worker takes over the files of its predecessors.
 
 A store that does not answer is tried again after a pause. Meanwhile the machine keeps the files, up to a limit of their
-bytes. Above it, jobs with an archive wait (`jobs/duties/archives.py`).
+bytes. Above this limit, jobs with an archive wait (`jobs/duties/archives.py`).
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class Storing:
         return bool(attempt.confirmed) or attempt.sha256 != file.sha256
 
     async def _note_stores(self, attempt: Attempt) -> None:
-        """Pause the stores that failed, and end the pauses of the others. Both are recorded."""
+        """Pause the stores that failed, and end the pauses of the other stores. Record both."""
         for address, error in attempt.failures.items():
             known = self._pauses.get(address)
             seconds = min(_LONGEST_PAUSE, known.seconds * 2) if known else _FIRST_PAUSE

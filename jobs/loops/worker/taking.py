@@ -1,4 +1,4 @@
-"""Taking: a worker gets batches as far as it has room for them."""
+"""Taking: a worker gets as many batches as it has room for."""
 
 import asyncio
 from typing import Final
@@ -68,7 +68,7 @@ class Taking:
             return
 
     def _look_after_write(self) -> None:
-        """Take again after a write made room; after a take that found nothing only if few documents are left."""
+        """Take again after a write made room. If the last take found nothing, do so only if few documents are left."""
         documents = self._state.batches.documents
         is_patient = self._found_nothing and documents > _BUSY_ENOUGH
         if documents <= self._state.settings.capacity - self._least_room and not is_patient:
@@ -92,7 +92,10 @@ class Taking:
         return min(self._serving.awaited_documents, self._state.settings.capacity // _SHARE_RESERVED)
 
     async def take(self, room: int, *, reserved: int = 0) -> None:
-        """Take batches of about `room` documents, `reserved` of them for successors. Start what their pace allows."""
+        """
+        Take batches of about `room` documents, `reserved` of them for successors. Start the documents that their pace
+        allows.
+        """
         state = self._state
         idle = not state.batches.documents
         taken = await state.database.run(

@@ -30,7 +30,7 @@ class Upkeep:
 
     `moved_jobs` are jobs whose state changed. `control_changed` wakes the piece that follows such changes, and
     `may_have_news` the piece that notifies outputs. `outputs_wait`, `archives_wait` and `disks_wait` are set when a
-    heartbeat saw such work. `may_hold_batches` is True if it saw batches of this worker.
+    heartbeat saw such work. `may_hold_batches` is True if the heartbeat saw batches of this worker.
     """
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
@@ -79,7 +79,7 @@ class Upkeep:
 
     async def compare_batches(self) -> None:
         """
-        Make this worker's batches agree with the database's.
+        Make this worker's batches agree with those in the database.
 
         A batch that only the database has was taken by a statement whose answer was lost. None of its documents has
         started, so it goes back. A batch that only the worker has lost its claims to another process, so none of its
@@ -204,7 +204,7 @@ def _end_archive_files_of(state: WorkerState) -> Callable[[psycopg.Connection[An
 
 
 def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
-    """Return the jobs among these that must not start any document, including jobs that no longer exist."""
+    """Return those of these jobs that must not start any document, including jobs that no longer exist."""
     rows = connection.execute(
         f"""
         SELECT id FROM jobs_job AS job

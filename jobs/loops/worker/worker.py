@@ -197,7 +197,10 @@ class Worker:
         crawl.HOSTS.set(len(state.bins))
 
     def _check_disks(self) -> str:
-        """Return the disk that lacks room. Unstarted documents are released then, for other workers."""
+        """
+        Return the sentence about a disk with too little room, if there is one. Then release unstarted documents for
+        other workers.
+        """
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:

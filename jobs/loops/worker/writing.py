@@ -120,7 +120,7 @@ class Writer:
 
     def expect_unknown(self, lane_id: int) -> None:
         """
-        Record that the requests of this bin's source are still unknown: the first outcome of the lane reveals them.
+        Record that the source's number of requests is still unknown. The first outcome of the lane reveals it.
         """
         self._unknown_lanes.add(lane_id)
 

@@ -135,12 +135,12 @@ class Command(BaseCommand):
 
 def _find(partition: str, find: Callable[[], _T | None]) -> _T | None:
     """
-    Return the result of `find` in this partition, or else in the others, one after the other. A partition that is named
-    is searched alone.
+    Return the result of `find` in this partition, or else in the others, one after the other. If a partition is named,
+    search only this partition.
 
     Raises:
         Unknown: no other partition has this name.
-        PartitionAway: a partition that may have it does not answer.
+        PartitionAway: a partition that may have the result does not answer.
     """
     if partition and partition != here.name():
         return read_in(partition, find, within=_READ_WITHIN)

@@ -105,7 +105,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
 
 
 def write_position(values: Sequence[Any], *, of: str) -> str:
-    """Return an opaque name for the place after a row; `of` is the report and its order."""
+    """Return an opaque text for the position after a row. `of` names the report and its order."""
     return signing.dumps(list(values), salt=f"report {of}", compress=True)
 
 

@@ -108,7 +108,7 @@ class Directory:
 
 
 def find_user(session: Session, *, base: str, filter_: str, user: str, attributes: Sequence[str]) -> Entry | Access:
-    """Return the entry of a user, or the answer if there is none, or not exactly one."""
+    """Return the entry of a user; if there is not exactly one entry, return the answer to give instead."""
     found = session.search(base, filter_.replace("{user}", escaped(user)), attributes)
     first, second = next(found, None), next(found, None)
     if first is None:

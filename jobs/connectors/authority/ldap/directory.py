@@ -129,8 +129,8 @@ class Session:
         """
         Yield the entries below a base that a filter selects, page by page.
 
-        Other servers to which this one refers are not asked: the account's password is for the configured servers. If
-        the result must be `is_whole`, such a reference is an error.
+        Referrals to other servers are not followed: the account's password is for the configured servers. If the result
+        must be whole (`is_whole`), a referral is an error.
 
         Raises:
             LDAPException, Unreachable
@@ -275,7 +275,7 @@ def _ask_and_close_on_error(session: Session, question: Callable[[Session], _T])
 
 
 def escaped(text: str) -> str:
-    """Return a text as a value of a filter: none of its characters has a meaning there."""
+    """Return a text with its special characters escaped, for use as a value in a filter."""
     return str(escape_filter_chars(text))
 
 

@@ -126,7 +126,7 @@ class Answers:
 
 
 def _is_original(answer: Archived, *, of: Archived) -> bool:
-    """True if a revisit refers to this answer, which is of the same address."""
+    """True if a revisit refers to this answer. Both must have the same address."""
     if of.original is not None and of.original.url != of.url:
         return of.digest.upper() == answer.digest.upper()
     is_not_modified = of.kind is not RecordKind.SAME_PAYLOAD

@@ -45,5 +45,5 @@ class Location:
 
     @property
     def may_be_read(self) -> bool:
-        """True for a success, and for an answer that stands for the success before it."""
+        """True for a success, and for a not-modified answer, which repeats the success before it."""
         return 200 <= self.status < 300 or self.kind is RecordKind.NOT_MODIFIED

@@ -40,7 +40,7 @@ class Originals:
         self._looked_at = -_LOOKS_AGAIN_AFTER
 
     def find(self, original: Original | None, digest: str) -> Location | None:
-        """Return the answer that a revisit names, or else one with the same payload; None if there is none."""
+        """Return the answer that a revisit names, or else an answer with the same payload; None if neither exists."""
         keys = [] if original is None else [_key(original.url, _second(original.date))]
         if digest:
             keys.append(_key(digest.upper()))

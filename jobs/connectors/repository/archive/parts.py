@@ -19,8 +19,8 @@ class KnownPart:
     """
     The stored facts of a part that was read under a configuration of the job.
 
-    `signature` is that of the file, "" if it is uncertain. `digest` is that of the bytes of the part. If it `has_next`,
-    another part begins at its `end`.
+    `signature` is the signature of the file, "" if it is uncertain. `digest` is the digest of the part's bytes. If it
+    `has_next`, another part begins at its `end`.
     """
 
     configuration: str

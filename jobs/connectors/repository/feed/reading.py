@@ -2,9 +2,9 @@
 The content of a feed: the addresses of its entries, and its interval of change. RSS, Atom and RDF, by feedparser.
 
 feedparser also reads feeds that are not well-formed, in every encoding that it can detect. But a feed that breaks off
-is refused: its missing entries would count as removed. feedparser takes a millisecond for an element, so the number of
-elements is limited before. It resolves no entity that could grow, and gets only bytes: it might take a text for the
-name of a file, and open that.
+is refused: its missing entries would count as removed. feedparser needs a millisecond for each element, so the number
+of elements is limited before the parser runs. It resolves no entity that could grow. It gets only bytes, because it
+could take a text for the name of a file and open that file.
 """
 
 import calendar

@@ -70,7 +70,9 @@ _PARTS: Final = 8
 
 
 def bin_of(path: bytes, root: bytes) -> str:
-    """Return the bin of a path: one of a few of its root, so that large directories are spread too."""
+    """
+    Return the bin of a path. Each root has a few bins, so the files of a large directory are spread over several bins.
+    """
     return f"{shown(root)}:{crc32(path) % _PARTS}"
 
 

@@ -4,7 +4,7 @@ The addresses to which a crawl may connect: those of the public internet.
 Strangers write the links of a crawl. A link to a loopback, private or link-local address, or to a cloud's metadata
 service, would make the crawler read resources that only this network may read. Python's `is_global` is the base. It
 admits some addresses that are not public: multicast, relay anycast, and the IPv6 spellings that contain an IPv4
-address. Their list differs by patch release.
+address. The list of these addresses differs between patch releases of Python.
 """
 
 import functools
@@ -47,7 +47,7 @@ def is_public(address: str) -> bool:
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address to which the network delivers, if this one contains one."""
+    """Return the IPv4 address inside an IPv6 address, to which the network delivers; None if it contains none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:

@@ -157,7 +157,7 @@ class WebConnector:
 
     async def _know_scope_of(self, document: Document, activity: Activity) -> None:
         """
-        Read the redirects, even redirects that other workers met, by which the document's host came into the scope.
+        Read the redirects that brought the document's host into the scope, including redirects that other workers met.
         """
         redirects: dict[str, str] = {}
         unknown = [document.identifier]

@@ -112,8 +112,8 @@ class Exchange:
         answer arrive.
 
         A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of
-        an answer there is sent once more, over a new connection. Other failures are never repeated here: a repetition
-        keeps no gap.
+        an answer there is sent once more, over a new connection. Requests with other failures are never repeated here,
+        because a repetition would not keep the minimum gap.
 
         Raises:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError

@@ -144,7 +144,7 @@ class Fetcher:
         return self._resolver.address_of(host) if isinstance(self._resolver, ThreadedNames) else None
 
     async def find_address(self, host: str) -> str | None:
-        """Return the address for a host; None if its name has none."""
+        """Return the network address of a host; None if its name has no address."""
         known = self.address_of(host)
         if known is None:
             with contextlib.suppress(OSError):
@@ -334,7 +334,8 @@ class _Body:
 
 def _codings_of(headers: Mapping[str, str]) -> str:
     """
-    Return the codings of a body: those of its content, and those of its transfer except for chunks, which are decoded.
+    Return the codings of a body: of its content and of its transfer. The coding `chunked` is left out, because it is
+    already decoded.
     """
     content, transfer = headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", "")
     if transfer in {"", "chunked"}:

@@ -19,8 +19,9 @@ _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
 
 class IndexRules:
     """
-    The rules of one job. `types` are content types such as text/html or text/*; empty: all. `max_bytes` limits the
-    body; None means no limit. A page whose title or text matches a pattern of `exclude_text` is not indexed.
+    The rules of one job. `types` are content types such as text/html or text/*. If `types` is empty, all types are
+    indexed. `max_bytes` limits the body; None means no limit. A page whose title or text matches a pattern of
+    `exclude_text` is not indexed.
 
     Raises:
         BadSpecification: a content type or a pattern is invalid.

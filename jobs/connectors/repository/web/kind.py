@@ -146,7 +146,10 @@ def specification_of(asked: Asked) -> WebSpecification:
 
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merged values of these levels; the last one wins. A User-Agent takes no name from another level."""
+    """
+    Return the merged values of these levels; the last level wins. A name for robots.txt counts only with the User-Agent
+    of the same level.
+    """
     said: dict[str, Any] = {}
     for level in levels:
         if "user_agent" in level:

@@ -11,7 +11,7 @@ that begins with a slash has the origin, and all others have the page's director
 depends on the whole address, so it is parsed each time.
 
 A refused address is not stored if its host may join the scope later, by the redirect of a seed.
-A table that keeps rejected addresses hands over each of them about once. Known links cause no cost for this.
+A table that keeps rejected addresses hands over each of them about once. This does not slow down known links.
 
 The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger is full,
 the older is dropped. Entries in use move to the younger.

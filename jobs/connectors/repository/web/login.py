@@ -246,7 +246,7 @@ class _Browser:
 
 
 def _target_of(url: str, response: Response) -> str | None:
-    """Return the target of a redirect; None if the response is none."""
+    """Return the target of a redirect; None if the response is not a redirect."""
     if response.status not in _REDIRECTS or not (location := response.headers.get("Location")):
         return None
     try:

@@ -12,8 +12,8 @@ class RecordedFetches:
     """
     Fetches as `fetcher` does, and records each request as a "fetch" of the document that needed it.
 
-    The pace is notified when a request has left: the source's gap begins then. That may be long after the permission,
-    because a connection may have to be opened first.
+    The pace is notified when a request has left, because the source's minimum gap begins at that moment. That may be
+    long after the permission, because a connection may have to be opened first.
 
     All requests that the document needs may take `seconds` together, including robots.txt, logins and redirects.
     Waiting for the pace does not count.

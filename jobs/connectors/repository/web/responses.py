@@ -1,5 +1,5 @@
 """
-Tolerant reading of responses, as other clients do, on aiohttp connections.
+Reading of responses on aiohttp connections, as tolerant as in other clients.
 
 aiohttp's parser refuses many responses that curl and browsers read. Here it parses heads only. `framing.py` rewrites a
 refused head for a new parser, and finds the ends of bodies.
@@ -81,7 +81,7 @@ class _ResponseReader:
     __slots__ = ("_body", "_content", "_handler", "_head", "_is_over", "_most_head", "_options", "_parser", "is_broken")
 
     def __init__(self, handler: TolerantHandler, parser: HttpResponseParser, options: dict[str, Any]) -> None:
-        """`options` are those with which the parser was made."""
+        """`options` are the options of the aiohttp parser that this reader replaces."""
         self._handler = handler
         self._parser = parser
         self._options = options
@@ -138,7 +138,10 @@ class _ResponseReader:
         """Do nothing: aiohttp pauses the transport, and data that is here is passed on at once."""
 
     def _read_head(self, data: bytes, messages: list[_Message]) -> tuple[bytes, bool]:
-        """Read a head if all of it has come. Return the bytes after it, and True if another protocol begins there."""
+        """
+        Read a head if it has arrived completely. Return the bytes after the head, and True if another protocol begins
+        there.
+        """
         began = max(len(self._head) - 3, 0)
         head = self._head + data if self._head else data.lstrip(b"\r\n")
         if not head.startswith(_VERSION) and not _VERSION.startswith(head[: len(_VERSION)].upper()):

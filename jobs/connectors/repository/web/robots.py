@@ -124,7 +124,7 @@ class RobotsTable:
         return bool(self._fetched)
 
     def take_fetched(self) -> dict[str, RobotsAnswer]:
-        """Return the answers that were fetched here and are not yet taken, by origin; without unreachable ones."""
+        """Return the answers that this process fetched since the last call, by origin, without unreachable origins."""
         fetched, self._fetched = self._fetched, {}
         return fetched
 

@@ -80,7 +80,8 @@ def name_of(user_agent: str) -> str:
     """
     Return the name of the crawler that sends this User-Agent, for robots.txt; `*` if it has none.
 
-    It is the first word. If the crawler also imitates a browser, it is the word in `(compatible; Name/1.0; …)`.
+    The name is the first word. If the crawler also imitates a browser, the name is the word in `(compatible; Name/1.0;
+    …)`.
     """
     user_agent = user_agent.strip()
     if user_agent.lower().startswith("mozilla") and (found := _COMPATIBLE.search(user_agent)) is not None:
@@ -126,7 +127,7 @@ def decisive_line(text: str, *, name: str, url: str) -> RobotsLine | None:
 
 
 def _beginning_of(line: RobotsLine) -> str:
-    """Return the part of a pattern with which a matching path begins in any case."""
+    """Return the part of a pattern with which each matching path begins."""
     return _LITERAL.match(line.rule.partition(": ")[2])[0]  # type: ignore[index] # it matches the empty text, too
 
 

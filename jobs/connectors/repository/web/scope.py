@@ -222,7 +222,7 @@ def _explained(pattern: str, error: Exception) -> BadPattern:
 
 
 def _place_of(piece: str, pattern: str) -> int:
-    """Return the first position of the part in the pattern at which it is not the end of an escape."""
+    """Return the first position of the part in the pattern where the part does not end an escape."""
     at = 0
     while at < len(pattern):
         if pattern.startswith(piece, at):
@@ -235,7 +235,8 @@ def _names_of_host(url: str) -> set[str]:
     """
     Return the host with its port, as the bin writes it and with the port in full.
 
-    Two addresses are of one host if they share a name: the same port, or each the default of its scheme.
+    Two addresses have the same host if they share a name: their ports are equal, or each port is the default of its
+    scheme.
     """
     host, port = host_and_port(url)
     return {bin_of(url), f"{host}:{port}"}

@@ -41,8 +41,8 @@ class SeedLook:
     """
     The result of a check. `code` is a status, or the result code of a request that failed; "" if none was sent.
 
-    `robots` is True if robots.txt allows the seed, None if it is unknown. `links` counts all links of the page,
-    `in_scope` the links of the job, and `examples` are some of these.
+    `robots` is True if robots.txt allows the seed, None if it is unknown. `links` counts all links of the page, and
+    `in_scope` the links that belong to the job. `examples` has some links of the job.
     """
 
     address: str
@@ -175,7 +175,7 @@ class _Look:
         self.found |= {"redirects_to": target, "redirect_is_followed": follows}
 
     async def _sitemap_of(self, origin: str, fetcher: Fetcher) -> list[str]:
-        """Return the address of the sitemap at its usual place, if it is there."""
+        """Return the address of the sitemap at its usual place; None if there is no sitemap."""
         address = f"{origin}/sitemap.xml"
         if not self._table.rules(origin, name=self._wanted.robots_name_asked).allows(address):
             return []

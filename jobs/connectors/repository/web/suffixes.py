@@ -31,7 +31,9 @@ def is_ip(host: str) -> bool:
 
 
 def is_public_suffix(domain: str) -> bool:
-    """True if different owners register names below this domain. As in browsers, a name without a dot counts as one."""
+    """
+    True if different owners register names below this domain. As in browsers, a name without a dot is a public suffix.
+    """
     return "." not in domain.strip(".") or not _suffixes()(domain).domain
 
 

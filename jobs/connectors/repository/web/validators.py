@@ -9,7 +9,7 @@ _MOST_VALIDATOR: Final = 1024
 
 
 def validators_of(response: Response) -> str:
-    """Return the validators for a later request, as JSON; '' if the server gave none."""
+    """Return the validators for a later request, as JSON; '' if the server sent no validators."""
     given = {
         name: value
         for name in ("ETag", "Last-Modified")

@@ -156,7 +156,7 @@ def _chosen(given: dict[str, Any]) -> Iterator[Definition]:
     Return the definitions that the options choose.
 
     Raises:
-        CommandError: they choose none, or name an unknown object.
+        CommandError: the options choose no definition, or name an unknown object.
     """
     named = {name: list(dict.fromkeys(given[name])) for name in SUBJECTS}
     if given["all"] == any(named.values()):
@@ -193,10 +193,10 @@ def _read_files(files: Iterable[str]) -> Iterator[importing.Given]:
 
 def read_file(file: str, *, text_format: str | None = None) -> list[Any]:
     """
-    Return the values of a file: one of JSON, or one of each document of YAML.
+    Return the values of a file: one value from JSON, or one for each document of YAML.
 
     Raises:
-        CommandError: the file cannot be read, or is neither.
+        CommandError: the file cannot be read, or is neither JSON nor YAML.
     """
     try:
         if file == "-":
