@@ -157,7 +157,7 @@ def read_in(name: str, read: Callable[[], T], *, within: float | None = None) ->
 
 def change_in(name: str, change: Callable[[], T]) -> T:
     """
-    Return what `change` did in the database of another partition, in transactions of its own.
+    Return the result of `change` in the database of another partition, which has its own transactions.
 
     A silent partition may have made the change: its answer can be lost.
 
@@ -259,7 +259,7 @@ def rows_of_next_page(
     """
     Return the filter for rows of a partition behind the last line of a page that `merge_lines` made.
 
-    The last column only distinguishes rows of one database, so it means nothing in the others.
+    The last column only distinguishes rows of one database, so it has no meaning in other databases.
     """
     if len(columns) == 1 and partition != last_partition:
         # Only the order of the partitions is left.

@@ -68,7 +68,10 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
 
 
 def send_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
-    """Send the move to the others, if this is the control partition; return True if it is new to one of them."""
+    """
+    If this is the control partition, send the move to the other partitions. Return True if one of them has not received
+    it yet.
+    """
     sender = FactSender(connection, placement.here, KIND)
     return placement.is_control and sender.send_all(placement, KEY, move.as_json())
 
@@ -90,7 +93,7 @@ def note_report(connection: psycopg.Connection[Any], placement: Placement, repor
 
 
 def read_reports(connection: psycopg.Connection[Any], placement: Placement) -> dict[str, Report]:
-    """Return the newest reports, by partition. Only the control partition has those of the others."""
+    """Return the newest reports, by partition. Only the control partition has reports of other partitions."""
     reports = {
         fact.source: Report.from_json(fact.body)
         for fact in received_facts(connection, placement.here, kind=REPORT_KIND)
@@ -100,10 +103,10 @@ def read_reports(connection: psycopg.Connection[Any], placement: Placement) -> d
 
 def change_move(connection: psycopg.Connection[Any], placement: Placement, change: Callable[[Move], Move]) -> Move:
     """
-    Change the last move as it is now, in one transaction, if this is the control partition; return it.
+    If this is the control partition, change the present state of the last move in one transaction; return the move.
 
     Raises:
-        MoveRefused: there was none.
+        MoveRefused: there was no move.
     """
     with connection.transaction():
         connection.execute(_ALONE)

@@ -8,7 +8,7 @@ A move is a whole new map with a higher epoch, so any number of partitions can g
    documents that it no longer has in numbered chunks, and applies the chunks of the others.
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
-A move that a partition refuses, or an operator cancels, ends in its first phase. All jobs then continue with the old
+A move that a partition refuses, or an operator cancels, ends in its first phase. Then all jobs continue with the old
 map. If a partition is lost while documents are copied, another move follows, which does not wait for it. Its slots go
 to the others, and each partition takes back the chunks that it had sent to the lost one. If the lost partition returns
 nevertheless, it receives the move, and sends the documents that it still has.
@@ -59,7 +59,7 @@ class Move:
     """
     The last move, as the control partition sends it. `to` is its map, whose epoch is the number of the move.
 
-    `why` is the reason for which it was refused. The move does not wait for the partitions in `without`, which are
+    `why` is the reason of a refusal. The move does not wait for the partitions in `without`, which are
     lost.
     """
 
@@ -155,7 +155,10 @@ def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], 
 
 
 def leave_out(move: Move, name: str, names: Sequence[str], *, number: int) -> Move:
-    """Return the move that replaces a copying one after the loss of a partition: the others get its slots."""
+    """
+    Return the move that replaces a move in its copying phase after the loss of a partition. The other partitions get
+    its slots.
+    """
     without = (*move.without, name)
     left = [one for one in names if one not in without]
     return Move(change_owner(move.to, move.to.slots_of(name), left, number=number), MovePhase.COPYING, without=without)
@@ -165,8 +168,8 @@ def learn(noted: Move | None, received: Iterable[Move], *, leads: bool) -> Move 
     """
     Return the move that a partition notes, from its own note and the moves that it received.
 
-    The control partition `leads`: it takes only a later move than its own, which it forgot by a restore. The others
-    take its move, unless that is earlier.
+    The control partition `leads`: it takes only a move later than its own, which it has forgotten because of a restore.
+    The other partitions take its move, unless that is earlier than their own.
     """
     for move in received:
         if noted is None or noted.is_before(move) or (not leads and not move.is_before(noted)):
@@ -175,7 +178,7 @@ def learn(noted: Move | None, received: Iterable[Move], *, leads: bool) -> Move 
 
 
 def decide(move: Move, reports: Mapping[str, Report], names: Sequence[str], *, control: str) -> Move:
-    """Return the move after its next step as the control partition sees it; the same one if it must wait."""
+    """Return the move after its next step, as the control partition sees it; the unchanged move if it must wait."""
     names = [name for name in names if name not in move.without]
     of_move = {name: report for name, report in reports.items() if name in names and report.number == move.number}
     if move.phase == MovePhase.HOLDING:

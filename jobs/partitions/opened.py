@@ -25,7 +25,8 @@ class Opened:
 @contextmanager
 def open_others(*, among: Collection[str] | None = None) -> Iterator[Opened]:
     """
-    Yield connections to the other partitions, or to those `among` them. They only read. Only the control partition has some.
+    Yield connections to the other partitions, or to those `among` them. The connections only read. Partitions other
+    than the control partition get none.
 
     Partitions that are not `among` them count as silent.
     """

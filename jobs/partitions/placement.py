@@ -61,7 +61,7 @@ class Placement:
         return self.owners[slot] if self.owners else even_owner(slot, self.names)
 
     def foreign(self, host: str) -> str | None:
-        """Return the other partition that has this host; None if it is this one."""
+        """Return the other partition that has this host; None for a host of this partition."""
         name = self.partition_of(host)
         return None if name == self.here else name
 

@@ -34,7 +34,10 @@ class Figures:
 
 
 def is_settled(figures: Mapping[str, Figures]) -> bool:
-    """True if every partition is quiet and each has applied what the others sent; by partition."""
+    """
+    True if every partition is quiet, and has applied all references that the others sent. The figures are given by
+    partition.
+    """
     return all(one.quiet for one in figures.values()) and all(
         one.sent.get(target, 0) == other.applied.get(source, 0)
         for source, one in figures.items()

@@ -1,9 +1,9 @@
 """
-The removal of a partition that has no slots and no documents any more.
+The removal of a partition that no longer has slots or documents.
 
 The control partition removes it from the databases of all partitions. Each database first notes that the partition
 leaves: from then on its main manager makes no exchange with it. Then both sides drop their subscriptions, publications
-and slots, and the rows of the exchange. Last, the partition is no longer among the noted names. Each step can be
+and slots, and the rows of the exchange. Finally, its name is deleted from the noted names. Each step can be
 repeated, so the same command completes an interrupted removal.
 """
 
@@ -157,7 +157,7 @@ def _open_all(
 
 def check_name(placement: Placement, name: str) -> None:
     """
-    Check that a name is that of a partition which may be removed.
+    Check that a name belongs to a partition that may be removed.
 
     Raises:
         Invalid: the settings name no such partition.

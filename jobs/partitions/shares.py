@@ -41,7 +41,7 @@ def redistribute(limit: int, shares: Mapping[str, Share]) -> dict[str, int]:
     """
     Return the shares to change: free places go to the partitions that lack some, in equal parts.
 
-    Without free places, each other partition gives half of its unused ones.
+    Without free places, each other partition gives half of its unused places.
     """
     lacking = sorted(name for name, share in shares.items() if share.lacks and share.is_confirmed)
     if not lacking:

@@ -53,7 +53,7 @@ class SlotMap:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any] | None, names: Sequence[str]) -> "SlotMap":
-        """Return a noted map; without a note, the first one of these partitions."""
+        """Return a noted map; without a note, return the initial map of these partitions."""
         if body is None:
             return cls.even(names)
         return cls(body["epoch"], tuple(name for name, amount in body["owners"] for _ in range(amount)))

@@ -66,8 +66,8 @@ def change_shares(shares: Mapping[str, TotalShare], *, requests: int | None, tur
     """
     Return the shares to change, towards shares in proportion to the needs.
 
-    `requests` is the total of open requests, which has no halves. If it is lower than the number of partitions that
-    need one, `turn` decides which of them go first. Shares are lowered before others are raised.
+    `requests` is the total of open requests, which must be divided into whole numbers. If fewer requests than
+    partitions in need exist, `turn` selects the partitions that go first. Shares are lowered before others are raised.
     """
     if not any(share.need for share in shares.values()):
         return {}

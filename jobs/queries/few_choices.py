@@ -12,7 +12,7 @@ _OFFERED: Final = 100
 
 
 def offer_few(field: "ModelChoiceField[Any]", *, chosen: Iterable[str]) -> None:
-    """Limit the offered rows of a form field; another row that is `chosen` is offered too."""
+    """Limit the offered rows of a form field; the `chosen` row is offered even beyond the limit."""
     every = field.queryset
     assert every is not None
     newest = dict(every.order_by("-pk").values_list("pk", "name")[: _OFFERED + 1])

@@ -80,7 +80,7 @@ class _Part:
 
 
 def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
-    """Read the page with a few queries, whatever the size of the crawl. `span` is that of its charts."""
+    """Read the page with a few queries, whatever the size of the crawl. `span` is the span of time of its charts."""
     jobs = read_first_jobs(now=now)
     running, running_in_all = read_running_with(jobs, now=now)
     totals = add_up(job.counts for job in running or jobs)
@@ -136,7 +136,7 @@ def _read_part(span: str, *, has_hosts: bool, now: dt.datetime) -> _Part:
 
 
 def _read_part_elsewhere(name: str, span: str) -> _Part:
-    """Return the part of the database of this thread, which is that of another partition."""
+    """Return the part of the page about the database of this thread, which belongs to another partition."""
     now = read_clock()
     part = _read_part(span, has_hosts=True, now=now)
     free = [job.pk for job in read_running_jobs() if job.state.may_be_stuffed]

@@ -1,4 +1,4 @@
-"""The partitions as this one sees them: their share of the hosts, their documents, and the exchange with them."""
+"""The partitions as this partition sees them: their share of the hosts, their documents, and the exchange with them."""
 
 import datetime as dt
 import json
@@ -97,7 +97,7 @@ def life_of(
     before: Mapping[str, Any] | None, *, processed: int, waiting: int, epoch: int | None, now: dt.datetime
 ) -> dict[str, Any]:
     """
-    Return the fact about the life of this partition, after the one `before`: its documents, and its rate.
+    Return the fact about the life of this partition: its documents, and its rate since the fact `before`.
 
     `epoch` is the epoch of its map of slots. It is None while slots move, because documents that move are not the work
     of the partition.

@@ -1,4 +1,4 @@
-"""The content of the pages of background tasks: those of all partitions, each list bounded."""
+"""The content of the pages of background tasks: tasks of all partitions, in bounded lists."""
 
 import datetime as dt
 import uuid
@@ -94,7 +94,7 @@ class WorkerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CountedEverywhere:
-    """A page of a list, and the number of all rows. `has_next` tells whether another page follows."""
+    """A page of a list, and the number of all rows. `has_next` is True if another page follows."""
 
     rows: Sequence[Placed[Any]]
     in_all: int
@@ -155,7 +155,7 @@ def see_archived(wanted: TaskFilter, *, after: Key | None = None, is_open: bool 
 
 
 def see_templates(*, after: TemplateKey | None = None, is_open: bool = False) -> CountedEverywhere:
-    """Return a page of templates by name, with their next runs; those of one name by partition."""
+    """Return a page of templates with their next runs, sorted by name, then by partition."""
     found: Merged[tuple[Sequence[TemplateSeen], int]]
     if after is None:
         found = _find("templates", _ANY, is_open=is_open)
@@ -173,7 +173,7 @@ def see_templates(*, after: TemplateKey | None = None, is_open: bool = False) ->
 
 
 def see_roster(*, after: WorkerKey | None = None, is_open: bool = False) -> CountedEverywhere:
-    """Return a page of the task workers with their tasks: those of one partition after the other."""
+    """Return a page of the task workers with their tasks, one partition after the other."""
     found: Merged[tuple[Sequence[TaskWorker], int]]
     if after is None:
         found = _find("workers", _ANY, is_open=is_open)

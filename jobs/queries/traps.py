@@ -78,7 +78,10 @@ def find_suspects(*, job_id: int | None = None, host: str = "", decision: str = 
 def list_suspects_everywhere(
     *, job_id: int | None = None, host: str = "", decision: str = "", after: SuspectKey | None = None, most: int
 ) -> SuspectsEverywhere:
-    """Return a page of the suspects of all partitions, one partition after the other: of each the newest first."""
+    """
+    Return a page of the suspects of all partitions, one partition after the other, and the newest of each partition
+    first.
+    """
 
     def part(partition: str, job_id: int | None) -> Sequence[TrapSuspect]:
         if after is not None and partition < after.partition:

@@ -26,7 +26,7 @@ class LimitLine:
 
 
 def read_webmasters_limits(host: str | None = None) -> Sequence[LimitLine]:
-    """Return the limits of all hosts by their names, or that of one host at all or at one port."""
+    """Return the limits of all hosts by name; with a host, only its limits, at all ports or at one."""
     found = WebmasterLimit.objects.order_by("host")
     if host is not None:
         found = found.filter(host__in={host, host.rpartition(":")[0]})

@@ -4,8 +4,8 @@ The index of addresses: it finds documents by any part of their address.
 The database notes each new document in a table without indexes (`NewAddress`), in the transaction that inserts it. The
 main manager moves thousands of these rows together into blocks. A block has neighbours in the order of text, whose
 addresses are similar. It is indexed by every three bytes in a row ("grams") of its addresses. So a gram has one entry
-for hundreds of documents, and an index of documents would have one entry for each. A search reads the blocks with all
-grams of the text, and the new addresses. Upper and lower case of ASCII letters are the same.
+for hundreds of documents. An index of documents would have one entry for each document. A search reads the blocks with
+all grams of the text, and the new addresses. Upper and lower case of ASCII letters are the same.
 """
 
 import itertools
@@ -146,9 +146,10 @@ def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHel
 
 def find(connection: psycopg.Connection[Any], text: str, *, job_id: int | None) -> list[str] | None:
     """
-    Return the hashes of documents of a job, or of all, whose address contains a text; None if more than `MOST_FOUND` do.
+    Return the hashes of documents whose address contains a text, in one job or all; None for more than `MOST_FOUND`
+    documents.
 
-    Some of them may have left the queue.
+    Some of these documents may have left the queue.
     """
     facts: dict[str, Any] = {"contained": lowered(text), "grams": grams_of([text]), "job": job_id}
     with connection.cursor(row_factory=tuple_row) as cursor:

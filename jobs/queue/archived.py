@@ -87,7 +87,7 @@ def lose_records(connection: psycopg.Connection[Any], record_ids: Sequence[int])
 def read_without_body(
     connection: psycopg.Connection[Any], file_ids: Sequence[int], *, most: int | None = None
 ) -> list[WithoutBody]:
-    """Return the documents whose newest archived body was in these files and is lost."""
+    """Return the documents whose newest archived body was in these files, and is lost now."""
     with named_rows(connection) as cursor:
         rows = cursor.execute(_WITHOUT_BODY, {"files": list(file_ids), "most": most})
         return [WithoutBody(row.hash.hex, row.job_id, row.identifier, row.stage in CLAIMED) for row in rows]

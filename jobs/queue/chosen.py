@@ -49,7 +49,7 @@ class Choice:
 
     `documents` are the hashes of the only documents. `contains` is a part of the address, of at least
     `address_index.GRAM` bytes. `pattern` is a regular expression of PostgreSQL for identifiers.
-    `fetched_before` chooses documents that were last fetched before it, or never. `state` is one of `NAMES`.
+    `fetched_before` chooses documents that were last fetched before this moment, or never. `state` is one of `NAMES`.
     """
 
     job_id: int

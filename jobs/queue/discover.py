@@ -126,7 +126,7 @@ class Again(NamedTuple):
     The new values of a known document, whose row is locked.
 
     A document that is `revived` is due again, at once. An `unconditional` one is read whatever its last version was. A
-    document that `forgets` loses its outcome of an older run, or of an earlier reading.
+    document that `forgets` loses its earlier outcome.
     """
 
     hash: str

@@ -1,7 +1,7 @@
 """
 The evidence of politeness in the database: reports of workers, and the chains of blocks that the main manager appends.
 
-Reports have no fence, because a worker that was marked failed has sent its requests, too. Blocks have one: only the
+Reports have no fence, because a worker that was marked failed has sent its requests, too. Blocks have a fence: only the
 main manager of the cluster appends them, under its term.
 """
 
@@ -227,7 +227,7 @@ def append_blocks(connection: psycopg.Connection[Any], *, term: TermHeld, now: d
 def _decide(
     connection: psycopg.Connection[Any], appending: _Appending, *, latest: dt.datetime, now: dt.datetime
 ) -> None:
-    """Decide for the minutes until `latest`, whose reports are all appended, whether they are complete."""
+    """Decide whether the minutes until `latest` are complete. All reports of these minutes are appended already."""
     decided = appending.complete_until
     if decided is not None and decided > now + MINUTE:
         again = repeated(

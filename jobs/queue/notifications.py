@@ -115,7 +115,7 @@ class NotificationClaimed:
 
 def claim(connection: psycopg.Connection[Any], *, worker: uuid.UUID, scope: str) -> NotificationClaimed | None:
     """
-    Claim one notification; None if there is none.
+    Claim and return one notification; None if no notification waits.
 
     Raises:
         FenceRefused: the worker was marked failed.

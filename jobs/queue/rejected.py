@@ -4,7 +4,7 @@ The sample of addresses that the rules of a job refuse, for rehearsals of other 
 A sample has the addresses with the lowest hashes among all that workers met. So the sample is bounded, and does not
 depend on the order of writes. Once it is full, a worker skips all addresses above its highest hash, so a long crawl
 writes fewer and fewer. A busy worker collects addresses and writes hundreds together, after a flush and under none of
-its locks. If the worker dies before, these addresses are missing until a worker meets them again.
+its locks. If the worker dies before the write, these addresses are missing until a worker meets them again.
 """
 
 from collections.abc import Iterable

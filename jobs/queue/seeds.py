@@ -1,7 +1,7 @@
 """
 Seeds: the documents that start a run, written once a run.
 
-New ones become pending, and known ones come back into the run. A document that is claimed stays as it is.
+New documents become pending, and known documents come back into the run. A claimed document stays as it is.
 """
 
 import datetime as dt
@@ -84,7 +84,7 @@ def discover_seeds(
 
     With `again`, documents that the run has already done are read once more. If the job `tracks_depth`, so are
     documents that the run found farther away from its seeds. Such documents are read without conditions, because their
-    links may not have been followed at the old depth.
+    links may not have been followed at the greater depth.
 
     `urls` are the addresses of the seed when its source was read: a seed that changed since then is read again.
     `version` is the source's name for this seeding.

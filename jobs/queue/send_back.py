@@ -81,9 +81,10 @@ def send_back(
     now: dt.datetime,
 ) -> SentBack | None:
     """
-    Make documents due again that failed with one of `codes`, or with any; None if the job is in a transition.
+    Make documents due again that failed with one of `codes`, or with any code. Return None if the job is in a
+    transition.
 
-    With `documents`, only the documents with these keys may be sent back; otherwise all of the job.
+    With `documents`, only the documents with these keys may be sent back. Otherwise, all documents of the job may.
     """
     sent, found = 0, _AT_ONCE
     while found == _AT_ONCE and sent < MOST:

@@ -110,7 +110,8 @@ class Known:
     """
     A document as the jobs that write to the output know it, or the document of a part.
 
-    `is_claimed` if a batch has it in one of them. `is_kept` if one of them keeps it in the output.
+    `is_claimed` is True if a batch has the document in one of these jobs. `is_kept` is True if one of them keeps it in
+    the output.
     """
 
     hash: str
@@ -143,7 +144,7 @@ def unlock_records(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[st
 def read_known(
     cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str], *, locks: bool = False
 ) -> dict[str, Known]:
-    """Return these documents as the jobs of the output know them. `locks` keeps their rows as they are."""
+    """Return these documents as the jobs of the output know them. With `locks`, lock their rows."""
     facts = {"output": output, "hashes": list(hashes)}
     by_hash: dict[str, list[Any]] = {}
     for row in cursor.execute(_LOCK_ITEMS if locks else _ITEMS, facts):

@@ -59,7 +59,7 @@ def wake_lanes(
 
 
 def postpone_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *, until: dt.datetime) -> None:
-    """Delay lanes whose documents were refused; a lane with documents to process keeps its earlier time."""
+    """Delay lanes whose removals an output refused. A lane with documents to process keeps its earlier time."""
     if named := sorted(set(lanes)):
         connection.execute(_PUT_OFF, {"lanes": named, "until": until})
 

@@ -197,7 +197,9 @@ def _links_in(found: list[list[Element]]) -> list[str]:
 
 
 def _first_href(nodes: Iterable[Element]) -> str | None:
-    """Return the href of the first element that has one. Later ones do not count, whatever the first one is."""
+    """
+    Return the href of the first element that has one. Later elements do not count, even if the first href is invalid.
+    """
     return next((href for node in nodes if (href := node.attr("href")) is not None), None)
 
 
@@ -287,7 +289,7 @@ def _one_line(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return the lines between the breaks, without empty ones, and with folded blanks."""
+    """Return the lines between the breaks, with folded blanks and without empty lines."""
     lines = [line for line in map(str.strip, text.split(_BREAK)) if line]
     folded = "\n".join([" ".join(line.split()) if "\n" in line or "\t" in line else line for line in lines])
     # One search over all lines. `in` would be slow, because single blanks are everywhere.

@@ -20,9 +20,9 @@ from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 @dataclass(frozen=True, slots=True)
 class FoundEverywhere:
     """
-    A page of the partitions that answered. If others are `silent`, its `total` is a lower limit.
+    A page of hits of the partitions that answered. If other partitions are `silent`, its `total` is a lower limit.
 
-    `behind_since` is the time of the oldest text that an index lacks; None if none lacks any.
+    `behind_since` is the time of the oldest text that an index lacks; None if all indexes are complete.
     """
 
     page: SearchPage = field(default_factory=SearchPage)
@@ -77,7 +77,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
 
 def _seen_here(hit: Hit, names: dict[int, str], numbers: dict[str, int]) -> Hit:
-    """Return a hit with the number of its output in the control partition, None if no output has this name there."""
+    """Return a hit with the id that its output has in the control partition; None if no output has this name there."""
     if not hit.partition or hit.output_id is None:
         return hit
     return replace(hit, output_id=numbers.get(names.get(hit.output_id, "")))

@@ -53,7 +53,7 @@ def search_as(login: str, query: str, *, limit: int, after: str | None = None, m
 
 
 def tokens_of_login(login: str) -> frozenset[str]:
-    """Return the tokens of a user for a search. No authority is asked while all its documents are open."""
+    """Return the tokens of a user for a search. No authority is asked as long as all documents are open."""
     return ask_for_tokens(login) if SearchAccess.objects.exists() else frozenset()
 
 

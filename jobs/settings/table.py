@@ -2,7 +2,7 @@
 All settings, each with its range, its default and its reason.
 
 The table is used to read the environment, to validate the settings JSON, and to generate the list in docs/operating.md
-and the page of settings. A number that operators need not tune is a constant beside its only use, and not a setting.
+and the page of settings. A number that operators need not tune is no setting: it is a constant beside its only use.
 """
 
 import datetime as dt

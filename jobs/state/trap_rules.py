@@ -25,7 +25,7 @@ def has_rule(job: Job, suspect: TrapSuspect) -> bool:
 
 
 def with_rules(job: Job, suspects: Iterable[TrapSuspect]) -> Specification:
-    """Return the specification of the job with these rules. A list of its own replaces that of the connection."""
+    """Return the specification of the job with these rules. A list of the job replaces the list of the connection."""
     changed: Specification = dict(job.specification)
     for suspect in suspects:
         name, value = _rule_of(suspect)
@@ -35,7 +35,10 @@ def with_rules(job: Job, suspects: Iterable[TrapSuspect]) -> Specification:
 
 
 def without_rule(job: Job, suspect: TrapSuspect) -> Specification:
-    """Return the specification of the job without a rule. If the list of the connection is left, the job has none."""
+    """
+    Return the specification of the job without a rule. If only the rules of the connection are left, the job gets no
+    list.
+    """
     name, value = _rule_of(suspect)
     left = [one for one in _listed(job, name) if one != value]
     changed = {field: one for field, one in job.specification.items() if field != name}
@@ -54,7 +57,8 @@ def waiting_rules(job: Job) -> list[TrapSuspect]:
 
 def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
     """
-    Add waiting rules to a job that does not run, and remove leaving ones. The caller holds the lock of the job.
+    Add waiting rules to a job that does not run, and remove rules that must leave. The caller holds the lock of the
+    job.
 
     A job of the control partition gets its rules there, so another partition only notes the new state.
     """

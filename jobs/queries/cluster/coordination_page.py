@@ -56,8 +56,8 @@ class CoordinationPage:
     """
     A store and one of its clusters. `view` is None if the cluster cannot be shown, with the reason in `problem`.
 
-    `clusters` are the clusters that the database knows: all of its own, and those of ZooKeeper that had a main
-    manager.
+    `clusters` are the clusters that the database knows: all clusters of the database, and clusters of ZooKeeper that
+    had a main manager.
     """
 
     store: str

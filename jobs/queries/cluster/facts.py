@@ -45,7 +45,7 @@ def difference(before: Facts, after: Facts) -> Facts:
 
 
 def add_up(changes: Iterable[Facts]) -> Facts:
-    """Return the facts after these differences, the first of which is from nothing."""
+    """Return the facts after these differences. The first difference starts from empty facts."""
     facts: dict[str, dict[str, Any]] = {}
     for change in changes:
         for section, entries in change.items():

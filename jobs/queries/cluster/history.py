@@ -38,7 +38,7 @@ class NodeThen:
 
 @dataclass(frozen=True, slots=True)
 class GroupThen:
-    """A group, and the id of the manager that owned it; '' for none."""
+    """A group, and the id of the manager that owned it; '' without an owner."""
 
     id: int
     name: str
@@ -74,7 +74,7 @@ class ClusterThen:
     The state of the cluster at a minute. If it `is_exact`, this minute was stored; otherwise `at` is the last stored
     minute before it.
 
-    `groups` are the heaviest groups. Progress is that of the minute before.
+    `groups` are the heaviest groups. Progress is from the minute before.
     """
 
     at: dt.datetime
@@ -97,17 +97,17 @@ class EventThen(NamedTuple):
 
 
 def find_first_minute() -> dt.datetime | None:
-    """Return the first minute that is kept; None if there is none."""
+    """Return the first minute that is kept; None if no minute is kept."""
     return ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True).first()
 
 
 def find_last_minute() -> dt.datetime | None:
-    """Return the last minute that is kept; None if there is none."""
+    """Return the last minute that is kept; None if no minute is kept."""
     return ClusterMinute.objects.order_by("-at").values_list("at", flat=True).first()
 
 
 def read_cluster_then(minute: dt.datetime) -> ClusterThen | None:
-    """Return the state of the cluster at a minute; None if none was stored up to it."""
+    """Return the state of the cluster at a minute; None if no minute up to it was stored."""
     whole = ClusterMinute.objects.filter(is_whole=True, at__lte=minute).order_by("-at").first()
     if whole is None:
         return None
@@ -124,7 +124,7 @@ def read_events_around(minute: dt.datetime) -> list[EventThen]:
 
 
 def read_large_events(day: dt.date) -> list[EventThen]:
-    """Return the elections and failures of nodes of a day, the last ones first."""
+    """Return the elections and failures of nodes of a day, the latest first."""
     begin = dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC)
     events = NodeEvent.objects.filter(
         scope=CLUSTER_SCOPE, kind__in=_LARGE_EVENTS, at__gte=begin, at__lt=begin + _DAY

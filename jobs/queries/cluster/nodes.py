@@ -82,7 +82,9 @@ class NodeLine:
     read_at: dt.datetime | None = None
 
     def of_partition(self, name: str, *, read_at: dt.datetime) -> "NodeLine":
-        """Return the node, marked as one of another partition. Its silence is that at the time of the reading."""
+        """
+        Return the node, marked as a node of another partition. Its silence was measured at the time of the reading.
+        """
         return replace(self, partition=name, read_at=read_at)
 
     @property
@@ -163,7 +165,7 @@ def read_nodes_everywhere() -> NodesPage:
 
 
 def read_nodes_for_open_page() -> NodesPage:
-    """Read the nodes of all partitions; those of other partitions may be some seconds old."""
+    """Read the nodes of all partitions. Figures of other partitions may be some seconds old."""
     own, held = read_nodes_page(), _held.answers()
     return own if held is None else _together(held.beside(own))
 

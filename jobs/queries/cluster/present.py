@@ -41,7 +41,7 @@ SELECT 'progress', job_id::text,
 
 
 def read_present(connection: psycopg.Connection[Any], *, scope: str, minute: dt.datetime) -> Facts:
-    """Return the facts of a scope now. Its progress is that of the minute before `minute`."""
+    """Return the facts of a scope now. The progress is from the minute before `minute`."""
     running = Job.objects.filter(node_scope=scope).exclude(phase=Phase.INACTIVE).order_by("pk")[:_JOBS_KEPT]
     jobs = {str(job.pk): {"name": job.name, "status": job.status, "run": job.run_no} for job in running}
     known = {

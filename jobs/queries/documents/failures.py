@@ -145,7 +145,7 @@ def list_failures(wanted: FailureFilter, *, now: dt.datetime) -> FailureList:
 
 
 def groups_of_jobs() -> QuerySet[FailureGroup]:
-    """Return the groups of jobs that exist: those of a deleted job are deleted soon after it."""
+    """Return the groups of jobs that exist. Groups of a deleted job are deleted soon after the job."""
     return FailureGroup.objects.filter(job__in=Job.objects.values("pk"))
 
 

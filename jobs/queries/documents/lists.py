@@ -161,7 +161,7 @@ class DocumentFilter:
     The documents to list; an empty field means no condition. `state` is a key of STATES. `contains` is a part of the
     address, of at least `address_index.GRAM` bytes.
 
-    `sort` is one of ORDERS. It lists only documents that have the value, such as a next check.
+    `sort` is one of ORDERS. The list has only documents with a value to sort by, such as a next check.
     """
 
     job_id: int | None = None
@@ -392,7 +392,7 @@ def keeping_to_keys(*, is_of_few: bool) -> Iterator[None]:
 
 
 def outcomes_of_code(code: str, *, job_id: int | None) -> list[int]:
-    """Return the outcomes with which documents of all jobs, or of one, ended with this result code."""
+    """Return the outcomes of documents that ended with this result code, in all jobs or in one."""
     with connection.cursor() as cursor:
         cursor.execute(_OUTCOMES_OF_CODE, {"code": code, "job": job_id})
         return [row[0] for row in cursor.fetchall()]

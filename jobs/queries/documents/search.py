@@ -131,7 +131,7 @@ class BadQuery(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of text; `is_match` if it is one of the words of the query."""
+    """A piece of text. `is_match` is True for a word of the query."""
 
     text: str
     is_match: bool
@@ -185,7 +185,8 @@ def search(
     """
     Return at most `limit` documents that match, best first; none for a query without a word.
 
-    `tokens` are those of the reader, each with its group (`scope_token`). Without any, only open documents match.
+    `tokens` are the tokens of the reader, each with its group (`scope_token`). Without tokens, only open documents
+    match.
 
     Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
     shifts nothing. Documents of equal rank are sorted by their partition. This database is that of `partition`.

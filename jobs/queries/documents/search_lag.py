@@ -15,10 +15,12 @@ _NOT_FOUND_YET: Final = Standing(
 
 @once_a_moment
 def read_search_lag() -> dt.datetime | None:
-    """Return the time of the oldest text that the index lacks; None if it lacks none."""
+    """Return the time of the oldest text that is not in the index yet; None if the index is complete."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)
 
 
 def longest_lag(lags: Iterable[dt.datetime | None]) -> dt.datetime | None:
-    """Return the time of the oldest text that an index of several partitions lacks; None if none lacks any."""
+    """
+    Return the time of the oldest text that is not in the index of its partition yet; None if all indexes are complete.
+    """
     return min((lag for lag in lags if lag is not None), default=None)

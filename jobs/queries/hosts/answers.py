@@ -51,7 +51,7 @@ class Answers:
     """
     The answers among the examined entries of a span.
 
-    `since` is the start of the first request. The percentiles are those of the seconds until the end of the answer, and
+    `since` is the start of the first request. The percentiles are about the seconds until the end of the answer, and
     None without a measured answer. `refusals` has the newest first.
     """
 
@@ -64,7 +64,7 @@ class Answers:
 
     @property
     def failed(self) -> int:
-        """Return the number of answers that are errors: those of the server, refusals, broken connections."""
+        """Return the number of errors among the answers: server errors, refusals, broken connections."""
         return sum(amount for code, amount in self.by_code.items() if class_of(code) in _FAILED)
 
 

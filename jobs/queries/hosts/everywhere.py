@@ -42,7 +42,7 @@ def list_busiest_everywhere(*, now: dt.datetime) -> HostsEverywhere:
 
 
 def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
-    """Return the busiest hosts of all partitions; those of other partitions may be some seconds old."""
+    """Return the busiest hosts of all partitions. Figures of other partitions may be some seconds old."""
     held = _held.answers()
     own = _read_busiest(now)
     return HostsEverywhere([Placed(line) for line in own]) if held is None else _busiest(held.beside(own))
@@ -90,7 +90,7 @@ def _name_of(line: HostStatus) -> Any:
 
 
 def _behind(wanted: HostFilter, after: HostKey | None, partition: str) -> HostFilter | None:
-    """Return the filter for the hosts of a partition behind the last one of a page; None if there are none."""
+    """Return the filter for the hosts of a partition behind the last host of a page; None if no host follows."""
     if after is None:
         return wanted
     if partition == after.partition:

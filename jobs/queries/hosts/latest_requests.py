@@ -117,7 +117,7 @@ class LatestRequests:
         return judge_together([self.of_jobs(job_ids)])
 
     def of_jobs(self, job_ids: Iterable[int]) -> RequestsOfJobs:
-        """Return the latest requests of these jobs, to be judged together with those of other partitions."""
+        """Return the latest requests of these jobs, for a verdict together with the requests of other partitions."""
         return RequestsOfJobs([part for job_id in job_ids for part in self._parts.get(job_id, ())], self._begin)
 
     @property
@@ -165,7 +165,7 @@ _READINGS: Final[defaultdict[str, _Reading]] = defaultdict(_Reading)
 def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
     """
     Return the latest requests of running jobs, at most a few seconds old. All calls for one moment return the same
-    ones.
+    requests.
     """
     of_moment: dict[None, LatestRequests] = kept("latest requests")
     if None not in of_moment:

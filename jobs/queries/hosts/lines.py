@@ -325,7 +325,7 @@ def _since(line: HostStatus) -> dt.datetime | None:
 
 
 def set_by_of(line: HostStatus, verdict: Verdict) -> SourceLine | None:
-    """Return the source of the limit that a verdict on the host, or on its documents, names; None if it names none."""
+    """Return the source of the limit in a verdict on the host or its documents; None for a verdict without a limit."""
     parent = line.parent_of(verdict)
     limits = parent.set_by if parent else line.set_by
     match verdict.cause:

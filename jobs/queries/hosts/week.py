@@ -19,7 +19,7 @@ _SHORTEST: Final = dt.timedelta(minutes=5)
 @dataclass(frozen=True, slots=True)
 class Hour:
     """
-    An hour of a host: its start, and the seconds of it whose requests are counted.
+    An hour of a host: its start, and the number of seconds in it whose requests are counted.
 
     The limits are the loosest of the hour, None for no limit. They are known only if the host `was_requested`.
     """
@@ -42,7 +42,7 @@ class Hour:
 
 
 def read_week(bin_id: int, *, now: dt.datetime) -> Sequence[Hour]:
-    """Return the last 168 hours of a host, the oldest first; none if it had no request in them."""
+    """Return the last 168 hours of a host, the oldest first; an empty list if the host had no request in this time."""
     counted_until = now - COUNTED_AFTER
     last = (counted_until - _SHORTEST).astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     begin = last - (HOURS - 1) * HOUR

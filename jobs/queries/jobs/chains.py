@@ -8,7 +8,7 @@ from jobs.models import ChainedStart, JobChain
 
 @dataclass(frozen=True, slots=True)
 class ChainLine:
-    """One chain. `job` is the other job. A start `is_pending` if it is still to be made."""
+    """One chain. `job` is the other job. `is_pending` is True if the chain still has to start its successor."""
 
     id: int
     job: int

@@ -124,7 +124,7 @@ def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
 
 
 def read_next_ready_at(job_ids: Sequence[int]) -> dt.datetime | None:
-    """Return the time from which the first lane of these jobs may hand out a document; None if there is none."""
+    """Return the time from which the first lane of these jobs may hand out a document; None without such a lane."""
     with connection.cursor() as cursor:
         cursor.execute(_NEXT_READY, {"jobs": list(job_ids), "seeds": _SEEDS})
         first: dt.datetime | None = cursor.fetchone()[0]

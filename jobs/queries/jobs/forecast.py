@@ -35,8 +35,8 @@ class RunForecast:
     """
     The likely end of a run, and the moments between which it is in 80 % of all crawls.
 
-    `hosts_are_the_limit` if more workers would not help, and `more_workers_are_a_gain` if twice the workers end the run
-    noticeably sooner. `found` is the likely number of documents that are still to be found.
+    `hosts_are_the_limit` is True if more workers would not help. `more_workers_are_a_gain` is True if twice the workers
+    end the run noticeably sooner. `found` is the likely number of documents that are still to be found.
     """
 
     likely: dt.datetime

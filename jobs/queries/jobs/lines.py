@@ -101,7 +101,7 @@ class JobLine:
 
     @property
     def average(self) -> float | None:
-        """Return the documents a second over a run that has ended; None for others."""
+        """Return the documents per second over a run that has ended; None for a run that lasts."""
         if not self.started_at or not self.ended_at or self.ended_at <= self.started_at:
             return None
         return self.counts.processed / (self.ended_at - self.started_at).total_seconds()
@@ -125,12 +125,12 @@ def _jobs(question: Standing) -> list[Job]:
 
 
 def observe_rates(*, now: dt.datetime) -> None:
-    """Record the counts of running jobs, at most of the newest ones, for the rates that a page shows next."""
+    """Record the counts of the newest running jobs, for the rates on the next page."""
     read_running_jobs(now=now)
 
 
 def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
-    """Read running jobs, at most the newest ones."""
+    """Read the newest running jobs, up to a limit."""
     return job_lines(_jobs(_OBSERVED), now=now)
 
 

@@ -130,7 +130,9 @@ def _moves(job: JobLine, events: Sequence[JobEvent]) -> list[MoveLine]:
 
 
 def _judge(job: JobLine, part: PartOfJob, hosts: Sequence[HostOfJob], *, now: dt.datetime) -> Verdict:
-    """Return the verdict on a job; if it waits for a window, with the moment at which the window opens."""
+    """
+    Return the verdict on a job. If the job waits for a window, the verdict has the moment at which the window opens.
+    """
     changes = read_changes([job.id]) if job.runs else {}
     seen = job_seen(
         job.state,

@@ -102,7 +102,7 @@ def with_next_looks(part: PartOfJob, job_id: int, *, now: dt.datetime) -> PartOf
 
 
 def with_other_partitions(own: PartOfJob, *, job_id: int, run_no: int, runs: bool) -> PartOfJob:
-    """Return a part together with those of other partitions in the same run, which are some seconds old."""
+    """Return a part together with the parts of other partitions in the same run, which are some seconds old."""
     others, silent = _others(job_id=job_id, run_no=run_no, runs=runs)
     return replace(together([own, *others]), silent=silent)
 
@@ -170,7 +170,7 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
 
 @lru_cache(maxsize=_JOBS_HELD)
 def _held(job_id: int, run_no: int, *, runs: bool) -> HeldAnswers[PartOfJob | None]:
-    """Return the answers about a job. They are new ones when a run begins or ends."""
+    """Return the answers about a job. They are read again when a run begins or ends."""
 
     def read(name: str) -> PartOfJob | None:
         local = local_job(job_id)

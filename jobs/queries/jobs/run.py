@@ -25,7 +25,7 @@ _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """An event of the journal. `to` is the state that a transition led to, '' for others."""
+    """An event of the journal. `to` is the state after a transition, '' for another event."""
 
     id: int
     at: dt.datetime
@@ -110,8 +110,8 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
     Compare two runs of one job, in either order.
 
     Raises:
-        Invalid: they are one run, or runs of two jobs.
-        Unknown: one of them does not exist.
+        Invalid: both are the same run, or they are runs of two jobs.
+        Unknown: a run does not exist.
     """
     if first_id == second_id:
         raise Invalid({"later": ["A run cannot be compared with itself. Choose another run of the job."]})

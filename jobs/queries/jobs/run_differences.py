@@ -1,4 +1,4 @@
-"""Documents whose result in a run differs from that before the run, as the flushes of the run counted them."""
+"""Documents whose result in a run differs from their result before the run, as the flushes of the run counted them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -84,7 +84,7 @@ def read_flips(job_id: int, earlier: int, later: int) -> Flips | None:
 
 
 def merge_flips(parts: Iterable[Flips | None]) -> Flips | None:
-    """Return the flips of all partitions; None if one of them has not counted any."""
+    """Return the flips of all partitions; None if a partition has no counts."""
     found: dict[tuple[object, ...], Flip] = {}
     are_limits = False
     for part in parts:

@@ -237,8 +237,8 @@ def _ended(identifier: str, result: Result | None) -> Ended | None:
 
 def kind_of(pair: Pair) -> Kind | None:
     """
-    Return the kind of difference of a document between both runs; None without one, or if it did not end in one of
-    them.
+    Return the kind of difference of a document between both runs; None without a difference, or if the document did not
+    end in both runs.
     """
     earlier, later = pair.earlier, pair.later
     if earlier is None or later is None:

@@ -51,8 +51,8 @@ class RunFilter:
 @dataclass(frozen=True, slots=True)
 class RunLine:
     """
-    A run; its counts are the present ones while it lasts. Counts of partitions in `silent` are missing in those of a run
-    that has ended.
+    A run. While it lasts, its counts are the present counts. The counts of an ended run lack the partitions in
+    `silent`.
     """
 
     id: int
@@ -134,7 +134,7 @@ def count_in_others(runs: Iterable[tuple[int, int]]) -> CountsOfOthers:
     """
     Return the counts of these runs, which have ended here, in the other partitions.
 
-    A run has a row in each partition. The figures that others send are those of the present run only.
+    A run has a row in each partition. The figures that other partitions send are about the present run only.
     """
     wanted = list(runs)
     if not wanted:
@@ -181,7 +181,7 @@ def _line(run: Run, present: RunCounts | None) -> RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A run as a mark in the row of its job; its counts are the present ones while it lasts."""
+    """A run as a mark in the row of its job. While it lasts, its counts are the present counts."""
 
     id: int
     run_no: int

@@ -1,4 +1,4 @@
-"""The calendar of all jobs: runs that started on each day, and starts to come. Its days are those of UTC."""
+"""The calendar of all jobs: runs that started on each day, and starts to come. Its days are days in UTC."""
 
 import datetime as dt
 from collections import Counter

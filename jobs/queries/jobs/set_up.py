@@ -87,7 +87,7 @@ def read_set_up(job_id: int) -> JobSetUp | None:
 
 
 def _read_seeds(job: Job) -> list[SeedLine]:
-    """Return the first seeds, and one more if there are others. A seed may have very many addresses."""
+    """Return the seeds up to a limit, and one more if further seeds follow. A seed may have very many addresses."""
     seeds = job.seeds.filter(removed_at=None).order_by("id")
     rows = seeds.values_list("urls__0_5", "urls__len", "policy__name", "group__owner__name")[: _SEEDS_SHOWN + 1]
     return [SeedLine(urls, in_all or 0, policy or "", owner or "") for urls, in_all, policy, owner in rows]

@@ -23,7 +23,7 @@ RENAMED: Final = "links name another form of the address"
 
 class Known(NamedTuple):
     """
-    A document of the job, in a lane; `is_held` if an output may hold it.
+    A document of the job, in a lane. `is_held` is True if an output may hold the document.
 
     If it `is_beyond` the hop limits, the job knows its identifier only.
     """

@@ -152,8 +152,8 @@ class Question:
     The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
 
     If the next run `removes_unreached`, documents leave to which no link leads, or only paths beyond the `hop_limits`. If
-    its links `can_be_followed`, the rehearsal finds these. Documents that leave the job leave its
-    `outputs`, and all leave the outputs that are `taken_away`.
+    its links `can_be_followed`, the rehearsal finds these. Documents that leave the job leave its `outputs`. All
+    documents leave the outputs that are `taken_away`.
     """
 
     rules: Rules

@@ -112,8 +112,8 @@ class Readers:
 
     def sample(self) -> Sample:
         """
-        Return the refused addresses of all partitions, up to the lowest end of a full sample. Up to there, none is
-        missing.
+        Return the refused addresses of all partitions, up to the lowest end of a full sample. Up to this end, the
+        result is complete.
         """
         samples = [reader.sample() for reader in self._readers]
         ends = [sample.rows[-1].key for sample in samples if not sample.is_whole]

@@ -217,7 +217,7 @@ def _hashes(seeds: Sequence[str], kind: RepositoryKind) -> list[str]:
 
 
 def _removes_unreached(wanted: Wanted, kind: RepositoryKind) -> bool:
-    """True if a full run removes documents to which no link leads. After an edit of the rules, a run is from the beginning."""
+    """True if a full run removes documents to which no link leads. The next run after an edit of the rules is full."""
     scan = choose_scan(kind.model, kind=wanted.kind, minimal=False, from_the_beginning=True)
     return scan == Scan.FULL
 
@@ -321,7 +321,7 @@ def _gap_in(limits: Limits | None) -> float | None:
 
 
 def next_starts(method: StartMethod, windows: Sequence[Window], *, now: dt.datetime) -> list[str]:
-    """Return the next openings of a schedule in words; none if the job starts by hand."""
+    """Return the next openings of a schedule as texts; an empty list if the job starts by hand."""
     if method == StartMethod.MANUAL or not windows:
         return []
     return [opening_in_words(*one) for one in islice(next_openings(windows, after=now), _STARTS_SHOWN)]

@@ -62,7 +62,7 @@ def check_patterns(patterns: Mapping[str, str]) -> None:
     Compile each pattern in PostgreSQL. `patterns` maps fields to their patterns.
 
     Raises:
-        BadPattern: one of them is not a regular expression.
+        BadPattern: a pattern is not a regular expression.
     """
     for field, pattern in patterns.items():
         if len(pattern) > _LONGEST_PATTERN:

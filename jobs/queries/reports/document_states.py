@@ -96,7 +96,10 @@ def status_of(facts: Facts, *, now: dt.datetime) -> Status:
 
 
 def _is_queued(facts: Facts) -> bool:
-    """True if it has a next time, which may be never: pending documents, and waiting ones of a continuous job."""
+    """
+    True for pending documents and waiting documents of a continuous job. Such a document has a next time, which may be
+    never.
+    """
     if facts.stage == Stage.DONE:
         return facts.recurs and facts.is_of_this_run
     return facts.is_of_this_run or facts.scan != Scan.FULL

@@ -173,7 +173,7 @@ def read_documents_everywhere(wanted: DocumentsAsked, *, limit: int, after: str 
 
 def read_all_documents_everywhere(wanted: DocumentsAsked) -> Iterator[Sequence[DocumentStatusLine]]:
     """
-    Yield all documents of all partitions in pages; nothing is held between two of them.
+    Yield all documents of all partitions in pages. No connection or lock is held between two pages.
 
     Raises:
         BadPattern, TooSlow: as for one page.
@@ -376,7 +376,10 @@ def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] 
 
 
 def _localized(wanted: F, source: str | None) -> F | None:
-    """Return a filter with the numbers of the database of this thread; None if that knows no job or source of it."""
+    """
+    Return a filter with the ids of the database of this thread; None if this database knows no job or source of the
+    filter.
+    """
     repository: int | None = None
     if wanted.repository_id is not None:
         repository = RepositoryConnection.objects.filter(name=source).values_list("pk", flat=True).first()

@@ -3,7 +3,7 @@ Carry-down: the values that documents pass to their children, and the children t
 
 A child has the values of all its parents: for each name the union, sorted. It reads them when it is taken. The values
 of a parent stay until it is read again, leaves the hop limits or is dropped. If this changes the sum of the values of a
-child, the child is due again: a done child becomes pending, and an active one is read once more. In a full scan, a
+child, the child is due again: a done child becomes pending, and an active child is read once more. In a full scan, a
 child that the run has not discovered yet is left alone: its discovery makes it due.
 
 Two flushes may each remove one of the last two parents that pass a value. Neither must see the other's value, so the
@@ -193,8 +193,7 @@ def begin(connection: psycopg.Connection[Any], jobs: Iterable[int]) -> None:
     """
     Mark these jobs as carrying: their documents read the passed values when they are taken.
 
-    This is a transaction of its own, before the one that writes the values: no document with values is taken without
-    them.
+    This transaction comes before the transaction that writes the values, so no document is taken without its values.
     """
     connection.execute(_BEGIN, {"jobs": list(jobs)})
 

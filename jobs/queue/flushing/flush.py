@@ -375,7 +375,7 @@ def _measure_hops(
 
 def _move_touched(cursor: psycopg.Cursor[Any], reach: Reach, *, apart_from: Set[Key]) -> Iterator[list[int]]:
     """
-    Move documents whose hop counts changed and that the flush did not name; yield the lanes that got due documents.
+    Move documents whose hop counts changed and that the flush did not name; yield the lanes with new due documents.
     """
     for job, touched in reach.touched.items():
         keys = {(document, job.id) for document in touched} - apart_from

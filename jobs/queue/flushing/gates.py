@@ -1,9 +1,9 @@
 """
 Gates: ManifoldCF's prerequisite events. While a gate is closed, documents behind it are not handed out.
 
-A closed gate is a row that one document of one worker inserted: of two workers that close it, one succeeds. A flush that
-lets a document wait locks that row, so the worker that opens the gate finds all documents behind it. A document
-starts to wait before the gate opens, or finds it open and is due at once. Jobs without gates have no cost.
+A closed gate is a row that one document of one worker inserted. If two workers try to close a gate, one succeeds. A
+flush that lets a document wait locks that row, so the worker that opens the gate finds all documents behind it. A
+document starts to wait before the gate opens, or finds it open and is due at once. Jobs without gates have no cost.
 """
 
 import uuid
@@ -117,7 +117,7 @@ def _open(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID) -> 
 
 
 def keep_closed(cursor: psycopg.Cursor[Any], gates: Collection[str]) -> frozenset[str]:
-    """Return the closed ones of these gates. They stay closed until the transaction ends."""
+    """Return the gates among these that are closed. They stay closed until the transaction ends."""
     return frozenset(row.name for row in cursor.execute(_KEEP_CLOSED, {"gates": sorted(gates)}))
 
 

@@ -10,8 +10,8 @@ got its count before it passed it on. So
 - a deleted link matters only if its target's count came by it. Then the whole tree below it is deleted at once, and
 each of its documents takes the best of the links that are left, and offers on.
 
-A document outside the limits is never read and has no links: one that leaves the limits loses the links that it had.
-One that returns is read again, and names them again.
+A document outside the limits is never read and has no links: a document that leaves the limits loses its links.
+A document that returns within the limits is read again, and names its links again.
 
 In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that once existed counts for good.
 

@@ -31,7 +31,7 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Partitioned:
     """
-    The partitions of a job, as a flush needs them. `here` is the own one.
+    The partitions of a job, as a flush needs them. `here` is this partition.
 
     `number` identifies the job in all partitions. `foreign` returns the other partition that has a host, by the name of
     its bin; None for an own host.
@@ -266,7 +266,9 @@ class FlushPlan:
         self.count(job.id, row.lane_id, job.run_no if run_no is None else run_no, "stage", stage, outcome, code, 1)
 
     def end(self, result: Result, row: Any, *, loops: bool, is_outside: bool = False) -> None:
-        """Add one of the flush's own documents; `is_outside` if it is farther away than its job allows."""
+        """
+        Add one of the flush's own documents. `is_outside` is True if the document is farther away than its job allows.
+        """
         outcome, job, key = result.outcome, result.job, result.claimed.document.hash
         if outcome.bytes_read:
             self.count(job.id, row.lane_id, job.run_no, "bytes", 0, 0, "", outcome.bytes_read)

@@ -1,7 +1,7 @@
 """
-Limits of retries: stored for operators, who see them while the attempts continue.
+Limits of retries. They are stored, so that operators see them while the attempts continue.
 
-With them, the attempts are stored by their causes, each of which has its own limit.
+The attempts are stored with them by cause, because each cause has its own limit.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _most_failures(result: Result) -> int | None:
 
 
 def _failures_after(result: Result) -> dict[str, int]:
-    """Return the failures of a document by their causes, with this one."""
+    """Return the failures of a document by cause, including this failure."""
     limit, document = result.outcome.retry_limit, result.claimed.document
     cause = limit.cause if limit else ""
     return {**(document.failures_by_cause or {}), cause: document.failures_of(cause) + 1}

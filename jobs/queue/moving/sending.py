@@ -335,7 +335,7 @@ def _send_chunk(
 
 
 def _up_to(found: Sequence[Any], most: int) -> Sequence[Any]:
-    """Return the first documents whose texts have this size together, at least one."""
+    """Return the first documents whose texts together have at most this size, but at least one document."""
     size = 0
     for place, row in enumerate(found):
         size += row.size

@@ -54,7 +54,8 @@ class LaneCursors:
         self, group: int, seeds: Sequence[int], *, ahead: Mapping[str, str], others: Mapping[str, str], now: dt.datetime
     ) -> None:
         """
-        Store the result of a scan at `now`: the first ready moment of each seed's lanes; none if no lane was ready.
+        Store the result of a scan at `now`: the first ready moment of each seed's lanes, and no entry for a seed
+        without a ready lane.
         """
         self._of[group] = {
             seed: (_cursor(ahead.get(str(seed)), now), _cursor(others.get(str(seed)), now)) for seed in seeds

@@ -177,7 +177,7 @@ class JobHeld:
 @dataclass(frozen=True, slots=True)
 class Held:
     """
-    The locked rows of a stuffing transaction, for a group whose seeds all have one `policy`, or none.
+    The locked rows of a stuffing transaction. All seeds of its group have the same `policy`, or no policy.
 
     `bins` are the bins of the lanes, and the addresses above them. `heads` has for each lane the lowest sequence number
     of its due documents. `budgets` has the number of documents that each job with a limit may still admit. `versions`

@@ -2,8 +2,8 @@
 Stuffing of removals: documents that a finished run did not reach, that left the hop limits of their job, or that
 belong to a deleted job.
 
-Removals have no pace, since they send no request to a source. They lock the bins like any stuffing: a document that
-another job has claimed is left alone.
+Removals have no pace, since they send no request to a source. As in all stuffing, the transaction locks the bins, and
+leaves out documents that another job has claimed.
 """
 
 import datetime as dt

@@ -78,7 +78,7 @@ class HostReport:
 
 def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float | None) -> dt.datetime | None:
     """
-    Back off from the host of this lane for `asked` seconds, or for the duration from the curve (None).
+    Back off from the host of this lane for `asked` seconds; if this is None, for the usual duration at its level.
 
     Return the end of the back-off; None if the lane no longer exists.
     """

@@ -126,7 +126,7 @@ class AppliedPolicies:
         return policy.in_whole_total(self._now) if policy and policy.share != 1 else None
 
     def sources_of(self, row: Any) -> list[Source]:
-        """Return the present limits of each source for a bin: `of_bin` is the strictest of them."""
+        """Return the present limits of a bin by their source. `of_bin` returns the strictest of these limits."""
         if row.namespace == Bin.POLICY:
             policy = self._by_id.get(int(row.name))
             return [sources.of_total(policy, self._now)] if policy else []
@@ -198,7 +198,7 @@ SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {OPENI
 
 def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
     """
-    Return the lanes among these whose bins and addresses are open now, by the present limits.
+    Return those of these lanes that are open now: the present limits allow requests of their bins and addresses.
 
     A denied bin is always open: its documents end without a request.
     """

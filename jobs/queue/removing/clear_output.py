@@ -74,7 +74,7 @@ def clear_some(
     apart_from: frozenset[int],
     keeps_history: bool = True,
 ) -> Cleared:
-    """Remove the next chunk from an output that is to be cleared, but not from one of `apart_from`."""
+    """Remove the next chunk from an output that is to be cleared, except for the outputs in `apart_from`."""
     return clear_chunk(
         connection,
         mark="clear_before",
@@ -91,7 +91,7 @@ def clear_chunk(
     clear: Callable[[psycopg.Cursor[Any], Any], int],
 ) -> Cleared:
     """
-    Claim an output that is not one of `apart_from`, and remove a chunk from it with `clear`.
+    Claim an output that is not in `apart_from`, and remove a chunk from it with `clear`.
 
     `mark` is the column that is set while an output has documents to remove. An error of the output is stored with the
     output, and changes nothing else.

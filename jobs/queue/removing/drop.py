@@ -295,7 +295,7 @@ def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], j
 
 
 def _claim_of(hash_: uuid.UUID, job: JobFacts, *, carries: bool, row: Any = None) -> Claimed:
-    """Return a document as the outputs and the carried data take it. It has no batch."""
+    """Return a document in the form of a claim without a batch, which the outputs and the carried data need."""
     document = Document(
         hash=hash_.hex,
         identifier=row.identifier if row else "",
@@ -344,7 +344,7 @@ def _delete(
 
 
 def _compared_run(job: JobFacts) -> int:
-    """Return the run whose documents are compared with those of the run before; 0 if no run of the job ends."""
+    """Return the run whose documents are compared with the run before; 0 if no run of the job ends."""
     return job.run_no if job.intervals is None else 0
 
 

@@ -47,7 +47,7 @@ def drop_orphans(
     apart_from: frozenset[int],
     keeps_history: bool = True,
 ) -> Cleared:
-    """Remove the next chunk of orphans from an output that a job has left, but not from one of `apart_from`."""
+    """Remove the next chunk of orphans from an output that a job has left, except for the outputs in `apart_from`."""
     return clear_chunk(
         connection,
         mark="orphans_after",

@@ -161,8 +161,8 @@ _REFUSED: Final[LiteralString] = "UPDATE jobs_restoration SET refused = %(why)s 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """
-    The result of one chunk. `restoration` is None if none is requested. `refused` is the reason why this one cannot
-    continue now.
+    The result of one chunk. `restoration` is None if no restoration is requested. `refused` is the reason why the
+    restoration cannot continue now.
     """
 
     restoration: int | None = None
@@ -177,7 +177,9 @@ def restore_some(
     opens: Callable[[StoredOutput], Output],
     apart_from: frozenset[int] = frozenset(),
 ) -> Restored:
-    """Restore the next documents of a restoration that an operator requested, but not of one of `apart_from`."""
+    """
+    Restore the next documents of a restoration that an operator requested, except for the restorations in `apart_from`.
+    """
     row = connection.execute(_IS_THERE).fetchone()
     if row is None or not row[0]:
         return Restored()

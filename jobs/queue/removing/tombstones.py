@@ -32,7 +32,8 @@ PART_LEFT: Final = "part left"
 @dataclass(frozen=True, slots=True)
 class Removed:
     """
-    A document of a job that is being removed from one output. `leaves_output` if no other job keeps it there.
+    A document of a job that is being removed from one output. `leaves_output` is True if no other job keeps the
+    document there.
 
     `cause` is set if an operator requested the removal from the output. No run removed it, so `run_no` is `NO_RUN`. The
     parts of the document leave the output with it, and get tombstones, too. With the hash of a `part`, only this part

@@ -184,13 +184,13 @@ class Unreached:
         return int(self._rows(_STAYING)[0].staying)
 
     def seeds(self, hashes: Sequence[uuid.UUID]) -> list[Seed]:
-        """Return those of these seeds that lost links to documents that would be removed."""
+        """Return the seeds among these that lost links to documents that would be removed."""
         rows = self._rows(_SEEDS_THAT_FAIL, seeds=list(hashes)[:_SEEDS])
         return [Seed(row.identifier, row.host, _state_of(row), row.result_code) for row in rows]
 
     def parents(self) -> list[Parent]:
         """
-        Return documents that no longer lead to the removals, beginning with the one that led to most.
+        Return documents that no longer lead to the removals. The document that led to most of them comes first.
 
         Links are followed to at most `FOLLOWED` documents, so the counts of a large removal are lower bounds.
         """
