@@ -53,7 +53,7 @@ class Lines(forms.CharField):
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
     def run_validators(self, value: list[str]) -> None:
-        # The validators are those of a text: in a list, they find no NUL.
+        # The validators are for a text. They would not find a NUL in a list.
         super().run_validators("\n".join(value))
 
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:

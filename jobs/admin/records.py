@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanWidget
 
-# Largest number of records that is accepted from a request: more than a page has room for.
+# Largest number of records that a request may contain: more than fit on a page.
 _MOST: Final = 200
 _REMOVE: Final = "-remove"
 

@@ -54,7 +54,7 @@ class SeedAdmin(ListByKey):
         job = Job.objects.filter(name=said).first()
         if job is not None:
             return queryset.filter(job=job), False
-        # The queue knows the addresses by their hashes. The seeds' own lists have no index.
+        # The search uses the queue, which has an index of addresses by hash. The lists of seeds have no index.
         lanes = QueueItem.objects.filter(hash__in=hashes_of(said)).values("lane")
         return queryset.filter(pk__in=list(Lane.objects.filter(pk__in=lanes).values_list("seed", flat=True))), False
 

@@ -32,7 +32,7 @@ SELECT kind, status, count(*), sum(refused_writes)::bigint,
 """
 _JOBS: Final = "SELECT phase, count(*) FROM jobs_job GROUP BY phase"
 _GROUPS: Final = "SELECT state, count(*) FROM jobs_throttlegroup GROUP BY state"
-# Jobs that have a line of their own, and characters of a reason.
+# Largest number of jobs with a line each, and of characters in a reason.
 _JOBS_SHOWN: Final = 1000
 _MOST_REASON: Final = 200
 _DATABASE_BYTES: Final = "SELECT pg_database_size(current_database())"

@@ -14,7 +14,8 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
 Row = Mapping[str, Any]
-# First characters of a formula in a spreadsheet, those of East Asian keyboards included. Strangers write identifiers.
+# First characters of a formula in a spreadsheet, also as typed on East Asian keyboards. A formula could come from a
+# crawled site, which chooses its addresses.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 

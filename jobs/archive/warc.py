@@ -78,7 +78,7 @@ def encode(given: Archived) -> list[bytes]:
         if given.original is not None:
             fields.append(("WARC-Refers-To-Target-URI", _uri(given.original.url)))
             fields.append(("WARC-Refers-To-Date", date_text(given.original.date)))
-    # A server that did not send the body has no digest without an original.
+    # Without an original there is no digest, because the server did not send the body.
     fields = [(name, value) for name, value in fields if value]
     block = given.response_head + (b"" if given.kind.is_revisit else given.body)
     # The other records need no digest of their block: gzip has a checksum of each record.
@@ -142,7 +142,7 @@ def read_at(path: Copy, offset: int) -> Archived:
         if record is None or record.rec_type not in {"response", "revisit"} or not _is_http(record):
             raise BadArchive(f"{path}: no response begins at offset {offset}")
         answer = _archived(record, block, offset, length)
-        # The next record may be damaged. This answer is still whole.
+        # The next record may be damaged, but this answer is complete.
         with suppress(BadArchive):
             following, _, _, request = next(records, (None, 0, 0, b""))
             own = record.rec_headers.get_header("WARC-Record-ID")

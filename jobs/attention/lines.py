@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from nodes.web import formats
 
-# Lines that one source shows. A last line counts the others.
+# Largest number of lines of one source. A last line counts the further ones.
 SHOWN: Final = 10
 # Lines that one source finds.
 FOUND: Final = 100

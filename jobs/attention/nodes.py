@@ -17,8 +17,8 @@ from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 # Time for which a failed node that was not replaced is listed.
 _LISTED: Final = dt.timedelta(days=1)
 
-# Failed nodes that no node of the same place has replaced, the last ones first. Nodes that have ended accumulate, so
-# those of the time that is listed are read by their index.
+# Failed nodes that no node of the same place has replaced, the last ones first. Ended nodes accumulate, so an index
+# finds the nodes of the listed time.
 _LOST: Final = """
 SELECT id, kind, name, host, reason, stopped_at FROM nodes_node AS lost
  WHERE status = 'failed' AND stopped_at > %(after)s AND scope = %(scope)s

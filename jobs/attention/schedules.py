@@ -17,7 +17,7 @@ from jobs.models import Job
 _KIND: Final = "schedule_missed"
 # Delay that is normal: a main manager starts jobs within a second of their windows.
 _LAG: Final = dt.timedelta(minutes=1)
-# Schedules that are compared with the time, at most, while no manager does.
+# Largest number of schedules that are compared with the time while no manager runs.
 _EXAMINED: Final = 200
 
 _WAIT: Final = """

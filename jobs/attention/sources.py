@@ -54,7 +54,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
 )
 
 # Sources that are left out for the database of another partition. They read files of this machine, or the control
-# partition reads them for all.
+# partition reads them for all partitions.
 _OF_THIS_ONE: Final = frozenset({silent_partitions, old_backup, removals_that_wait})
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}

@@ -53,7 +53,7 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
         # The task was rescheduled.
         return "Nothing was changed: this task has no operation. Make a new preview."
     missing = [] if context.is_cancelled() else elsewhere.begin(operation)
-    # A connection of its own: Django's connection returns JSON as text.
+    # A separate connection, because Django's connection returns JSON as text.
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         _change_all(context, operation, connection)
     if missing:

@@ -30,7 +30,7 @@ from nodes.tasks.models import Task
 
 T = TypeVar("T")
 
-# Operations that remove documents are those of an administrator.
+# Only administrators may start operations that remove documents.
 _REMOVALS: Final = frozenset({Operation.DROP, Operation.FORGET})
 PERMISSIONS: Final = {one: "jobs.delete_job" if one in _REMOVALS else MAY_CONTROL for one in Operation}
 EFFECTS: Final = {
@@ -47,7 +47,7 @@ _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
 # Longest count of the documents of another partition (seconds).
 _COUNTED_WITHIN: Final = 15.0
-# States in which an operation, or its part in a partition, changes nothing more.
+# States in which an operation, or its part in a partition, has ended.
 ENDED: Final = frozenset({"done", "ended early"})
 # The fields of a filter.
 FIELDS: Final = ("host", "codes", "contains", "pattern", "fetched_before", "state", "documents")

@@ -21,7 +21,7 @@ from nodes.membership.fences import hold_term
 from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import current
 
-# Jobs, and seeds, that one pass examines at most.
+# Largest number of jobs, and of seeds, that one pass examines.
 _AT_ONCE: Final = 1000
 # Running jobs that may have a seed in the wrong group, after a change that no pass has examined yet.
 _MARKED: Final[LiteralString] = f"""
@@ -40,8 +40,8 @@ WITH examined AS MATERIALIZED (
 )
 UPDATE jobs_job AS job SET ungrouped = 0 FROM examined WHERE job.id = examined.id
 """
-# Running seeds that are not in the group of their policy, or not in one of this scope: they start, or their policy
-# was changed.
+# Running seeds that are not in the group of their policy, or in no group of this scope: they start, or their policy was
+# changed.
 _MISPLACED: Final[LiteralString] = f"""
 SELECT seed.id, seed.policy_id, seed.group_id
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id

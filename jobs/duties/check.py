@@ -65,7 +65,7 @@ SELECT bin.name || ': ' || state.open_turns || ' turns and ' || state.open_reque
  GROUP BY bin.id, state.open_turns, state.open_requests
 HAVING (state.open_turns, state.open_requests) <> (count(held.bin_id), coalesce(sum(held.requests), 0))
 """
-# Some lanes, of the present run of their job; long ones are left out.
+# Some lanes with documents of the present run of their job. Long lanes are left out.
 _COUNTS: Final[LiteralString] = f"""
 WITH examined AS MATERIALIZED (
     SELECT lane.id AS lane_id, job.id AS job_id, job.run_no

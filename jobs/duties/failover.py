@@ -40,7 +40,7 @@ def withdraw_from_stopped_jobs(at: Pass) -> int:
     return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
 
 
-# Jobs of one-shot commands without a live node that would continue, or end, if there were one. A scope that never had
+# Jobs of one-shot commands without a live node. With a node, these jobs would continue or end. A scope that never had
 # a node is about to get one: resuming a job gives it a new scope before the node registers there.
 _DEAD: Final[LiteralString] = """
 SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none' AS was_running FROM jobs_job AS job

@@ -68,8 +68,8 @@ SELECT EXISTS (
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
 # True if the job has such a document or a claimed one. One statement reads both, so in one snapshot: between two
-# statements a pending document may become claimed. If the run ended then, it would remove the documents that this one
-# leads to.
+# statements a pending document may become claimed. If the run ended then, it would remove the documents to which this
+# document leads.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
@@ -125,7 +125,7 @@ def _shut_down(at: Pass, job: Any) -> bool:
         # All partitions together have reached the limit (`jobs.duties.partitioned_limits`).
         return _end(at, job, "end at its limit", as_=RunEnd.DOCUMENT_LIMIT)
     if job.may_get_references:
-        # Another partition may still name documents of this one (`jobs.duties.partitioned_runs`).
+        # Another partition may still name documents of this partition (`jobs.duties.partitioned_runs`).
         return False
     below = FIRST_FRESH if job.is_at_limit else _NEVER
     if _is_run_left(at, job, below=below, question=_LEFT_OR_CLAIMED):

@@ -38,7 +38,7 @@ _LANES: Final = 50
 _OFTEN: Final = dt.timedelta(seconds=15)
 _SELDOM: Final = dt.timedelta(minutes=5)
 _PART_OF_AGE: Final = 0.1
-# Share of a host's requests that goals plan with: the others are for new documents.
+# Share of a host's requests that goals may use. The other requests are for new documents.
 _USABLE: Final = 0.95
 # Next readings of a lane from which the rate of its documents without a goal is estimated.
 _READINGS: Final = 300

@@ -81,8 +81,8 @@ SELECT word, tsvector_to_array(to_tsvector(configuration.oid::regconfig, word)) 
  WHERE configuration.cfgname = %(configuration)s AND configuration.cfgnamespace = 'pg_catalog'::regnamespace
 """
 # Probe the parser with each character alone, at the end of a word, within words, and behind numbers. A combining mark
-# is neither a letter nor a blank: it continues words and begins none. A capital of an ASCII letter (the Kelvin sign)
-# makes a word of another type, which may have another stem. PostgreSQL parses texts with such characters.
+# is neither a letter nor a blank: it continues a word, but cannot begin one. A capital of an ASCII letter (the Kelvin
+# sign) makes a word of another type, which may have another stem. PostgreSQL parses texts with such characters.
 _CHARACTERS: Final[LiteralString] = """
 WITH tried AS (
     SELECT character, format('%%1$s a%%1$s a%%1$sb %%1$s1e5b 1%%1$s 1e%%1$s 1e5%%1$s', character) AS probe,

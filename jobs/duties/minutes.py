@@ -16,7 +16,7 @@ KEPT: Final = dt.timedelta(days=30)
 _WHOLE_EVERY: Final = dt.timedelta(hours=1)
 _DELETED_AT_ONCE: Final = 1_000
 
-# Most looks find the minute stored. Only the others read the rows since the last whole one.
+# In most calls the minute is stored already. Only the other calls read the rows since the last complete minute.
 MINUTE_TO_KEEP: Final[LiteralString] = (
     f"{OF_THE_CLUSTER} AND NOT EXISTS (SELECT FROM jobs_clusterminute WHERE at >= date_trunc('minute', clock_timestamp()))"
 )

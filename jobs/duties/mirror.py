@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import psycopg
 
-# Groups that are copied at most: their names are read in one request there. The oldest ones are shown.
+# Largest number of copied groups, because a reader of the copy gets their names with one request. The oldest groups are
+# copied.
 _MOST: Final = 10_000
 
 # Locks: none. The copy is for display, and no decision depends on it.

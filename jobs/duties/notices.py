@@ -11,7 +11,7 @@ from nodes.tasks.channels import RECRUIT, notify
 
 # Interval of checks (seconds), and the shortest time between two of them, as a change of a job makes all duties due.
 CHECK_EVERY: Final = 20.0
-# One check at a time waits or runs. Without a rule there is none.
+# At most one check waits or runs at a time. Without a rule there is no check.
 NOTICES_TO_CHECK: Final[LiteralString] = f"""
 %(scope)s = '{CLUSTER_SCOPE}'
 AND (EXISTS (SELECT FROM notices_notificationrule WHERE is_enabled)

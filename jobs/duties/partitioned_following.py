@@ -112,7 +112,7 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     """Answer the question about removals as the operator did in the control partition; return 1 for an answer."""
     if wanted["guard"] == Guard.ALLOWED:
-        # Before the transition: no stuffer reads the lanes until then, and after it they must not sleep.
+        # Wake the lanes before the transition. No stuffer reads them before it, and they must not sleep after it.
         wake_job(at.connection, job_id=job.id, now=at.now)
         return try_transition(job.id, "allow removals", at=at)
     is_refused = wanted["guard"] == Guard.NO and not wanted["is_running"]

@@ -93,7 +93,7 @@ def _lead(
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
         job, looked = _look_for_the_end(at, placement, job, of_run)
         changes += looked
-    # A run whose removals wait for approval goes on after the answer.
+    # A run whose removals wait for approval continues after the answer.
     ended = [
         name
         for name in placement.others

@@ -23,7 +23,7 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS
 from nodes.membership.fences import hold_term
 
 _KIND: Final = "total"
-# Seconds for which one partition has the only request of a policy before the next one gets it.
+# Time for which one partition has the only request of a policy, before the next partition gets it (seconds).
 _TURN: Final = 30
 # Time after which all transactions that read the share before it was lowered have ended.
 _MARGIN: Final = dt.timedelta(seconds=2)

@@ -18,7 +18,7 @@ KEPT_RUNS: Final = 10
 KEPT_VERSIONS: Final = 200
 # Days for which ended restorations are listed.
 _RESTORATIONS: Final = 30
-# Days for which verifications of outputs are kept. The last one of each output stays.
+# Days for which verifications of outputs are kept. The last verification of each output stays.
 _VERIFICATIONS: Final = 90
 
 _OLD_JOURNALS: Final[LiteralString] = (
@@ -132,8 +132,8 @@ FROM jobs_archiveverification AS old
  WHERE old.id IN ({_OLDER_OF_ARCHIVES} LIMIT %(most)s)
    AND NOT EXISTS (SELECT FROM jobs_archivefault AS found WHERE found.verification_id = old.id)
 """
-# A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events are
-# those of a run that has ended.
+# A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events belong
+# to a run that has ended.
 _OLD_COUNTS: Final[tuple[LiteralString, ...]] = tuple(
     f"""
 FROM {table} WHERE id IN (

@@ -92,7 +92,7 @@ def _row(seen: verbs.Seen, *, now: dt.datetime) -> Record:
 
 
 def _of_filter(name: str, value: object, *, now: dt.datetime) -> str:
-    # The moment at which "today" or "due" is judged has the name `now`.
+    # The field `now` is the moment for which "today" and "due" are judged.
     moment = parse_datetime(value) if name == "now" and isinstance(value, str) else None
     return (
         f"{name}: {in_words(value)}"

@@ -26,7 +26,7 @@ from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
 
-# Rows of a part. They bound the memory of an export.
+# Rows of a part. This number bounds the memory of an export.
 ROWS_OF_A_PART: Final = 20_000
 # Longest time of one statement (seconds).
 _PATIENCE: Final = 1800

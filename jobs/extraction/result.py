@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 Metadata = Mapping[str, tuple[str, ...]]
 
-# Names of metadata that all formats share. Other names are those of the file.
+# Names of metadata that all formats share. Other names come from the file.
 TITLE: Final = "title"
 AUTHOR: Final = "author"
 CREATED: Final = "created"

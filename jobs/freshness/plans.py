@@ -85,7 +85,7 @@ def plan(demands: Sequence[Demand], *, allows: float | None) -> list[Promise]:
             return sum(demand.looks_at(max(price, own)) for demand, own in zip(demands, wanted, strict=True))
 
         if looks(0.0) > most:
-            # The least price at which the looks suffice; if none does, the highest.
+            # The least price at which the looks suffice; if no price does, the highest.
             common = _highest(lambda price: looks(price) > most, most=max(demand.most() for demand in demands))
             prices = [max(common, own) for own in wanted]
     gets = [demand.looks_at(price) for demand, price in zip(demands, prices, strict=True)]

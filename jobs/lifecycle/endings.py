@@ -15,7 +15,8 @@ _OUTCOME: Final = 1_000
 _TEXTS: Final = 99
 _BITS: Final = 13
 _MASK: Final = (1 << _BITS) - 1
-# Runs that are told apart. A document that was not read in 31 runs may look as if it was read in this run.
+# Number of runs that an ending distinguishes. A document that was not read in 31 runs may look as if it was read in
+# this run.
 _RUNS: Final = 32
 # A document without a result.
 NOTHING: Final = 0

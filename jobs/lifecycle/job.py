@@ -271,7 +271,7 @@ _PAUSED_OR_WAITING: Final = {
     (Pause.PAUSED, Window.INSIDE): "PAUSED",
     (Pause.PAUSED, Window.OUTSIDE): "PAUSEDWAIT",
 }
-# Values of the guard in each phase, where there are others than `NO`. ManifoldCF's names have no guard.
+# Values of the guard in each phase where values other than `NO` are possible. ManifoldCF's names have no guard.
 _GUARDED: Final = {
     Phase.INACTIVE: {Guard.NO, Guard.WAITING},
     Phase.ACTIVE: {Guard.NO, Guard.ALLOWED},

@@ -41,7 +41,7 @@ _LAST_WORDS: Final = (
 )
 
 # Errors after the loss of a connection, with or without Django. A session that was ended because its transaction was
-# idle has an error class of its own.
+# idle has a separate error class.
 _LOST: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,

@@ -126,7 +126,7 @@ class Rhythm(Generic[_C]):
                 logger.warning("duty %s was broken off: %s", duty.name, error)
                 crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
-                # The duty waits for as long as it delayed the other duties, which go first now.
+                # The duty now waits for as long as it delayed the other duties. They go first.
                 self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
                 self.was_broken_off = True
                 break

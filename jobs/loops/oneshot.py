@@ -175,7 +175,7 @@ class OneShot:
         if job.phase == Phase.INACTIVE:
             return True
         if not self.was_interrupted:
-            # An operator paused it, or a worker whose output refused documents.
+            # An operator paused the job, or a worker paused it because an output refused documents.
             return job.pause == Pause.PAUSED
         if job.phase == Phase.ACTIVE and job.pause == Pause.NO:
             control.pause(job.pk, made_by="crawl", now=read_clock())

@@ -22,7 +22,7 @@ NO_SEED_READ: Final = "error:NO_SEED_READ"
 # Seconds between two lines where there is no terminal.
 _LINE_EVERY: Final = 30.0
 
-# Ends of a run with an exit code of their own; any other is an error.
+# Ends of a run with their exit codes. Any other end is an error.
 _EXIT_CODES: Final = {
     RunEnd.FINISHED.value: ExitCode.FINISHED,
     RunEnd.DOCUMENT_LIMIT.value: ExitCode.FINISHED,

@@ -138,7 +138,8 @@ class OutLinks(models.Model):
     targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
     # The only target of a redirect keeps the depth of its source.
     is_redirect = models.BooleanField(default=False)
-    # Targets that the last change of the links removed; null: none. They explain why documents are not reached.
+    # Targets that the last change of the links removed; null means no target. They explain why documents are not
+    # reached.
     lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
     # True if the document no longer names its earlier targets, or has become a redirect. `lost` keeps these targets
     # until they are removed.

@@ -58,7 +58,8 @@ class Job(models.Model):
     specification = models.JSONField(default=dict, blank=True)
     # The stages between source and outputs (`jobs.connectors.transformation.pipeline`); {} for none.
     pipeline = models.JSONField(default=dict, db_default={}, blank=True)
-    # Grows with each change of the specification or the outputs: document versions of older ones are not trusted.
+    # Grows with each change of the specification or the outputs. A document version from before the last change is not
+    # trusted.
     specification_version = models.PositiveIntegerField(default=1)
     # Grows with each other change that workers must read before they judge a document: addresses of seeds (the scope is
     # around them), freshness goals, decisions about suspects, and the map of slots.
@@ -70,9 +71,9 @@ class Job(models.Model):
         help_text="If jobs compete for one host, 1 is served first and 10 last.",
     )
     kind = models.CharField(max_length=10, choices=_choices(Kind), default=Kind.ONCE)
-    # For a continuous job; null means never. A document is fetched again after the first, or later if it rarely
-    # changes, but not later than the second. It leaves the outputs after the third. Seeds are read again after the
-    # fourth.
+    # Intervals of a continuous job; null means never. A document is fetched again after the first interval, or later if
+    # it rarely changes, but not later than the second. The document leaves the outputs after the third interval. Seeds
+    # are read again after the fourth.
     recrawl_after = models.DurationField(null=True, blank=True)
     recrawl_at_most = models.DurationField(null=True, blank=True)
     expire_after = models.DurationField(null=True, blank=True)
@@ -110,7 +111,7 @@ class Job(models.Model):
     surplus_versions_after = models.UUIDField(null=True, editable=False)
     kept_versions = models.PositiveSmallIntegerField(default=0, db_default=0, validators=[MaxValueValidator(100)])
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
-    # Scope of the nodes that work on it: the shared one, or that of a one-shot `crawl`.
+    # Scope of the nodes that work on the job: the shared scope, or the scope of a one-shot `crawl`.
     node_scope = models.CharField(max_length=100, default=CLUSTER_SCOPE, db_index=True)
 
     phase = models.CharField(max_length=30, choices=_choices(Phase), default=Phase.INACTIVE)
@@ -133,13 +134,13 @@ class Job(models.Model):
     # read. 0 means that the main manager has checked since.
     ungrouped = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     unread = models.PositiveIntegerField(default=1, db_default=1, editable=False)
-    # The end of the window in which it runs; null: it was started by hand, or the window has no end.
+    # The end of the window in which the job runs; null if it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
     # Windows that began before this moment no longer count.
     schedule_checked_at = models.DateTimeField(db_default=Now())
     # The next check of its schedule, while it waits for a window; null: at once, because something has changed.
     schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Opening of the last window that was open while the job waited for it and did not run; null: none since the last
+    # Opening of the last window in which the job should have started and did not; null if there was none since the last
     # run.
     missed_window_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Since when its schedule starts no run, and who paused it; null: the schedule applies.
@@ -154,17 +155,17 @@ class Job(models.Model):
     run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
     # The reason for its state, in words: shown beside the status.
     reason = models.TextField(blank=True)
-    # Why its archive takes no more at present, and since when; empty: it takes more.
+    # The reason why the archive of the job takes no more files now, and the time since then; empty if it takes files.
     archive_hold = models.TextField(default="", db_default="", blank=True, editable=False)
     archive_held_since = models.DateTimeField(null=True, blank=True, editable=False)
-    # The move of slots between partitions that holds it (`jobs.partitions.moving`); 0: none.
+    # The move of slots between partitions that holds the job (`jobs.partitions.moving`); 0 without a move.
     move_hold = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ("name",)
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
-        # Running jobs, among very many that do not run; and the last finished ones of the others.
+        # Running jobs, among very many jobs that do not run; and the last finished jobs.
         indexes = (
             GinIndex(Words("name"), name="job_words"),
             models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),
@@ -303,7 +304,7 @@ class Seed(models.Model):
     group = models.ForeignKey(
         "jobs.ThrottleGroup", null=True, blank=True, on_delete=models.SET_NULL, related_name="seeds"
     )
-    # The last run for which it was read.
+    # The last run for which the seed was read.
     seeded_run = models.PositiveIntegerField(default=0)
     # The connector's result of that seeding, which is its input for the next.
     seeding_version = models.TextField(default="", db_default="", blank=True)

@@ -130,7 +130,7 @@ class ForeignReference(models.Model):
     # The document that names it.
     found_on = models.UUIDField()
     tracks_depth = models.BooleanField()
-    # The redirects that lead to it, if it is the target of one.
+    # The redirects that lead to the document, if it is the target of a redirect.
     edges = _edges()
 
     class Meta:

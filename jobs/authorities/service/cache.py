@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
 
-# Answers that a cache keeps. The oldest one makes room.
+# Largest number of answers in a cache. A further answer replaces the oldest one.
 MOST: Final = 50_000
 
 

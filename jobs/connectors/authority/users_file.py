@@ -131,7 +131,7 @@ class _Reading:
         for name, facts in self._users.items():
             key = name.casefold() if self._ignores_case else name
             if key in found:
-                # The tokens of two users must not mix, and neither may replace the other.
+                # Two users of one name must neither share their tokens nor replace each other.
                 raise ValueError(f"two users have the name {key} without regard to case")
             found[key] = self._tokens(name, facts, parents)
         return found
@@ -140,7 +140,7 @@ class _Reading:
         facts = _object(f"user {name}", given)
         _only(facts, {"groups", "tokens", "disabled"}, of=f"user {name}")
         if facts.get("disabled", False) is not False:
-            # A value that is not true or false disables, too.
+            # A value other than true or false also disables the user.
             return None
         groups: set[str] = set()
         waiting = self._texts(facts, "groups", of=f"user {name}")

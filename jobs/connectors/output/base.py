@@ -48,7 +48,7 @@ class OutputError(Exception):
         self.disk = disk
 
 
-# Errors of a disk that end when it has room, or is writable again. crawlctl can see both without a write.
+# Errors that end when the disk has room, or is writable again. crawlctl can see both without a write.
 PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EROFS})
 
 

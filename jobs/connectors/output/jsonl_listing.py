@@ -61,7 +61,7 @@ class LinesListing:
             try:
                 self._note(line)
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                # A line without an address belongs to the bucket of its own text, so that each is counted once.
+                # A line without an address belongs to the bucket of its text, so that each line is counted once.
                 self.damaged += _HEAD.match(line) is not None or self._digest(repr(line)) is not None
             self._read_to += len(line)
             if len(self._held) > MOST and len(self._buckets) > 1:

@@ -9,7 +9,7 @@ from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 # Seconds until a document is tried again: by another worker, or when the connector is back.
 _PUT_OFF: Final = 10.0
 
-# Documents without a connector reference nothing, so no such bin is ever created.
+# Documents without a connector reference nothing, so no bin with this name is ever created.
 MISSING_BINS: Final = BinKind(namespace="", asks_first=False, requests=1, gap=0.0)
 
 

@@ -28,7 +28,7 @@ _RULES: Final = 1
 _MOST_BYTES: Final = 10**12
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
-# Metadata that tell the date of a document, if its source gives none, the first one first.
+# Metadata with the date of a document, for a source that gives no date. The first name with a date counts.
 _DATES: Final = ("modified", "published", "last_modified")
 # Longest matched text in a reason (characters).
 _LONGEST_SHOWN: Final = 80

@@ -32,7 +32,7 @@ _SECONDS: Final = 60.0
 _CONNECTIONS: Final = 4
 # Longest answer (bytes).
 _MOST_ANSWER: Final = 64 * 1024 * 1024
-# Delay of another attempt if the server names none, and the longest (seconds).
+# Delay of another attempt if the server names none, and the longest delay (seconds).
 _AGAIN_AFTER: Final = 30.0
 _LONGEST_WAIT: Final = 3600.0
 _CONTENT: Final = "X-TIKA:content"

@@ -106,7 +106,7 @@ def _metadata(part: Part, _transformation: Transformation) -> list[StageMade]:
                 set_.append(f"{name} = {value}")
             else:
                 removed.append(name)
-    # Values without a text are never kept here.
+    # This program never keeps values without a text.
     _values(part, "filterEmpty")
     kept = _kept(part, [*named, *(line.partition(" = ")[0] for line in set_)])
     found = {"rename": renamed, "set": set_, "remove": removed, "keep": kept}

@@ -7,7 +7,7 @@ from xml.parsers import expat
 from jobs.extraction.budget import Budget
 from jobs.extraction.result import ExtractionFailed, Reason
 
-# Elements within elements. Office nests tables and text boxes, but not a hundred of them.
+# Largest depth of nested elements. Office nests tables and text boxes, but never to a depth of a hundred.
 _DEEPEST: Final = 200
 _CHUNK: Final = 64 * 1024
 _SEPARATOR: Final = "\x1f"

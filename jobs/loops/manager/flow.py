@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-# Seconds of the past whose mean is the flow.
+# Length of the past over which the flow is the mean (seconds).
 _MEMORY: Final = 1.0
 # Documents a second of a steady flow.
 _STEADY: Final = 80.0

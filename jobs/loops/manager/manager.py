@@ -53,8 +53,8 @@ _PAUSE: Final = 0.12
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined. It lasts
-# at least this long (seconds), and twice as long if no worker runs out of documents.
+# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined. The wait
+# lasts at least this long (seconds), and twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
 # Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
@@ -230,7 +230,7 @@ class Manager:
         except FenceRefused as refused:
             if refused.fence != "term":
                 raise
-            # Another node is the main manager now, or none: this node continues as a manager.
+            # This node is no longer the main manager, and continues as a manager.
             logger.warning("no longer main: %s", refused)
             self._node.count_refused(connection)
             self._office.lost()

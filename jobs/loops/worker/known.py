@@ -78,11 +78,11 @@ class KnownReferences:
     def _note(self, run: _Run, hash_: str, depth: int) -> None:
         depth = min(depth, _DEEPEST)
         self._put(run, hash_, depth)
-        # A page has just named it, so the next pages probably do too.
+        # A page has just named this reference, so the next pages probably name it, too.
         self._hand(run, hash_, depth)
 
     def _put(self, run: _Run, hash_: str, depth: int) -> None:
-        # A further depth of a hash in the young half needs no room.
+        # Another depth of a hash that is in the young half takes no additional memory.
         if self._young.size >= self._of_a_half and self._young.find(run, hash_) is None:
             self._young, self._old = _Half(), self._young
             # A reference that is requested again must be found in the old half, so that the young one gets it.

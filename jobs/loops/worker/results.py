@@ -19,7 +19,7 @@ _WAIT_LONGER: Final = 2
 # Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
 _CLOSING_WAITS: Final = 0.15
 _FREEING_WAITS: Final = 0.1
-# Seconds that closed turns wait longer, at most, for a flush that writes them too.
+# Longest additional wait of closed turns for a flush that writes them, too (seconds).
 _CLOSED_WITH_A_FLUSH: Final = 0.06
 
 

@@ -73,7 +73,7 @@ ON CONFLICT (store, host) DO UPDATE SET tried_at = excluded.tried_at, problem = 
 """
 _WORKS: Final[LiteralString] = "DELETE FROM jobs_failingstore WHERE host = %(host)s AND store = ANY(%(stores)s)"
 _NOT_USED: Final[LiteralString] = "DELETE FROM jobs_failingstore WHERE host = %(host)s AND store <> ALL(%(stores)s)"
-# Files that lack none of these stores, because others were taken out of the setting.
+# Files that all of these stores have. They were incomplete until other stores were taken out of the setting.
 _LACK_NONE: Final[LiteralString] = """
 UPDATE jobs_archivefile SET state = 'stored'
  WHERE host = %(host)s AND root = %(root)s AND state = 'complete' AND sha256 <> ''

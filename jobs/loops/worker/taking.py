@@ -13,7 +13,7 @@ from jobs.queue.take import Claimed, Taken
 
 # Seconds after which a worker with documents checks for batches without a notification.
 _POLL: Final = 0.5
-# The same for a worker without documents: its heartbeats tell it of batches, too.
+# The same for a worker without documents, which also learns of batches from its heartbeats.
 _IDLE_POLL: Final = 60.0
 # Documents for which a worker must have room: to take again soon after a take, and after a pause.
 _WORTH_TAKING: Final = 128

@@ -20,7 +20,7 @@ from jobs.queue.sql.runnable import RUNNABLE
 
 # Seconds between two checks of archive files.
 _ARCHIVE_POLL: Final = 5.0
-# Seconds between two checks of disks for which jobs wait.
+# Time between two checks of the disks for which jobs wait (seconds).
 _DISK_POLL: Final = 5.0
 
 

@@ -35,7 +35,7 @@ from nodes.settings.effective import Effective
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two looks at all bins, in case that one of them was forgotten.
+# Time between two checks of all bins, in case a bin was forgotten (seconds).
 _DISPATCHED_AGAIN: Final = 5.0
 
 

@@ -77,7 +77,8 @@ class ToWrite:
     closed: Sequence[close.ClosedTurn] = ()
     done_batches: Sequence[int] = ()
     runs_out: bool = True
-    # Documents of a flush that an output refused: they are given back, and other outputs may have them.
+    # Documents of a flush that an output refused. They are given back to the queue, although other outputs may have
+    # them.
     refused: Sequence[Claimed] = ()
 
     @property
@@ -147,7 +148,7 @@ class Writer:
             batches=given.done_batches,
             filled=flushed.lanes,
             due_later=flushed.waiting_lanes,
-            # A notified manager scans at once, and its clock may be behind this one.
+            # A notified manager scans at once, and its clock may be behind the clock of this process.
             now=now - _CLOCKS_DIFFER,
         )
         lost = len(given.given_back) + len(given.refused) - returned

@@ -376,10 +376,7 @@ def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] 
 
 
 def _localized(wanted: F, source: str | None) -> F | None:
-    """
-    Return a filter with the ids of the database of this thread; None if this database knows no job or source of the
-    filter.
-    """
+    """Return a filter with the ids of this thread's database; None if it knows no job or source of the filter."""
     repository: int | None = None
     if wanted.repository_id is not None:
         repository = RepositoryConnection.objects.filter(name=source).values_list("pk", flat=True).first()

@@ -23,7 +23,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 from nodes.settings.running import current
 
-# Statuses by which an answer says something about its document, beside 2xx.
+# Statuses besides 2xx that say something about the document.
 _STATEMENTS: Final = frozenset({301, 302, 303, 304, 307, 308, 404, 410})
 
 EARLIEST: Final = Field(

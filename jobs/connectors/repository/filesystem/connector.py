@@ -134,7 +134,7 @@ class FileConnector:
         elif error.code in _WITHOUT_TEXT:
             activity.no_document(code=error.code)
         elif error.code == "FORBIDDEN" and self._specification.permissions is not None:
-            # The new permissions of the file are unknown. Users whom the old ones allowed must not see it.
+            # The new permissions of the file are unknown. Users who had the old permissions must not see it.
             activity.no_document(code=error.code, read=False)
         elif error.code in _PASSING and document.failures < len(_RETRY_DELAYS):
             activity.retry_later(

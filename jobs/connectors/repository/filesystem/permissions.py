@@ -96,7 +96,7 @@ def level_of(
         return Level(tuple(allow), tuple(deny))
     if everyone:
         return Level((*allow, everyone), (*deny, *without))
-    # Without a token of all users, only an open level admits them.
+    # If no token stands for all users, only an open level admits all of them.
     return NO_TOKENS if not deny and not without else Level(tuple(allow), tuple(deny))
 
 

@@ -21,12 +21,12 @@ ACCEPTED: Final = "gzip, deflate, br, zstd"
 # Output requested at once (bytes). zlib and zstd respect it. brotli may exceed it by half.
 _PIECE: Final = 64 * 1024
 _MOST_CODINGS: Final = 2
-# A body may be a series of gzip members or zstd frames. A flood of empty ones is an attack on the CPU.
+# A body may be a series of gzip members or zstd frames. A flood of empty members is an attack on the CPU.
 _MOST_MEMBERS: Final = 1000
 # RFC 9659: a window of 8 MiB is the largest that an HTTP client has to read.
 _ZSTD_OPTIONS: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
-# The codings that IANA lists, without "identity". Servers also write charsets and other words here. Like browsers, we
-# ignore such words.
+# The codings that IANA lists, without "identity". Servers also write charsets and other words here. Browsers ignore
+# these words, and so does crawlctl.
 _CODINGS: Final = frozenset({
     "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "pack200-gzip", "x-compress", "x-gzip", "zstd",
 })  # fmt: skip

@@ -292,7 +292,7 @@ class _Body:
                 if most_bytes is not None and size >= most_bytes:
                     return b"".join(pieces)[:most_bytes], False
                 _check_size(size, limit)
-            # A stream that decodes to nothing must not continue endlessly either.
+            # A stream that decodes to no bytes must not continue endlessly either.
             _check_size(self.wire, limit)
         if decoder is not None:
             decoder.finish()

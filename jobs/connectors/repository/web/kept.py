@@ -44,7 +44,7 @@ class KeptConnections:
             connection = kept[-1]
             self._forget(connection)
             protocol = connection.protocol
-            # A server may send bytes without a request, as it does before it closes. They are not an answer.
+            # A server may send bytes without a request, as it does before it closes. These bytes are no answer.
             if not connection.closed and protocol is not None and not protocol.should_close:
                 return connection
             connection.close()

@@ -31,7 +31,7 @@ class ThreadedNames(AbstractResolver):
         self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
-        # The last result by host: the lowest of several addresses, so that it is always the same one.
+        # The last result by host. It is the lowest of several addresses, so it does not change.
         self._addresses: dict[str, str] = {}
 
     def address_of(self, host: str) -> str | None:

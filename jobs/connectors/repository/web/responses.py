@@ -29,7 +29,7 @@ from jobs.connectors.repository.web.framing import (
 )
 
 _Message = tuple[RawResponseMessage, aiohttp.StreamReader]
-# Messages whose heads have come, whether the connection changes its protocol, and bytes for that protocol.
+# Messages with complete heads, True if the connection changes its protocol, and bytes for the new protocol.
 _Parsed = tuple[list[_Message], bool, bytes]
 
 _VERSION: Final = b"HTTP/"

@@ -10,7 +10,7 @@ from jobs.connectors.repository.base import Document, RetryLimit
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.limits import Limits
 
-# Causes of retries, each with attempts of its own.
+# Causes of retries. The attempts of each cause are counted separately.
 _NETWORK: Final = "network"
 _BACK_OFF: Final = "back-off"
 

@@ -20,7 +20,8 @@ from protego import Protego
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 
 EVERYONE: Final = "*"
-# Letters, digits, - and _. The standard has no digits, but crawlers do: 360Spider, bot2go.
+# Letters, digits, - and _. The standard allows no digits, but some crawlers have them in their names: 360Spider,
+# bot2go.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _COMPATIBLE: Final = re.compile(r"\(\s*compatible\s*;\s*([A-Za-z0-9_-]+)", re.IGNORECASE)
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
@@ -34,7 +35,7 @@ _RECORD: Final = re.compile(
 _SITEMAP: Final = re.compile(r"(?:^|[\r\n])[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE)
 # The beginning of a pattern without wildcards and escapes.
 _LITERAL: Final = re.compile(r"[^*$%]*")
-# Characters of a pattern that stay as they are. All others are escaped, so that none can end a line.
+# Characters of a pattern that stay as they are. All others are escaped, so that no character can end a line.
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 

@@ -210,7 +210,7 @@ def _plain_authority(url: str, authority: str) -> str:
 
 def _with_normal_escapes(path: str) -> str:
     plain = _ESCAPE.sub(_normal_escape, path)
-    # '%%37e' would become '%7e', another address with a form of its own. Such escapes are left alone.
+    # '%%37e' would become '%7e', which is the form of another address. So such escapes stay as they are.
     if _ESCAPE.sub(_normal_escape, plain) != plain:
         return _ESCAPE.sub(lambda escape: escape[0].upper(), path)
     return plain

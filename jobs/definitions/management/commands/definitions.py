@@ -83,7 +83,7 @@ class Command(BaseCommand):
                 with place.open("w", encoding="utf-8") as file:
                     file.writelines(texts.write(definitions, text_format=text_format))
         except BrokenPipeError:
-            # The reader of the output has gone, as `head` does.
+            # The reader of the output has closed it, as `head` does.
             raise
         except OSError as error:
             raise CommandError(f"Cannot write {error.filename or place}: {error.strerror}.", returncode=1) from error
