@@ -197,10 +197,7 @@ class Worker:
         crawl.HOSTS.set(len(state.bins))
 
     def _check_disks(self) -> str:
-        """
-        Return the sentence about a disk with too little room, if there is one. Then release unstarted documents for
-        other workers.
-        """
+        """Return a sentence about a disk with too little room. In this case, release unstarted documents."""
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:
