@@ -455,12 +455,13 @@ async def test_robots_txt_speaks_to_our_name(fetcher):
         pytest.param(redirect("/0"), "200", id="six redirects"),
         pytest.param(redirect("file:///etc/passwd"), "200", id="a redirect to a file"),
         pytest.param(redirect("/robots.txt"), "200", id="a redirect to itself"),
+        pytest.param(b"HTTP/1.1 302 Found\r\nLocation: /caf\xe9\r\nContent-Length: 0\r\n\r\n", "ROBOTS", id="a redirect in binary bytes"),
         pytest.param(answer(b"User-agent: *\nDisallow: /a", status="203 Changed"), "ROBOTS", id="203"),
     ],
 )  # fmt: skip
 async def test_valid_forms_of_robots_txt(fetcher, robots, code):
     rules = answer(b"User-agent: *\nDisallow: /a\n", content_type="text/plain")
-    hops = {f"/{n}": redirect(f"/{n + 1}") for n in range(5)} | {"/5": rules}
+    hops = {f"/{n}": redirect(f"/{n + 1}") for n in range(5)} | {"/5": rules, "/caf%E9": rules}
     async with HostileSite.serve({"/robots.txt": robots, "/a": answer(PAGE), **hops}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()])
 

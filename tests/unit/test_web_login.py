@@ -131,3 +131,24 @@ async def test_a_form_is_not_sent_where_its_secrets_would_be_lost(action, reason
         await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())
 
     assert site.sent == [("https://a.example/in/", None)]
+
+
+class Moved:
+    """A site that answers each request with the same redirect. It records the requested addresses."""
+
+    def __init__(self, location):
+        self.location, self.asked = location, []
+
+    async def fetch(self, url, *, headers, is_wanted, most_bytes=None, form=None):
+        self.asked.append(url)
+        return Response(302, {"Location": self.location}, (), b"", 0, whole=True)
+
+
+async def test_a_login_follows_a_redirect_in_binary_bytes():
+    site = Moved(b"/caf\xe9".decode(errors="surrogateescape"))
+    (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
+
+    with pytest.raises(LoginFailed, match="redirects without end"):
+        await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())
+
+    assert site.asked[:2] == ["https://a.example/in/", "https://a.example/caf%E9"]

@@ -40,6 +40,7 @@ from jobs.connectors.repository.web.ended_redirects import ended_with
 from jobs.connectors.repository.web.fetch import Fetcher, Fetches, FetchFailed, IsWanted, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
 from jobs.connectors.repository.web.links import LinkTable
+from jobs.connectors.repository.web.location import location_of
 from jobs.connectors.repository.web.login import Login
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.recording import RecordedFetches
@@ -273,7 +274,7 @@ class WebConnector:
     async def _end_redirect(self, response: Response, document: Document, activity: Activity) -> None:
         try:
             target = without_parameters(
-                canonical(_location_of(response), document.identifier, limits=self._limits),
+                canonical(location_of(response), document.identifier, limits=self._limits),
                 self._specification.dropped_parameters,
             )
         except BadUrl:
@@ -374,15 +375,3 @@ def _length_in(headers: Mapping[str, str]) -> int | None:
 
 def _is_text(_status: int, headers: Mapping[str, str], first: bytes) -> bool:
     return kind_of(headers.get("Content-Type", ""), first) is not Kind.OTHER
-
-
-def _location_of(response: Response) -> str:
-    """
-    Return the Location as it was sent.
-
-    Bytes that are not UTF-8 arrive as lone surrogates. Like a browser, this escapes them one by one.
-    """
-    location = response.headers.get("Location")
-    if not location:
-        raise BadUrl("", "no Location")
-    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in location)

@@ -19,6 +19,7 @@ from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.cookies import Cookies
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.forms import Form, forms_of
+from jobs.connectors.repository.web.location import location_of
 from jobs.connectors.repository.web.scope import BadPattern, Pattern, compile_pattern
 from jobs.connectors.repository.web.urls import BadUrl, canonical, host_and_port
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
@@ -247,10 +248,10 @@ class _Browser:
 
 def _target_of(url: str, response: Response) -> str | None:
     """Return the target of a redirect; None if the response is not a redirect."""
-    if response.status not in _REDIRECTS or not (location := response.headers.get("Location")):
+    if response.status not in _REDIRECTS:
         return None
     try:
-        return canonical(location, url)
+        return canonical(location_of(response), url)
     except BadUrl:
         return None
 

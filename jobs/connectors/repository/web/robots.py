@@ -24,6 +24,7 @@ from typing import Final
 from jobs.connectors.repository.kind import Pace
 from jobs.connectors.repository.web.fetch import Fetches, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS, Limits
+from jobs.connectors.repository.web.location import location_of
 from jobs.connectors.repository.web.retry import retry_after_of
 from jobs.connectors.repository.web.robots_rules import RobotsRules, has_rules
 from jobs.connectors.repository.web.urls import BadUrl, canonical
@@ -187,7 +188,7 @@ class RobotsTable:
             if response.status not in _REDIRECTS:
                 return _answer_of(response, limits=self._limits)
             try:
-                url = canonical(response.headers.get("Location", ""), url, limits=self._limits)
+                url = canonical(location_of(response), url, limits=self._limits)
             except BadUrl:
                 return ALLOW_ALL
         return ALLOW_ALL

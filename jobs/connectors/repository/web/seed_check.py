@@ -17,6 +17,7 @@ from jobs.connectors.repository.base import Document, hash_of
 from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
 from jobs.connectors.repository.web.limits import DEFAULT_LIMITS
 from jobs.connectors.repository.web.links import LinkTable
+from jobs.connectors.repository.web.location import location_of
 from jobs.connectors.repository.web.reading import PageReader
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
 from jobs.connectors.repository.web.robots_rules import sitemaps_in
@@ -168,7 +169,7 @@ class _Look:
 
     def _read_redirect(self, response: Response) -> None:
         try:
-            target = canonical(response.headers.get("Location", ""), self._address)
+            target = canonical(location_of(response), self._address)
         except BadUrl:
             return
         follows = self._scope.admits(target) or self._scope.would_admit(target, after=self._address)
