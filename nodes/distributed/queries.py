@@ -267,7 +267,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
         shares = share_out(decide, situation)
     except StrategyRefused:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # The strategy may come from an application.
         raise StrategyRefused(f"the strategy failed: {type(error).__name__}: {error}") from error
     moved = sorted(item for item in {*shares, *state.shares} if shares.get(item) != state.shares.get(item))

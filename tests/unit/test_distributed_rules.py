@@ -187,11 +187,12 @@ def test_a_listener_that_comes_late_is_called_at_once():
     assert called == ["told"]
 
 
-def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog):
+@each_row("failure", [OSError("the disk is full"), SystemExit("no more")])
+def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog, failure):
     context, called = JobContext({"a"}, job="mails"), threading.Event()
 
     def fails():
-        raise OSError("the disk is full")
+        raise failure
 
     context.add_shutdown_listener(fails)
     context.add_shutdown_listener(called.set)
@@ -358,5 +359,43 @@ def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypa
     job.says = MINUTE
     wait_until(lambda: problem() == "")
     wait_until(lambda: "job mails says again when it wants to run" in caplog.text)
+    on_node.close()
+    assert on_node.wait(MINUTE)
+
+
+class Exits(Named):
+    """A job whose every answer is an exit, until it is `willing`."""
+
+    willing = False
+
+    def _exit(self):
+        if not self.willing:
+            raise SystemExit("no work today")
+
+    def schedule(self):
+        self._exit()
+        return super().schedule()
+
+    def running_strategy(self):
+        self._exit()
+        return super().running_strategy()
+
+
+def test_a_job_that_exits_when_it_is_asked_is_named_and_asked_again(caplog, monkeypatch):
+    monkeypatch.setattr(execution, "_LOOK", 0.01)
+    job = Exits("mails")
+    around = Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
+    on_node = JobOnNode("mails", job, around)
+
+    def problem():
+        return on_node.seen(now=dt.datetime.now(dt.UTC)).problem
+
+    on_node.take_up(frozenset({"singleton"}))
+    wait_until(lambda: "cannot say when it wants to run: SystemExit: no work today" in problem())
+    assert "job mails cannot say how many threads it wants: it has one" in caplog.text
+
+    job.willing = True
+
+    wait_until(lambda: problem() == "")
     on_node.close()
     assert on_node.wait(MINUTE)

@@ -74,5 +74,5 @@ class JobContext:
         for listener in listeners:
             try:
                 listener()
-            except Exception:
+            except (Exception, SystemExit):
                 logger.exception("a shutdown listener of job %s failed", self._job)

@@ -34,7 +34,7 @@ def _jobs_at(place: str) -> Iterator[DistributedJob]:
         if callable(found):
             found = found()
         jobs = [found] if isinstance(found, DistributedJob) else list(found)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise JobNotFound(f"the distributed job {place} cannot be loaded: {type(error).__name__}: {error}") from error
     for job in jobs:
         if not isinstance(job, DistributedJob):

@@ -140,7 +140,7 @@ class JobOnNode:
             if count >= 1:
                 return count if self._most_threads is None else min(count, self._most_threads)
             logger.error("job %s asks for %s threads for %d items: it has one", self.job_id, count, len(items))
-        except Exception:
+        except (Exception, SystemExit):
             logger.exception("job %s cannot say how many threads it wants: it has one", self.job_id)
         return 1
 
@@ -186,7 +186,7 @@ class JobOnNode:
                 self._failures += 1
                 self._last_failure = f"{type(failure).__name__}: {failure}"
 
-    def note_no_time(self, error: Exception) -> None:
+    def note_no_time(self, error: Exception | SystemExit) -> None:
         """Note that the job returned no valid time for its next run."""
         problem = f"it cannot say when it wants to run: {type(error).__name__}: {error}"
         with self._lock:
@@ -303,7 +303,7 @@ class _Group:
             schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
             due = next_start(schedule, self.past, initial_delay=initial_delay)
             self._schedule = schedule
-        except Exception as error:  # noqa: BLE001  # the status shows any exception of a user's job
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the status shows any exception of a user's job
             # Even if the schedule is invalid: otherwise the thread would end, and the job would never run again.
             self.due_at = None
             self._owner.note_no_time(error)

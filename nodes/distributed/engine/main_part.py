@@ -130,7 +130,7 @@ class MainPart:
         except StrategyRefused as refused:
             self._refuse(str(refused))
             return None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             logger.exception("the strategy failed")
             self._refuse(f"the strategy failed: {type(error).__name__}: {error}")
             return None

@@ -190,7 +190,7 @@ class WorkerPart:
         """
         try:
             period = self._jobs[job].job.pool_check_period().total_seconds()
-        except Exception:
+        except (Exception, SystemExit):
             logger.exception("job %s cannot say how often its pool is to be checked", job)
             period = 0.0
         if period > 0:
@@ -216,7 +216,7 @@ class WorkerPart:
         now = seconds_since_boot()
         try:
             items = checked_pools({job: _several(self._jobs[job].job.work_pool())})[job]
-        except Exception as error:  # noqa: BLE001  # the status shows any exception of a user's job
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the status shows any exception of a user's job
             problem = f"{type(error).__name__}: {error}"
             return before.after_failure(problem, keep=self._tuning().keep_failed_pool, now=now)
         return before.after_success(items, now=now)
