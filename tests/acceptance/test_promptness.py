@@ -2,6 +2,7 @@
 
 import datetime as dt
 import time
+import uuid
 
 import pytest
 from django.db import connection
@@ -9,7 +10,7 @@ from django.utils import timezone
 
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.schedule import Window
-from jobs.models import Activity, Job, JobEvent, LaneState
+from jobs.models import Activity, Job, JobEvent, LaneState, OutputConnection, SearchDocument
 from jobs.verbs import control, policies
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import wait_for
@@ -137,3 +138,20 @@ def test_thousands_of_sleeping_hosts_continue_soon_after_their_gap_is_cut(cluste
     policies.change(policy.pk, min_gap=1.0, everywhere=False)
 
     wait_for(lambda: not asleep.exists(), within=10, saying="all of them are awake")
+
+
+def test_a_worker_without_documents_indexes_the_texts_that_another_one_has_left(cluster):
+    """A killed worker leaves texts that it has written, and another partition sends them without their vectors."""
+    now = timezone.now()
+    text = SearchDocument.objects.create(
+        output=OutputConnection.objects.create(name="search", connector="search"),
+        hash=uuid.UUID(int=1),
+        url="http://a.example/",
+        text="a wombat",
+        fetched_at=now,
+        written_at=now,
+    )
+
+    cluster.start("runworker")
+
+    wait_for(lambda: SearchDocument.objects.get(pk=text.pk).vector is not None, saying="the text is indexed")

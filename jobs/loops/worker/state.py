@@ -23,8 +23,9 @@ class WorkerState:
     """
     One worker's connections, documents and results.
 
-    `stopped_jobs` are jobs that must not start any document. `indexes` is True after a job wrote texts that have to be
-    made searchable. `lacks_disk` is True while a disk has too little room.
+    `stopped_jobs` are jobs that must not start any document. `indexes` is True after this worker took documents of a
+    job with outputs, or a heartbeat saw texts that wait to become searchable. `lacks_disk` is True while a disk has too
+    little room.
     """
 
     identity: NodeIdentity

@@ -53,6 +53,9 @@ class Upkeep:
             asks.DISKS: self.disks_wait,
             asks.STORES: self._state.may_find_files,
         }
+        if asks.TEXTS in true:
+            # Another worker may have ended before it indexed them, or another partition has sent them.
+            self._state.indexes = True
         if not self._state.batches.documents:
             # A busy worker looks for batches and texts by itself.
             events |= {asks.BATCHES: self._state.may_find_work, asks.TEXTS: self._state.may_find_texts}
