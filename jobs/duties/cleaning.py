@@ -20,6 +20,7 @@ from jobs.duties.days import drop_days, find_old_days, name_of_day
 from jobs.duties.retention_subjects import SUBJECTS, Days, Subject
 from nodes.database.clock import read_clock
 from nodes.membership.fences import TermHeld, hold_term
+from nodes.membership.silences import moment_of_ages
 
 # Rows that a preview counts at most, for each table.
 COUNTED_AT_MOST: Final = 100_000
@@ -107,8 +108,9 @@ def _without_locks(statement: LiteralString) -> LiteralString:
 
 def clean_without_task_workers(at: Pass) -> int:
     """Delete the old rows of every subject that has some, since no task worker does it; return 0."""
-    for subject in _find_old_subjects(at.connection, now=at.now):
-        clean(at.connection, subject, now=at.now, term=at.office)
+    now = moment_of_ages(at.connection, now=at.now)
+    for subject in _find_old_subjects(at.connection, now=now):
+        clean(at.connection, subject, now=now, term=at.office)
     return 0
 
 
@@ -135,4 +137,5 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
 
 def clean_by_task(connection: psycopg.Connection[Any], name: str, *, should_continue: Callable[[int], bool]) -> int:
     """Delete the old rows of the subject with this name, by the database's clock. Return rows and partitions."""
-    return clean(connection, SUBJECTS[name], now=read_clock(), should_continue=should_continue)
+    now = moment_of_ages(connection, now=read_clock())
+    return clean(connection, SUBJECTS[name], now=now, should_continue=should_continue)

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
@@ -11,6 +12,7 @@ from jobs.exports import files
 from jobs.exports.models import Export
 from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock
+from nodes.membership.silences import moment_of_ages
 from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task
@@ -23,9 +25,11 @@ CANCELLED: Final = "The export was cancelled."
 def clean_exports(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
     """Delete expired exports, and their files on this machine. Return the number of exports."""
     end_lost_exports()
+    connection.ensure_connection()
+    now = moment_of_ages(connection.connection, now=read_clock())
     deleted = 0
     while not context.is_cancelled():
-        chunk = list(expired().values_list("pk", flat=True)[:_CHUNK])
+        chunk = list(expired(now=now).values_list("pk", flat=True)[:_CHUNK])
         if not chunk:
             break
         deleted += Export.objects.filter(pk__in=chunk).delete()[0]
@@ -33,9 +37,9 @@ def clean_exports(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[s
     return {"deleted": deleted, "files": remove_lost_files()}
 
 
-def expired() -> QuerySet[Export]:
+def expired(*, now: dt.datetime) -> QuerySet[Export]:
     """Return the exports whose retention has passed."""
-    return Export.objects.filter(expires_at__lte=Now()).order_by("expires_at")
+    return Export.objects.filter(expires_at__lte=now).order_by("expires_at")
 
 
 def why_lost(export: Export) -> str:

@@ -8,6 +8,7 @@ from jobs.duties.cleaning import Old, look
 from jobs.duties.retention_subjects import SUBJECTS, Subject
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
+from nodes.membership.silences import moment_of_ages
 from nodes.settings.running import current
 from nodes.tasks import book
 from nodes.tasks.models import Task
@@ -25,7 +26,7 @@ class Seen:
 def read_all() -> list[Seen]:
     """Return each subject with the rows that a cleaning would delete now."""
     connection.ensure_connection()
-    now = read_clock()
+    now = moment_of_ages(connection.connection, now=read_clock())
     return [
         Seen(
             subject,

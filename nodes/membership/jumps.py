@@ -6,7 +6,8 @@ Heartbeats have the time of the database, so a heartbeat in the future shows a j
 first registration and the main manager search for such a heartbeat. Moments that lie in the future become the present,
 and waits that began in the future become shorter by the jump. So no wait becomes shorter than intended.
 
-After a jump forward, all earlier nodes are silent and all waits are over, which needs no correction.
+After a jump forward, all earlier nodes are silent and all waits are over, which needs no correction. Only deletions by
+age wait (`silences.py`).
 
 Lock order: MainTerm, Node, then what the statements of other packages lock.
 """
@@ -20,6 +21,7 @@ import psycopg
 
 from nodes.database.connections import ConnectionWithTimeouts, without_timeouts
 from nodes.lifecycle import CLUSTER_SCOPE
+from nodes.membership.silences import notice_silence
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +89,12 @@ def follow_at_jump(statement: LiteralString) -> None:
 
 
 def notice_jump(connection: psycopg.Connection[Any]) -> bool:
-    """Return True if a heartbeat in the future showed a jump, which is corrected. The caller has a transaction."""
+    """
+    Return True if a heartbeat in the future showed a jump, which is corrected. The caller has a transaction.
+
+    Heartbeats that are all old are recorded as a silence.
+    """
+    notice_silence(connection)
     row = connection.execute(_SEEN).fetchone()
     if row is None:
         return False

@@ -24,6 +24,7 @@ from nodes.membership.journal import record
 from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
 from nodes.membership.rows import end_node, first_row, give_up_office, lock_node, lock_offices, move
+from nodes.membership.silences import RECORD_AT_BEAT_OF_NODE
 
 # Silence of a main manager after which managers prepare an election (in timeouts). A beat is at most half a timeout
 # later, so they begin to look before the whole timeout has passed.
@@ -166,7 +167,7 @@ WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1
      WHERE id = %(node_id)s AND status IN ('starting', 'running', 'draining') AND {IS_AS_REMEMBERED}
  RETURNING id, status, scope, beats, tags, host
-)
+), noted AS ({RECORD_AT_BEAT_OF_NODE})
 SELECT beaten.status, beaten.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at, term.term,
        CASE WHEN NOT term.resigned THEN term.main_id END AS main_id,
        extract(epoch FROM clock_timestamp() - main.heartbeat_at)::float8 / main.timeout_seconds AS main_silence,

@@ -22,6 +22,7 @@ from psycopg.types.json import Jsonb
 
 from nodes.database.texts import storable
 from nodes.errors import Invalid
+from nodes.membership.silences import RECORD_AT_BEAT_OF_TASK_WORKER
 from nodes.tasks import endings, kinds, listeners
 from nodes.tasks.context import LastAttempt, TaskContext
 from nodes.tasks.models import TaskEvent
@@ -45,10 +46,10 @@ UPDATE tasks_task AS task SET started_at = clock_timestamp(), attempts = attempt
 RETURNING task.*, clock_timestamp() AS now
 """
 # Locks: the worker's row, then the task's. The answer is empty if the task no longer belongs to this attempt.
-_BEAT: Final[LiteralString] = """
+_BEAT: Final[LiteralString] = f"""
 WITH beaten AS (
     UPDATE tasks_taskworker SET last_seen_at = clock_timestamp() WHERE id = %(worker)s RETURNING id
-)
+), noted AS ({RECORD_AT_BEAT_OF_TASK_WORKER})
 UPDATE tasks_task AS task SET progress = coalesce(%(progress)s, progress) FROM beaten
  WHERE task.id = %(task)s AND task.worker_id = beaten.id AND task.epoch = %(epoch)s AND task.started_at IS NOT NULL
 RETURNING cancelled_by

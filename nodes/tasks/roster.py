@@ -16,6 +16,7 @@ from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.membership.fences import TermHeld, hold_term
 from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
+from nodes.membership.silences import RECORD_AT_BEAT_OF_TASK_WORKER
 from nodes.tasks import channels, endings
 from nodes.tasks.decisions import Retire, WorkerSeen
 from nodes.tasks.decisions import retire as decide_who_is_lost
@@ -28,7 +29,12 @@ VALUES (%(id)s, %(name)s, %(work_on)s, clock_timestamp(), clock_timestamp(), %(h
         %(pid)s, %(process_start)s)
 ON CONFLICT (id) DO NOTHING
 """
-_BEAT: Final[LiteralString] = "UPDATE tasks_taskworker SET last_seen_at = clock_timestamp() WHERE id = %(worker)s"
+_BEAT: Final[LiteralString] = f"""
+WITH beaten AS (
+    UPDATE tasks_taskworker SET last_seen_at = clock_timestamp() WHERE id = %(worker)s RETURNING id
+), noted AS ({RECORD_AT_BEAT_OF_TASK_WORKER})
+SELECT id FROM beaten
+"""
 # Locks: the worker's row.
 _LOCK: Final[LiteralString] = "SELECT 1 FROM tasks_taskworker WHERE id = %(worker)s FOR UPDATE"
 _LEAVE: Final[LiteralString] = "UPDATE tasks_taskworker SET is_leaving = true WHERE id = %(worker)s"

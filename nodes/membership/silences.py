@@ -1,0 +1,68 @@
+"""
+Silences: times of a day or more in which no node and no task worker beat.
+
+A clock of the database that was set forward leaves the same trace as a time in which nothing ran. So for a day after a
+silence, deletions by age count from its beginning: until then the clock was in use. No row is deleted that is too young
+in truth, and operators have a day to correct a wrong clock.
+"""
+
+import datetime as dt
+import logging
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from nodes.lifecycle import CLUSTER_SCOPE
+
+logger = logging.getLogger(__name__)
+
+# Shortest silence, and time after it during which deletions count from its beginning.
+_A_DAY: Final[LiteralString] = "interval '1 day'"
+_SINCE: Final[LiteralString] = "(event.detail ->> 'silent_since')::timestamptz"
+_RECENT: Final[LiteralString] = f"""
+      FROM nodes_nodeevent AS event
+     WHERE event.scope = '{CLUSTER_SCOPE}' AND event.kind = 'changed' AND event.detail ? 'silent_since'
+       AND event.at > clock_timestamp() - {_A_DAY} AND event.at <= clock_timestamp()
+"""
+# The nodes of a cluster all beat after a silence, so the first event of them is enough.
+_RECORD: Final[LiteralString] = f"""
+INSERT INTO nodes_nodeevent (at, scope, kind, message, detail)
+SELECT clock_timestamp(), '{CLUSTER_SCOPE}', 'changed',
+       format('No node was alive since %%s. Retention counts from that time for a day. '
+              'If the clock of the database is wrong, correct it now.', date_trunc('second', silent.since)),
+       jsonb_build_object('by', 'crawlctl', 'silent_since', silent.since)
+  FROM (<silent>) AS silent
+ WHERE silent.since < clock_timestamp() - {_A_DAY}
+   AND NOT EXISTS (SELECT {_RECENT} AND {_SINCE} <= silent.since + interval '1 minute')
+"""  # noqa: S608 (a constant)
+_LAST_BEAT: Final[LiteralString] = """
+SELECT greatest((SELECT max(heartbeat_at) FROM nodes_node), (SELECT max(last_seen_at) FROM tasks_taskworker)) AS since
+"""
+_RECORD_AT_START: Final[LiteralString] = _RECORD.replace("<silent>", _LAST_BEAT)
+# For the statements of beats, whose updated row is `beaten`: the row of the table is still the one before the beat.
+RECORD_AT_BEAT_OF_NODE: Final[LiteralString] = _RECORD.replace(
+    "<silent>", "SELECT mine.heartbeat_at AS since FROM beaten JOIN nodes_node AS mine USING (id)"
+)
+RECORD_AT_BEAT_OF_TASK_WORKER: Final[LiteralString] = _RECORD.replace(
+    "<silent>", "SELECT mine.last_seen_at AS since FROM beaten JOIN tasks_taskworker AS mine USING (id)"
+)
+# `least` ignores what is null.
+_TRUSTED: Final[LiteralString] = f"""
+SELECT least(%(now)s,
+             (SELECT since FROM ({_LAST_BEAT}) AS last WHERE since < clock_timestamp() - {_A_DAY}),
+             (SELECT min({_SINCE}) {_RECENT}))
+"""  # noqa: S608 (a constant)
+
+
+def notice_silence(connection: psycopg.Connection[Any]) -> None:
+    """Record a silence that ends now. The caller has a transaction, and registers a process."""
+    if connection.execute(_RECORD_AT_START, {}).rowcount:
+        logger.warning("no node was alive for a day or more: retention counts from the last heartbeat for a day")
+
+
+def moment_of_ages(connection: psycopg.Connection[Any], *, now: dt.datetime) -> dt.datetime:
+    """Return the moment from which deletions count ages: `now`, or the beginning of a silence that ended within a day."""
+    row = connection.execute(_TRUSTED, {"now": now}).fetchone()
+    assert row is not None
+    moment: dt.datetime = row[0]
+    return moment

@@ -1,0 +1,149 @@
+"""Deletions by age do not trust a clock that was days ahead of the last heartbeat a moment ago."""
+
+import datetime as dt
+from uuid import uuid4
+
+import pytest
+from django.db import connection as django_connection
+
+from jobs.models import JobEvent
+from jobs.retention import kinds
+from nodes.membership import members
+from nodes.membership.silences import moment_of_ages
+from nodes.models import Node, NodeEvent
+from nodes.tasks import roster
+from nodes.tasks.context import TaskContext
+from nodes.tasks.models import TaskWorker
+from tests.support.cluster import register_node
+from tests.support.jumps import set_clock_back
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DAY = dt.timedelta(days=1)
+JUMP = 40 * DAY
+NEARLY = dt.timedelta(minutes=1)
+
+
+@pytest.fixture(autouse=True)
+def journals_are_kept_for_thirty_days(settings):
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, "crawl.keep_journals": 30}
+
+
+def register(connection):
+    """Register a node of a machine that no other node shares."""
+    return register_node(connection, "worker", boot_id=str(uuid4()))
+
+
+def now_of(connection):
+    return connection.execute("SELECT clock_timestamp()").fetchone()[0]
+
+
+def write_journal(connection, *ages):
+    for age in ages:
+        JobEvent.objects.create(job_name="old", at=now_of(connection) - age * DAY, kind="note", message=f"{age}")
+
+
+def clean_journals():
+    """Perform the task, and return the ages that the entries left had when they were written."""
+    django_connection.ensure_connection()
+    kinds.clean(TaskContext(task=1, group="generic"), {"subject": "journals"})
+    return sorted(int(event.message) for event in JobEvent.objects.all())
+
+
+def silences():
+    return NodeEvent.objects.filter(detail__has_key="silent_since")
+
+
+def test_a_jump_forward_while_nodes_run_deletes_nothing_that_is_too_young(connection):
+    node = register(connection)
+    write_journal(connection, 1, 20, 31)
+
+    set_clock_back(connection, -JUMP)
+    members.beat(connection, node_id=node.id, progress={})
+
+    assert clean_journals() == [1, 20]
+
+
+def test_a_jump_forward_is_noticed_before_the_first_beat(connection):
+    register(connection)
+    write_journal(connection, 1, 20, 31)
+
+    set_clock_back(connection, -JUMP)
+
+    assert clean_journals() == [1, 20]
+
+
+def test_a_jump_forward_while_nothing_ran_deletes_nothing_that_is_too_young(connection):
+    register(connection)
+    write_journal(connection, 1, 20, 31)
+
+    set_clock_back(connection, -JUMP)
+    register(connection)
+
+    assert clean_journals() == [1, 20]
+
+
+def test_a_jump_forward_while_only_task_workers_run_is_noticed_at_their_beats(connection):
+    me = register(connection)
+    Node.objects.all().delete()
+    roster.register(connection, me=me, work_on="any")
+    write_journal(connection, 1, 20, 31)
+
+    set_clock_back(connection, -JUMP)
+    assert roster.beat(connection, worker=me.id)
+
+    assert clean_journals() == [1, 20]
+
+
+def test_the_new_clock_counts_a_day_after_the_jump(connection):
+    node = register(connection)
+    write_journal(connection, 1, 20, 31)
+    set_clock_back(connection, -JUMP)
+    members.beat(connection, node_id=node.id, progress={})
+
+    silences().update(at=now_of(connection) - DAY)
+
+    assert clean_journals() == []
+
+
+def test_the_present_counts_again_after_the_clock_was_corrected(connection):
+    node = register(connection)
+    set_clock_back(connection, -JUMP)
+    members.beat(connection, node_id=node.id, progress={})
+    set_clock_back(connection, JUMP)
+
+    register(connection)
+
+    now = now_of(connection)
+    assert moment_of_ages(connection, now=now) == now
+
+
+def test_a_silence_is_written_to_the_journal_once(connection):
+    nodes = [register(connection) for _ in range(3)]
+    set_clock_back(connection, -JUMP)
+
+    for node in [*nodes, *nodes]:
+        members.beat(connection, node_id=node.id, progress={})
+    register(connection)
+
+    [event] = silences()
+    assert event.message.startswith("No node was alive since")
+
+
+def test_a_task_worker_shows_that_the_clock_went_on_without_nodes(connection):
+    me = register(connection)
+    Node.objects.update(heartbeat_at=now_of(connection) - JUMP)
+    roster.register(connection, me=me, work_on="any")
+    silences().delete()
+    TaskWorker.objects.update(last_seen_at=now_of(connection) - NEARLY)
+
+    now = now_of(connection)
+    assert moment_of_ages(connection, now=now) == now
+
+
+def test_a_night_without_nodes_is_no_silence(connection):
+    register(connection)
+    set_clock_back(connection, -dt.timedelta(hours=22))
+
+    register(connection)
+
+    assert not silences().exists()
