@@ -137,6 +137,13 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "Your role does not permit this.")
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
+        case OperationalError() | psycopg.OperationalError() if _lost_a_conflict(error):
+            # PostgreSQL has undone the whole transaction in favour of another one.
+            return Problem(
+                status.HTTP_409_CONFLICT,
+                "conflict",
+                "Another change of the same objects was made at this moment, so nothing was changed. Try again.",
+            )
         case OperationalError() if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
             return Problem(
                 status.HTTP_503_SERVICE_UNAVAILABLE,
@@ -150,6 +157,12 @@ def _problem_of(error: Exception) -> Problem | None:
             return _of_the_framework(error)
         case _:
             return None
+
+
+def _lost_a_conflict(error: Exception) -> bool:
+    """True if PostgreSQL aborted the transaction for another one: a deadlock, or a serialization failure."""
+    lost = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+    return isinstance(error, lost) or isinstance(error.__cause__, lost)
 
 
 def _not_done(error: NotDone) -> Problem:

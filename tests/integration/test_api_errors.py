@@ -216,6 +216,23 @@ def test_a_database_that_goes_is_no_defect_of_the_request(dsn, administrator):
     assert administrator.get("/api/v1/jobs/").status_code == 200
 
 
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+def test_a_change_that_lost_a_conflict_is_to_be_tried_again(administrator, code):
+    policy = ThrottlePolicy.objects.create(name="gently")
+
+    def fail(execute, sql, *arguments):
+        """Let the server itself raise the error, in place of the change."""
+        if sql.startswith("UPDATE"):
+            sql, *arguments = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$", None, *arguments[1:]
+        return execute(sql, *arguments)
+
+    with connection.execute_wrapper(fail):
+        lost = administrator.patch(f"{POLICIES}{policy.pk}/", {"min_gap": 7})
+
+    assert "Try again." in assert_problem(lost, 409, "conflict")["detail"]
+    assert administrator.patch(f"{POLICIES}{policy.pk}/", {"min_gap": 7}).status_code == 200
+
+
 def test_a_defect_is_logged_and_answered_in_the_same_shape(administrator, monkeypatch, caplog):
     def broken(self):
         raise KeyError("something of ours")
