@@ -90,7 +90,7 @@ def hanging(port, kind):
 
 
 @each_row("kind", ["ldap", "sql"])
-def test_one_of_twelve_that_hangs_delays_only_itself(machine, kind):
+def test_one_hanging_authority_of_twelve_delays_only_its_own_questions(machine, kind):
     database = machine.database
     with hanging_server() as port:
         group = verbs.create_group(name=f"g {kind}", made_by="a test").pk

@@ -59,7 +59,7 @@ def test_a_list_shows_whether_the_secret_key_is_in_a_backup(old, place):
     assert (old.var / "last-backup").exists()
 
 
-def test_each_restore_has_an_incarnation_of_its_own(old, new, place):
+def test_each_restore_has_a_new_incarnation(old, new, place):
     new.run("backup", "restore", "--from", place, **PASSPHRASE)
     first = incarnation_of(new)
     assert not (new.var / "postgres" / "restore.unfinished").exists()

@@ -43,7 +43,7 @@ def test_the_age_of_the_log_that_the_server_archives_is_watched(machine, server)
 
 
 @pytest.mark.debian("postgresql")
-def test_a_drill_of_a_restore_refuses_a_server_of_ones_own(machine, tmp_path):
+def test_a_drill_of_a_restore_refuses_an_external_server(machine, tmp_path):
     drill = machine.start("drill", "restore", "--from", tmp_path)
 
     assert drill.wait() == 2

@@ -324,7 +324,7 @@ canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height
 """
 
 
-def test_a_page_says_that_it_is_cut_off_and_is_right_again(browser, web, machine):
+def test_a_page_shows_a_lost_connection_and_catches_up_afterwards(browser, web, machine):
     second = machine.start("serve", "--port", free_port())
     address = _address(second)
     with visitor(browser, address) as page:

@@ -41,7 +41,7 @@ def run_both(walk, second, *, run_no):
     )
 
 
-def test_kills_of_main_managers_cost_no_start_of_a_chain_and_add_none(walk):
+def test_kills_of_main_managers_neither_lose_nor_add_a_start_of_a_chain(walk):
     second = walk.world.make_job("second", seeds=["b"], outputs=[walk.sink.connection()])
     chains.add(walk.job.pk, second.pk, overlap="queue", made_by="a test")
 

@@ -96,7 +96,7 @@ def test_documents_of_a_source_that_names_only_additions_are_rechecked(daemons, 
     assert held_by(daemons.output) == {world.url("a")}
 
 
-def test_a_source_that_names_all_changes_has_nothing_else_checked(daemons, world):
+def test_a_crawl_of_a_source_that_names_all_changes_checks_no_other_documents(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(names=["b"], version="1")
@@ -110,7 +110,7 @@ def test_a_source_that_names_all_changes_has_nothing_else_checked(daemons, world
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
 
 
-def test_after_reset_seeding_such_a_source_is_read_whole(daemons, world):
+def test_after_reset_seeding_a_source_that_names_all_changes_is_read_completely(daemons, world):
     from django.utils import timezone
 
     from jobs.verbs import control

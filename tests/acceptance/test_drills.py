@@ -53,7 +53,7 @@ def test_a_cut_database_fails_no_node(drill):
     assert report["restored"] >= report["timeout"]
 
 
-def test_a_drill_that_a_task_performs_leaves_its_report_and_nothing_else(machine):
+def test_a_drill_that_a_task_performs_leaves_only_its_report(machine):
     environment = QUICK_HEARTS | {"CRAWLCTL_VAR": str(machine.directory)}
     for daemon in ("runmanager", "runtasks"):
         machine.start(daemon, **environment)

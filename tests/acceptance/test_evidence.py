@@ -109,7 +109,7 @@ def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, s
     assert checked(capsys, other, log) == (1, "The chain is broken. Block 1 has another hash than its content.")
 
 
-def test_the_record_of_a_killed_worker_says_that_it_has_a_gap(machine, tmp_path, settings, capsys):
+def test_the_record_of_a_killed_worker_names_its_gap(machine, tmp_path, settings, capsys):
     asked = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
     log, evidence = tmp_path / "access.log", tmp_path / "evidence.ndjson"

@@ -49,7 +49,7 @@ def test_a_job_starts_runs_pauses_resumes_and_ends(walk):
     ]
 
 
-def test_a_minimal_run_says_that_it_is_one_and_removes_nothing(walk):
+def test_a_minimal_run_is_shown_as_minimal_and_removes_nothing(walk):
     walk.make_job()
     walk.let_go()
     walk.world.put("a", links=["b"])

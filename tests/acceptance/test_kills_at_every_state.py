@@ -111,7 +111,7 @@ def die(walk, reach):
         while_notifying,
     ],
 )
-def test_a_run_whose_processes_all_die_ends_as_an_undisturbed_one(walk, reach):
+def test_a_run_whose_processes_all_die_ends_like_an_undisturbed_run(walk, reach):
     die(walk, reach)
 
     if reach is while_pausing:

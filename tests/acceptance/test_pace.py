@@ -173,7 +173,7 @@ def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine
     assert not late
 
 
-def test_a_gap_that_was_an_hour_by_mistake_is_not_waited_for(machine, serve):
+def test_a_gap_of_an_hour_by_mistake_ends_with_its_correction(machine, serve):
     site = serve(pages=400, traps=0)
     policy = make_policy(open_requests=1, min_gap=0.05)
     urls = [site.plan.url(page) for page in range(400)]
@@ -227,7 +227,7 @@ def test_turns_offered_before_an_edit_and_taken_later_apply_the_edit(machine, se
     assert_paced(everything(site), gap=1.0)
 
 
-def test_a_limit_of_ten_bytes_a_second_by_mistake_is_not_waited_for(machine, serve):
+def test_a_limit_of_ten_bytes_a_second_by_mistake_ends_with_its_correction(machine, serve):
     site = serve(pages=60, traps=0)
     policy = make_policy(open_requests=1, min_gap=0.0, bytes_per_second=100_000)
     urls = [site.plan.url(page) for page in range(60)]

@@ -65,7 +65,7 @@ def test_kills_in_both_partitions_lose_no_document(start_demo, machine):
     assert report["missing"] == 0
 
 
-def test_two_partitions_fetch_a_site_exactly_as_one_does_while_slots_move(start_demo, machine):
+def test_two_partitions_fetch_a_site_exactly_like_one_partition_while_slots_move(start_demo, machine):
     pages = 600
     demo = start_demo("--pages", str(pages), "--hosts", "20")
     wait_for(lambda: count_requests(machine.directory) > pages / 6, within=ENDS_WITHIN, saying="it crawls")

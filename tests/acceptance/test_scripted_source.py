@@ -79,7 +79,7 @@ def test_documents_of_a_missing_connector_wait(world, cluster):
     assert world.asked("a") == 0
 
 
-def test_a_source_that_names_its_documents_slowly_delays_no_other(daemons, world, tmp_path):
+def test_a_source_that_names_its_documents_slowly_delays_no_other_source(daemons, world, tmp_path):
     slow, quick = world, World(tmp_path / "quick")
     slow.put("a")
     slow.seeding(waits_for="go", names=["a"])

@@ -89,7 +89,7 @@ def test_a_seed_that_redirects_to_www_extends_the_scope_once(machine, port):
     assert "The scope now includes" not in again.err
 
 
-def test_standard_output_holds_documents_and_nothing_else(machine, port):
+def test_standard_output_holds_only_documents(machine, port):
     start = f"http://a.test:{port}/"
 
     command = machine.start(

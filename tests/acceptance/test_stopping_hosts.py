@@ -41,7 +41,7 @@ def waiting(job):
     return QueueItem.objects.filter(job=job, stage=Stage.PENDING, run_no=F("job__run_no")).count()
 
 
-def test_workers_close_the_open_requests_of_a_stopped_host_and_start_none(cluster, serve, tmp_path):
+def test_workers_close_the_open_requests_of_a_stopped_host_and_start_no_new_ones(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
     cluster.start("runmanager", "runworker", "runworker")

@@ -326,7 +326,7 @@ def test_a_sealed_log_needs_its_passphrase(old, new, place, tmp_path, monkeypatc
     assert new.data.exists()
 
 
-def test_the_log_of_a_server_of_ones_own_is_stored_until_the_command_ends(old, new, place):
+def test_the_log_of_an_external_server_is_stored_until_the_command_ends(old, new, place):
     with old.server() as address:
         old.run("backup", DATABASE_URL=address)
         shipping = old.start("backup", "ship", DATABASE_URL=address)

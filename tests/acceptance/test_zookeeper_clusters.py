@@ -232,7 +232,7 @@ def test_owners_of_groups_are_mirrored_and_again_after_a_wipe(cluster, serve, zo
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_calm_cluster_writes_nothing_there(cluster, zookeeper, chosen_there, look):
+def test_a_calm_cluster_writes_nothing_to_zookeeper(cluster, zookeeper, chosen_there, look):
     # A busy machine must not end a session, because its node would write a new one.
     said = chosen_there(CRAWLCTL_NODE_TIMEOUT="60")
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **said)

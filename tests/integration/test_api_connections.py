@@ -103,7 +103,7 @@ def test_a_connection_keeps_its_connector(administrator):
     assert_problem(response, 400, "invalid", fields=["connector"])
 
 
-def test_a_used_connection_is_not_deleted_and_says_by_whom_it_is_used(administrator):
+def test_a_used_connection_is_not_deleted_and_the_error_names_its_users(administrator):
     world = make_world()
 
     problem = assert_problem(administrator.delete(f"{OUTPUTS}{world.output.pk}/"), 409, "in_use")

@@ -80,7 +80,7 @@ def test_a_full_last_page_has_no_next(viewer):
     assert [len(page) for page in pages(viewer, f"{DOCUMENTS}?limit=5")] == [5, 5]
 
 
-def test_documents_that_go_between_two_pages_hide_no_other(viewer):
+def test_documents_that_leave_between_two_pages_hide_no_other_documents(viewer):
     documents = sorted(make_documents(make_job(), 10), key=lambda document: document.hash)
     first = viewer.get(f"{DOCUMENTS}?limit=5").json()
     QueueItem.objects.filter(hash__in=[document.hash for document in documents[:5]]).delete()
@@ -185,7 +185,7 @@ class _Explained:
         return execute(sql, params, many, context)
 
 
-def test_a_list_that_takes_too_long_says_so(viewer, monkeypatch):
+def test_a_list_that_takes_too_long_ends_with_an_error_that_names_the_reason(viewer, monkeypatch):
     make_documents(make_job(), 1)
     monkeypatch.setattr("jobs.api.documents._STATEMENT_TIMEOUT", "1ms")
 

@@ -250,7 +250,7 @@ def test_a_deleted_job_is_on_its_way(administrator, send):
     assert response.json()["phase"] == Phase.READY_FOR_DELETE
 
 
-def test_an_action_that_is_not_possible_lists_those_that_are(operator):
+def test_an_impossible_action_lists_the_possible_ones(operator):
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE, pause=Pause.PAUSED)
 

@@ -116,7 +116,7 @@ def test_a_running_job_accepts_an_unchanged_get_answer(administrator, world):
         assert administrator.put(address, administrator.get(address).json()).status_code == 200
 
 
-def test_a_seed_that_is_left_out_goes_and_the_others_stay(administrator, world):
+def test_a_seed_that_is_left_out_is_deleted_and_other_seeds_stay(administrator, world):
     address = f"{JOBS}{world.job.pk}/"
     urls = ["http://a.test/", "http://b.test/", "http://c.test/"]
     administrator.patch(address, {"seeds": [{"urls": [url]} for url in urls]})
@@ -223,7 +223,7 @@ def test_an_if_match_without_an_etag_is_refused(administrator, world):
     assert_problem(refused, 412, "precondition_failed")
 
 
-def test_the_etag_of_settings_is_that_of_their_version(administrator):
+def test_the_etag_of_settings_belongs_to_their_version(administrator):
     seen = administrator.get(SETTINGS)["ETag"]
     stored = administrator.put(SETTINGS, {"cluster": {"heartbeat_interval": 1}}, headers={"If-Match": seen})
 

@@ -70,7 +70,7 @@ def test_a_schedule_is_stored_and_shown_as_it_was_given(administrator, wanted):
     assert again.json()["windows"] == shown["windows"]
 
 
-def test_a_new_schedule_makes_up_for_nothing_that_was_before_it(administrator, wanted):
+def test_a_new_schedule_starts_no_run_for_an_earlier_opening(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
     Job.objects.update(schedule_checked_at="2020-01-01T00:00Z")
 
@@ -155,7 +155,7 @@ def test_seeds_priority_and_schedule_of_a_running_job_can_be_changed(administrat
     ]
 
 
-def test_a_seed_that_is_sent_as_it_is_stays_as_it_is(administrator):
+def test_a_seed_that_is_sent_unchanged_stays_unchanged(administrator):
     job = running_job()
 
     changed = administrator.patch(f"{JOBS}{job.pk}/", {"seeds": [{"urls": ["http://docs.test/"]}]})

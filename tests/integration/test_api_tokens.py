@@ -201,7 +201,7 @@ def test_the_login_page_says_how_long_to_wait(quick_passwords, user):
     assert f"Try again in {closed['Retry-After']} seconds." in " ".join(closed.content.decode().split())
 
 
-def test_names_are_not_tried_one_after_the_other(quick_passwords, user):
+def test_guesses_for_many_names_of_one_address_are_limited(quick_passwords, user):
     for number in range(logins.MOST_OF_AN_ADDRESS):
         log_in("wrong", name=f"name {number}")
 
@@ -217,7 +217,7 @@ def test_the_wait_ends(quick_passwords, user):
     assert not LoginAttempt.objects.exists()
 
 
-def test_a_right_password_forgets_the_wrong_ones(quick_passwords, user):
+def test_a_correct_password_removes_counted_wrong_passwords(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME - 1):
         log_in("wrong")
 

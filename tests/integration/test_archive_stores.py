@@ -305,7 +305,9 @@ def test_a_body_after_a_loss_is_archived_whole_and_not_as_a_revisit(crawl, store
     assert [record.kind.value for record in files.read_all(again)] == ["response"]
 
 
-def test_the_empty_mount_point_of_a_disk_loses_no_file_and_gets_no_new_one(crawl, stores, tmp_path, settings):
+def test_files_below_an_empty_mount_point_are_not_lost_and_no_new_file_is_written_there(
+    crawl, stores, tmp_path, settings
+):
     root = tmp_path / "mount"
     root.mkdir()
     archive(crawl, "a")
@@ -325,7 +327,7 @@ def test_the_empty_mount_point_of_a_disk_loses_no_file_and_gets_no_new_one(crawl
     assert archive(crawl, "b").is_file()
 
 
-def test_a_local_copy_that_cannot_be_removed_keeps_no_other_one(crawl, stores, settings):
+def test_a_local_copy_that_cannot_be_removed_does_not_prevent_other_removals(crawl, stores, settings):
     path = archive(crawl, "a")
     store(crawl)
     make_all_due(crawl)

@@ -106,7 +106,7 @@ def test_a_question_without_a_user_is_refused_with_400(authority):
 
 
 @each_row("header", ["", "Bearer ", "Bearer wrong", "Token {}", "Basic {}"])
-def test_without_a_token_of_a_service_nothing_is_told(header, authority):
+def test_without_a_token_of_a_service_the_answer_is_a_refusal(header, authority):
     _token, text = verbs.create_token(name="a search", made_by="vera")
     client = Client(HTTP_AUTHORIZATION=header.format(text)) if header else Client()
 
@@ -134,7 +134,7 @@ def test_an_expired_or_revoked_token_asks_nothing(authority):
         assert client.get("/api/v1/authority/access/?username=alice").status_code == 401
 
 
-def test_a_token_of_a_service_may_ask_and_nothing_else(authority):
+def test_a_token_of_a_service_is_only_for_questions_to_the_authorities(authority):
     client = service_client()
 
     assert client.get("/api/v1/authority/access/?username=alice").json()["answers"][0]["tokens"] == ["staff"]

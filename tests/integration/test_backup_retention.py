@@ -47,7 +47,7 @@ def hours(number):
     return NOON + dt.timedelta(hours=number)
 
 
-def test_backups_of_one_server_push_out_none_of_another(store, put):
+def test_backups_of_one_server_do_not_delete_backups_of_another_server(store, put):
     daily = [put("7", hours(24 * day)) for day in range(3)]
     hourly = [put("8", hours(48 + hour)) for hour in range(1, 9)]
 
@@ -57,7 +57,7 @@ def test_backups_of_one_server_push_out_none_of_another(store, put):
     assert catalogue.names(store) == [*daily[1:], *hourly[-2:]]
 
 
-def test_a_damaged_backup_goes_when_it_is_older_than_those_of_all_servers(store, put, tmp_path):
+def test_a_damaged_backup_is_deleted_when_it_is_older_than_the_backups_of_all_servers(store, put, tmp_path):
     damaged, between = put("7", hours(0)), put("8", hours(2))
     kept = {server: [put(server, hours(number + 3)) for number in range(2)] for server in ("7", "8")}
     for name in (damaged, between):

@@ -92,7 +92,7 @@ def test_a_job_that_carries_nothing_stores_nothing_and_is_not_marked(family):
     ids=["another value", "a value less", "nothing", "not named any more"],
 )
 @pytest.mark.usefixtures("child")
-def test_a_child_that_has_something_else_now_is_read_again(family, passed, has):
+def test_a_child_with_changed_carried_values_is_read_again(family, passed, has):
     family.read(family.again("mother")["mother"], colours=passed)
 
     assert family.stage("child") == Stage.PENDING
@@ -100,7 +100,7 @@ def test_a_child_that_has_something_else_now_is_read_again(family, passed, has):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_child_that_has_the_same_as_before_is_left_alone(family):
+def test_a_child_with_unchanged_carried_values_is_not_read_again(family):
     """The father still passes the value that the mother no longer passes."""
     family.read(family.again("mother")["mother"], colours={"child": ["green"]})
 
@@ -163,7 +163,7 @@ def test_children_of_a_cleaned_parent_are_read_again_in_the_same_run(family):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_child_that_the_run_has_not_named_is_not_called_into_it(family):
+def test_a_child_that_the_run_has_not_named_does_not_become_due(family):
     family.begin("mother")
 
     family.read(family.claim()["mother"])

@@ -217,7 +217,7 @@ def cut_off(number):
 
 
 @pytest.mark.parametrize("duty", [pass_on, start_successors], ids=lambda duty: duty.__name__)
-def test_a_kill_at_any_statement_costs_no_start_and_adds_none(main, jobs, duty):
+def test_a_kill_at_any_statement_neither_loses_nor_adds_a_start(main, jobs, duty):
     first, second, _ = jobs
     chain(first, second)
     kills = 0

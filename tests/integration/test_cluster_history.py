@@ -191,7 +191,7 @@ def test_the_page_before_anything_is_kept_says_so(viewer):
 @pytest.mark.parametrize(
     "at", ["yesterday", "2026-13-01T00:00", "0000-00-00T00:00", "0001-01-01T00:00", "2026-01-01T00:00\x00"]
 )
-def test_a_minute_that_is_none_is_refused_with_the_right_form(viewer, at):
+def test_an_invalid_minute_is_refused_with_the_right_form(viewer, at):
     answer = viewer.get("/cluster/history/", {"at": at})
 
     assert answer.status_code == 400

@@ -148,7 +148,7 @@ def test_a_worker_shows_its_documents_and_its_silence_against_its_limit(connecti
     assert card["beat_tone"] == "failed"
 
 
-def test_one_shots_are_not_of_the_cluster(cluster):
+def test_one_shot_scopes_are_not_shown_as_part_of_the_cluster(cluster):
     make_node("crawl", scope="crawl:1")
 
     assert screen()["workers"] == []

@@ -227,7 +227,7 @@ def test_a_group_is_moved_to_the_manager_that_was_named(cluster, administrator):
     assert ThrottleGroup.objects.get(state="releasing").destination_id == cluster.other.id
 
 
-def test_moving_a_group_to_where_it_is_is_done_already(cluster, administrator):
+def test_moving_a_group_to_its_present_owner_changes_nothing(cluster, administrator):
     cluster.answer()
 
     body = move(administrator, cluster.main.id).json()
@@ -392,7 +392,7 @@ def test_a_node_is_drained_only_in_the_state_that_its_author_saw(cluster, two_at
     assert ClusterRequest.objects.first().state == "changed"
 
 
-def test_an_if_match_of_any_state_is_compared_with_none(cluster, administrator):
+def test_an_if_match_for_any_state_is_not_compared_with_a_version(cluster, administrator):
     cluster.answer()
     address = f"/api/v1/groups/{some_group()}/move/"
 

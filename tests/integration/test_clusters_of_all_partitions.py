@@ -255,7 +255,7 @@ def test_the_api_lists_the_groups_and_requests_of_all_partitions(administrator):
     assert administrator.get(f"/partition/b/api/v1/groups/{groups['results'][0]['id']}/").json()["partition"] == "b"
 
 
-def test_one_database_has_no_lines_of_partitions(operator):
+def test_without_partitions_pages_have_no_lines_of_partitions(operator):
     page = operator.get("/cluster/")
 
     assert page.context["screen"]["partitions"] == []
@@ -570,7 +570,7 @@ def test_the_list_of_jobs_has_the_failures_of_all_partitions(operator):
 
 
 @pytest.mark.usefixtures("runs_everywhere", "nodes")
-def test_requests_and_rates_of_another_partition_are_not_taken_for_own_ones(job, monkeypatch):
+def test_requests_and_rates_of_another_partition_are_not_mixed_with_those_of_this_partition(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._READINGS", defaultdict(_Reading))

@@ -36,7 +36,7 @@ def put(job, **facts):
 
 
 @pytest.mark.parametrize("facts", [{}, {"pause": Pause.PAUSING}, {"resuming": True}], ids=str)
-def test_one_that_was_running_is_left_paused_in_the_cluster(main, job, facts):
+def test_a_dead_one_shot_job_that_was_running_is_left_paused_in_the_cluster(main, job, facts):
     put(job, phase=Phase.ACTIVE, run_no=1, **facts)
 
     assert main.step(interrupt_dead_one_shots) == 1
@@ -51,7 +51,7 @@ def test_one_that_was_running_is_left_paused_in_the_cluster(main, job, facts):
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING_UP, Phase.ACTIVE, Phase.SHUTTING_DOWN])
-def test_one_that_was_aborted_ends_in_the_cluster(main, job, phase):
+def test_a_dead_one_shot_job_that_was_aborted_ends_in_the_cluster(main, job, phase):
     put(job, phase=phase, run_no=1)
     control.abort(job.pk, made_by="a test", now=main.now)
 
@@ -61,7 +61,7 @@ def test_one_that_was_aborted_ends_in_the_cluster(main, job, phase):
     assert (job.phase, job.run_end, job.node_scope) == (Phase.INACTIVE, "aborted", CLUSTER_SCOPE)
 
 
-def test_one_that_was_only_to_end_is_finished_by_the_cluster(main, job):
+def test_a_dead_one_shot_job_that_only_had_to_end_is_finished_by_the_cluster(main, job):
     put(job, phase=Phase.SHUTTING_DOWN, run_no=1)
 
     main.step(interrupt_dead_one_shots, end_runs)

@@ -94,7 +94,7 @@ def test_fewer_pages_than_the_threshold_are_removed_without_a_question(site):
     assert not RemovalQuestion.objects.exists()
 
 
-def test_a_lost_seed_asks_however_few_documents_it_named(connection, world):
+def test_a_lost_seed_needs_approval_even_if_it_named_few_documents(connection, world):
     site = GuardedSite(connection, world, pages=3)
     site.run()
     world.remove("root")
@@ -260,7 +260,7 @@ def test_the_next_bad_run_asks_again(site):
     assert site.held == set(site.pages)
 
 
-def test_an_operator_who_approves_it_continues_the_clean_up(site):
+def test_an_approval_by_an_operator_continues_the_clean_up(site):
     site.world.remove("root")
     site.run()
 
@@ -273,7 +273,7 @@ def test_an_operator_who_approves_it_continues_the_clean_up(site):
     assert {"hold_removals", "allow_removals", "finish"} <= set(kinds)
 
 
-def test_an_operator_who_refuses_it_keeps_everything(site):
+def test_a_refusal_by_an_operator_keeps_all_documents(site):
     site.world.remove("root")
     site.run()
 

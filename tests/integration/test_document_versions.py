@@ -145,7 +145,7 @@ def test_headers_are_kept_without_cookies(read):
     assert DocumentVersion.objects.get().headers == "Content-Type: text/html\nX-Strange: a?b?"
 
 
-def test_a_long_text_is_kept_up_to_a_limit_and_says_so(read):
+def test_a_long_text_is_kept_up_to_a_limit_and_marked_as_cut(read):
     read("é" * (MOST_TEXT + 1))
 
     version = DocumentVersion.objects.get()

@@ -204,7 +204,7 @@ def test_the_server_stops_after_its_last_user_was_killed(home):
     assert not directory.exists()
 
 
-def test_a_user_that_is_killed_leaves_the_server_to_the_others(home):
+def test_a_killed_user_of_the_server_does_not_stop_it_for_the_other_users(home):
     first, second = home.start_user(), home.start_user()
     address = address_of(first)
     address_of(second)
@@ -357,7 +357,7 @@ def test_a_call_after_the_guardian_was_killed_brings_the_same_address(home):
     assert home.guardian().is_running()
 
 
-def test_without_guardian_and_users_the_server_ends_too(home):
+def test_the_server_ends_after_its_guardian_and_all_users(home):
     user = home.start_user()
     address_of(user)
 
@@ -417,7 +417,7 @@ def test_a_partly_created_cluster_is_created_again(new_home):
 # --- Places and accounts -----------------------------------------------------------------------
 
 
-def test_a_path_of_200_characters_with_odd_ones_will_do(tmp_path):
+def test_a_path_of_200_characters_with_unusual_ones_is_possible(tmp_path):
     directory = tmp_path / "a path, 'quoted' \"twice\" ä:b%20c"
     directory /= "x" * max(1, 200 - len(str(directory)))
     home = Home(directory / "postgres")

@@ -152,7 +152,7 @@ def test_an_invalid_filter_is_named_and_shows_no_tasks(operator, query):
     assert response.context["topic"] == ""
 
 
-def test_a_list_that_takes_too_long_says_so(operator, monkeypatch):
+def test_a_list_that_takes_too_long_ends_with_an_error_that_names_the_reason(operator, monkeypatch):
     archive(50)
     monkeypatch.setattr(queries, "_STATEMENT_TIMEOUT", 50)
     slow = queries.archived

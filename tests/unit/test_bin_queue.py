@@ -111,7 +111,7 @@ def test_a_turn_is_closed_when_its_last_document_has_ended():
     assert queue.turns == []
 
 
-def test_a_turn_without_a_request_reports_none():
+def test_a_turn_without_a_request_reports_no_pace():
     queue = make_queue()
     queue.add(make_turn(1, "ab"), now=0.0)
 

@@ -102,7 +102,7 @@ def test_places_of_one_document_are_one_spelling():
     assert table._young.size == 1
 
 
-def test_a_known_word_takes_no_more_room():
+def test_a_known_word_takes_no_additional_memory():
     table = make_table()
     hrefs = ["x", "../y", "/a/../z", "http://a.example:80/", "javascript:x"]
 

@@ -101,7 +101,7 @@ def test_a_pool_may_be_empty(bench):
     assert bench.node("a", joins={"reports": []}).look().pools == {"reports": frozenset()}
 
 
-def test_a_member_that_beats_stays_one(bench):
+def test_a_member_that_beats_stays_a_member(bench):
     a = bench.node("a", joins=POOLS)
     until = time.monotonic() + 1.5 * TIMEOUT.total_seconds()
 
@@ -111,7 +111,7 @@ def test_a_member_that_beats_stays_one(bench):
     assert not is_gone(a, seen_by=bench.node("watcher"))
 
 
-def test_a_silent_member_is_lost_for_others_and_notices_before_them(bench):
+def test_a_silent_member_notices_its_loss_before_the_other_members_do(bench):
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
@@ -122,7 +122,7 @@ def test_a_silent_member_is_lost_for_others_and_notices_before_them(bench):
     assert not is_gone(b, seen_by=b)
 
 
-def test_a_cut_off_member_is_lost_for_others_and_notices_before_them(bench):
+def test_a_cut_off_member_notices_its_loss_before_the_other_members_do(bench):
     a = bench.node("a", joins=POOLS)
     b = bench.node("b", joins=POOLS)
     bench.cut(a)
@@ -136,7 +136,7 @@ def test_a_cut_off_member_is_lost_for_others_and_notices_before_them(bench):
     assert not is_gone(a, seen_by=b)
 
 
-def test_a_member_that_is_cut_off_for_a_moment_stays_one(bench):
+def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
     a = bench.node("a", joins=POOLS)
     watcher = bench.node("watcher")
 

@@ -182,7 +182,7 @@ def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_the_switch_of_all_beats_that_of_a_job_and_that_the_one_of_others(at_work):
+def test_the_switch_of_all_jobs_overrides_the_switch_of_a_job_which_overrides_the_switch_of_others(at_work):
     client = client_of("administrator")
 
     def disabled(of, value):

@@ -133,7 +133,7 @@ def test_a_lock_without_a_name_is_refused(a, item):
 # --- Leases --------------------------------------------------------------------------------------
 
 
-def test_a_lock_whose_lease_is_over_is_taken_by_another(a, b):
+def test_a_lock_whose_lease_is_over_is_taken_by_another_node(a, b):
     wait_for_the_end_of(take(a, lease=SHORT), seen_by=b)
 
     take(b)
@@ -240,20 +240,20 @@ def test_a_lease_can_be_made_shorter(a, b):
 # --- Concurrent requests -------------------------------------------------------------------------
 
 
-def test_one_of_many_simultaneous_takers_gets_it(bench):
+def test_one_of_many_simultaneous_takers_gets_the_lock(bench):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
 
     assert len(winners(nodes)) == 1
 
 
-def test_one_of_many_simultaneous_successors_gets_it(bench, a):
+def test_one_of_many_simultaneous_successors_gets_the_lock(bench, a):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
     wait_for_the_end_of(take(a, lease=SHORT), seen_by=nodes[0])
 
     assert len(winners(nodes)) == 1
 
 
-def test_one_of_many_simultaneous_threads_of_a_node_gets_it(a):
+def test_one_of_many_simultaneous_threads_of_a_node_gets_the_lock(a):
     assert len(winners([a] * 6)) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_holder_that_is_cut_off_keeps_the_lock_until_its_lease_ends(bench, a, 
     assert mine.remaining() == dt.timedelta()
 
 
-def test_a_cut_off_holder_cannot_prolong_and_learns_so_on_its_return(bench, a, b):
+def test_a_cut_off_holder_cannot_prolong_a_lock_and_learns_of_the_loss_on_its_return(bench, a, b):
     mine = take(a, lease=SHORT)
     bench.cut(a)
 
@@ -338,7 +338,7 @@ def test_a_lock_outlives_a_restart_of_the_server(bench, a, b):
     assert a.release(mine)
 
 
-def test_a_server_that_is_frozen_gives_no_lock_and_takes_none(bench, a, b):
+def test_a_frozen_server_neither_gives_nor_takes_a_lock(bench, a, b):
     mine = take(a)
     bench.freeze()
 
@@ -369,7 +369,7 @@ def test_a_holder_that_ends_keeps_the_lock_until_its_lease_ends(bench, a, b):
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
 
 
-def test_a_lock_whose_answer_was_lost_belongs_to_the_one_that_asks_again(bench, a, b):
+def test_a_lock_whose_answer_was_lost_belongs_to_the_node_that_requests_it_again(bench, a, b):
     lost = bench.proxy(a).lose_answer(bench.asks_for_a_lock)
     with pytest.raises(Unreachable):
         a.acquire(ITEM, lease=LONG)

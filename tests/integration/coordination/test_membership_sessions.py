@@ -115,7 +115,7 @@ def test_a_node_shows_whether_it_has_its_membership_session(sit):
     wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
 
 
-def test_a_node_that_stands_down_is_present_and_stands_no_more(two):
+def test_a_node_that_stands_down_is_still_present_and_no_longer_a_candidate(two):
     first, second = two
 
     first.membership.stand_down()

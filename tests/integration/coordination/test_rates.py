@@ -141,7 +141,7 @@ def test_a_schedule_holds_for_items_that_move_to_another_node(bench, log, make_s
         assert log.shortest_pause() > period.total_seconds() - ROUNDING
 
 
-def test_items_run_although_those_beside_them_change_all_the_time(bench, log):
+def test_items_run_although_other_items_change_all_the_time(bench, log):
     job = Pulse(log, ["a"], schedule=Schedule.by_rate(PERIOD), running=thread_per_item, first=PERIOD)
 
     with bench.manager_of("one")("one", [job], timeout=TIMEOUT):
