@@ -31,7 +31,7 @@ _USAGE = 2
 # Prefixes of the variables of settings, and of variables that only tests read.
 _OURS: Final = "CRAWLCTL_"
 _OF_TESTS: Final = ("CRAWLCTL_TEST_", "CRAWLCTL_CHAOS", "CRAWLCTL_REQUIRE_")
-# Modules of Django's commands, which write colours of their own.
+# Modules of Django's commands, which write their own colours.
 _COLOURED: Final = (
     "django.core.management.commands",
     "django.contrib",
@@ -96,7 +96,10 @@ def _is_control(character: str) -> bool:
 
 
 def without_control_characters(command: BaseCommand) -> BaseCommand:
-    """Let a command of ours write to a terminal without them. Commands of Django write colours of their own."""
+    """
+    Let a command of crawlctl write to a terminal without control characters. Commands of Django write their own
+    colours.
+    """
     if any(kind.__module__.startswith(_COLOURED) for kind in type(command).__mro__):
         return command
     style = command.stderr.style_func
@@ -123,7 +126,7 @@ class _OneLine:
 
 
 def _with_subparsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and those of its actions, such as `crawlctl task show`."""
+    """Yield a parser and the parsers of its actions, such as `crawlctl task show`."""
     yield parser
     for action in parser._actions:  # noqa: SLF001 (Python has no public name)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001

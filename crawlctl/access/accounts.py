@@ -27,7 +27,9 @@ FIRST_START: Final = "the first start"
 
 
 def user_facts(user: User) -> dict[str, Any]:
-    """Return the stored fields of a user. A digest stands for the password, so that a change of it shows."""
+    """
+    Return the stored fields of a user. A digest stands for the password, so that the journal shows a new password.
+    """
     facts = ("username", "is_active", "is_superuser", "first_name", "last_name", "email")
     roles = sorted(user.groups.values_list("name", flat=True))
     return {**{name: getattr(user, name) for name in facts}, "roles": roles, "password": as_secret(user.password)}
@@ -41,8 +43,8 @@ def journal_user(user: User, *, before: dict[str, Any], after: dict[str, Any], m
 @contextmanager
 def users_journaled(*, made_by: str) -> Iterator[None]:
     """
-    Write a line into the journal for each user that the block saves. Commands of Django need this, because they write
-    none.
+    Write a line into the journal for each user that the block saves. Commands of Django need this, because they do not
+    write the journal.
     """
     stored: dict[str, dict[str, Any]] = {}
 

@@ -53,7 +53,7 @@ from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 
 
 class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
-    """The admin without a login page of its own: users log in on the page of the web interface."""
+    """The admin without Django's login page: users log in on the page of the web interface."""
 
     site_title = _("crawlctl set-up")
     index_title = _("Set-up")
@@ -89,7 +89,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
     filter_horizontal = ()
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Return `is_superuser` as read-only for others: only superusers make superusers."""
+        """Return `is_superuser` as read-only for users who are not superusers: only superusers make superusers."""
         return () if request.user.is_superuser else ("is_superuser",)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

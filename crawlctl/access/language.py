@@ -1,5 +1,5 @@
 """
-The language of each request: that of the account, otherwise that of the cookie, otherwise the first language of the
+The language of each request: the language of the account, otherwise of the cookie, otherwise the first language of the
 browser that crawlctl has.
 
 The account's language is copied into the session at each login, because each page reads the session anyway. Answers for

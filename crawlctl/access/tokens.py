@@ -39,7 +39,7 @@ class TokenView(APIView):
     """Get a token, and give it back."""
 
     authentication_classes = (TokenAuthentication,)
-    # Most bytes of a body. It is small because the sender has not logged in yet.
+    # Largest size of a body (bytes). It is small because the sender has not logged in yet.
     most_bytes = 64 * 1024
 
     def get_permissions(self) -> list[BasePermission]:

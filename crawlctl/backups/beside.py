@@ -21,7 +21,8 @@ from jobs.settings.of_backups import BACKUP_PASSPHRASE
 def main(address: str) -> None:
     # The guardian blocks signals, and its children inherit that.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    # A session of its own, as for the guardian: a Ctrl-C in the terminal is for the users of the server.
+    # The process gets its own session, as the guardian does: a Ctrl-C in the terminal must only end the users of the
+    # server.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     shipper = Shipper(

@@ -69,7 +69,7 @@ class Backup:
 
 def new_name(started: dt.datetime) -> str:
     """
-    Return the name of a backup that starts now. Names sort by time, also those of one second.
+    Return the name of a backup that starts now. Names sort by time, also names of backups in the same second.
 
     Its last six digits are the microsecond, and a random digit for two servers that share a store.
     """
@@ -211,7 +211,7 @@ def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
     names.
 
     A backup that is newer than the oldest kept one stays, complete or not. Several servers may share a store, such as
-    those of partitions: the backups of one never push out those of another.
+    those of partitions: the backups of one server never cause the deletion of another server's backups.
     """
     counting = names(store)
     servers = {name: _server_of(store, name) for name in counting}

@@ -2,7 +2,7 @@
 
 
 class BackupError(Exception):
-    """The backup or the restore was not done. The message says why, and what to do."""
+    """The backup or the restore failed. The message gives the reason and the next step."""
 
 
 class Unusable(BackupError):

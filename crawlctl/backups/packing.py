@@ -48,7 +48,7 @@ def verify(directory: Path, *, binaries: Binaries) -> None:
     Compare each file with the manifest of the copy, and check that its write-ahead log is readable.
 
     Raises:
-        Damaged: they differ. The message ends with that of pg_verifybackup.
+        Damaged: the files differ from the manifest. The message ends with the message of pg_verifybackup.
     """
     result = subprocess.run(
         [str(binaries.of("pg_verifybackup")), "--exit-on-error", str(directory)],

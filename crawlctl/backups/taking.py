@@ -63,7 +63,7 @@ def take(
         BackupError: the copy failed. Nothing that counts as a backup was stored.
         StoreError
     """
-    # Before the long work: an unusable store fails here.
+    # Check the store before the long work, so that an unusable store fails early.
     catalogue.names(store)
     begun = _ask(dsn, binaries=binaries)
     name = catalogue.new_name(begun.now)

@@ -137,7 +137,7 @@ def _ancestors(history: str) -> list[tuple[int, int]]:
 
 def fetch_segment(store: Store, segment: Segment, path: Path, *, sealer: Sealer, segment_bytes: int) -> None:
     """
-    Write a segment to the path. Its empty parts take no room on disk.
+    Write a segment to the path, as a sparse file.
 
     Raises:
         Damaged: the segment is missing or was changed.

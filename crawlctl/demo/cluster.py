@@ -81,7 +81,9 @@ class DemoCluster:
         partition: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start nodes, in a scope of their own or in that of the cluster, or in another partition's environment."""
+        """
+        Start nodes in a separate scope or in the scope of the cluster, or in the environment of another partition.
+        """
         suffix = f"-{partition}" if partition else ""
         for kind, start, number_of_them in (
             ("manager", services.manager, managers),

@@ -1,5 +1,5 @@
 """
-The demo's job: an ordinary one, made by the same functions as any other job.
+The demo's job: an ordinary job, made by the same functions as any other.
 
 Each demo creates a new job, and deletes the jobs of earlier demos with their documents in the search index. The
 deletion runs beside the new crawl, which does not wait for it. The crawls cannot be confused, because the site of each
@@ -43,7 +43,7 @@ class DemoRuns(Exception):
 @contextmanager
 def only_demo() -> Iterator[None]:
     """
-    Hold the lock of the only demo on this database: another demo would delete our job as that of an earlier one.
+    Hold the lock of the only demo on this database: another demo would delete the job of this demo as an old job.
 
     Raises:
         DemoRuns

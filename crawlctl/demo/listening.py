@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 
 _FIRST_ADDRESS = IPv4Address("127.0.0.1")
 
-# Connections that may wait to be accepted: a crawler may open all of its own at once.
+# Connections that may wait to be accepted. A crawler may open all its connections at once.
 _BACKLOG = 1024
 
 _LAST_PORT = 65_535
@@ -75,7 +75,7 @@ def _any_free_port() -> int:
 
 
 def _listen_on_all(places: Iterable[tuple[str, int]]) -> list[socket.socket]:
-    """Return a listening socket for each of the places, or none if one of them is taken."""
+    """Return a listening socket for each of the places, or an empty list if one of the places is taken."""
     listeners: list[socket.socket] = []
     try:
         for place in places:

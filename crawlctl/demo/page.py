@@ -64,7 +64,7 @@ class PageWriter:
         )  # fmt: skip
 
     def _write_link(self, target: int, same_host: bool, place: bytes) -> bytes:  # noqa: FBT001
-        """Return one link: with the full address of another host, else rooted or relative."""
+        """Return one link: a full address if it leads to another host, otherwise a rooted or relative path."""
         path = path_of(target)
         if not same_host:
             href = self._plan.url(target)

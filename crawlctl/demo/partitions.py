@@ -21,7 +21,7 @@ from crawlctl.demo.plan import SitePlan
 from crawlctl.postgres.home import Home, address_of
 from jobs.partitions import here
 
-# More partitions than a demo needs, and each has a server and a cluster of its own.
+# Largest number of partitions of a demo. Each partition has its own server and cluster.
 MOST: Final = 8
 _TEXTS: Final = """
 SELECT url FROM jobs_searchdocument
@@ -39,7 +39,9 @@ class DemoPartitions:
 
     @classmethod
     def of_this_process(cls) -> "DemoPartitions":
-        """Return the partitions that the settings name, apart from the own one; none without partitions."""
+        """
+        Return the partitions that the settings name, apart from this partition; an empty result without partitions.
+        """
         placement = here.placement()
         names = () if placement is None else placement.others
         return cls(Path(settings.VAR_DIR).absolute().parent, names, here.addresses())

@@ -64,7 +64,7 @@ class Revision:
 
 
 class Changes(NamedTuple):
-    """The pages that one revision changed or removed. No page is in two of the sets."""
+    """The pages that one revision changed or removed. Each page is in at most one of the sets."""
 
     changed: frozenset[int]  # other text, or one link less
     gone_404: frozenset[int]  # still linked
@@ -188,7 +188,7 @@ class SitePlan:
         return self.revisions[-1].broken if self.revisions else None
 
     def modified_in(self, page: int) -> int:
-        """Return the number of the last revision that changed the page's body, 0 for none."""
+        """Return the number of the last revision that changed the page's body, 0 without such a revision."""
         return self._modified_in.get(page, 0)
 
     def stamp(self, revision: int) -> int:
@@ -212,7 +212,7 @@ class SitePlan:
         return frozenset(range(self.pages)) - self._gone - self._unlinked
 
     def only_parents(self) -> range:
-        """Return the pages whose two children have no other links to them."""
+        """Return the pages that alone link to their two children."""
         first, last = self._first_quiet_page, self.pages - 1
         return range(first // 2, (last - 2) // 2 + 1)
 

@@ -144,7 +144,7 @@ def _now(connection: psycopg.Connection[Any]) -> dt.datetime:
 
 
 def _fetches(connection: psycopg.Connection[Any], *, since: dt.datetime, began_at: float) -> list[Request]:
-    """Return the requests in the activity history since a moment; none if no history is kept."""
+    """Return the requests in the activity history since a moment; an empty list if no history is kept."""
     rows = connection.execute(_FETCHES, {"since": since})
     return [
         Request(at=began_at + (at - since).total_seconds(), host=str(number), address="", is_page=False)

@@ -39,7 +39,7 @@ def inject(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 def try_restore(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Restore the newest state, or that of some minutes ago, in a sandbox. Return the report.
+    Restore the newest state, or the state of some minutes ago, in a sandbox. Return the report.
 
     Raises:
         BackupError: the drill failed. The report is stored.

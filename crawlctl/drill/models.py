@@ -39,7 +39,7 @@ class Drill(models.Model):
 
     @property
     def recovery(self) -> float | None:
-        """Return the seconds from the fault to the last expected event; None if one of them did not happen."""
+        """Return the seconds from the fault to the last expected event; None if an expected event did not happen."""
         if not self.is_good:
             return None
         if self.fault == RESTORE:

@@ -170,7 +170,9 @@ class OutageObservation:
 
     @property
     def awaited(self) -> list[str]:
-        """Return the expected events that have not happened yet, and unexpected ones that have, in words."""
+        """
+        Return texts for the expected events that have not happened yet, and for unexpected events that have happened.
+        """
         wrong = [] if self._report.restored is not None else ["not all nodes came back"]
         return [*wrong, *(["nodes were marked failed"] if self._report.failed else [])]
 

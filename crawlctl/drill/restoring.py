@@ -66,7 +66,7 @@ def perform_restore(
     *, until: dt.datetime | None, store: Store | None = None, passphrase: str, say: Callable[[str], None]
 ) -> RestoreReport:
     """
-    Restore the newest state, or that of a moment, in a sandbox. Store and return the report, also of a failure.
+    Restore the newest state, or the state of a moment, in a sandbox. Store and return the report, also after a failure.
 
     Raises:
         Unusable: there is no store, or the database is on an external server.

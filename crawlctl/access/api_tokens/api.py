@@ -1,4 +1,4 @@
-"""API tokens in the API: a user lists, creates and revokes its own ones. Administrators see and revoke all."""
+"""API tokens in the API: a user lists, creates and revokes its own tokens. Administrators see and revoke all tokens."""
 
 from typing import Any, Final
 

@@ -20,7 +20,10 @@ MANAGES: Final = "crawlctl.manage_apitoken"
 
 
 def visible_to(user: Any) -> QuerySet[ApiToken]:  # noqa: ANN401 (a user of any kind)
-    """Return the tokens that this user may see and revoke: its own ones, and those of all users for administrators."""
+    """
+    Return the tokens that this user may see and revoke: its own tokens, or the tokens of all users for an
+    administrator.
+    """
     tokens = ApiToken.objects.select_related("owner")
     return tokens if user.has_perm(MANAGES) else tokens.filter(owner_id=user.pk)
 
@@ -67,9 +70,9 @@ def create(*, owner: User, name: object, scope: object, days: object = None, mad
 @transaction.atomic
 def revoke(token_id: int, *, among: QuerySet[ApiToken], made_by: str) -> None:
     """
-    Delete one of these tokens. No later request is admitted with it.
+    Delete one of these tokens. Later requests with this token are refused.
 
-    Raises: Unknown: none of these tokens has the id.
+    Raises: Unknown: no token among these has the id.
     """
     token = among.select_for_update(of=("self",)).filter(pk=token_id).first()
     if token is None:

@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[\w.@+-]{1,150}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A user of a provider. `name` is "" if the provider gave none that a user can have."""
+    """A user of a provider. `name` is "" if the provider gave no valid name for a user."""
 
     issuer: str
     subject: str

@@ -141,7 +141,7 @@ def _attempt_of(request: HttpRequest) -> Mapping[str, Any] | None:
 
 
 def _own_address(request: HttpRequest, address: str) -> str:
-    """Return an address of our own pages; for any other address, return that of the first page."""
+    """Return an address of our own pages unchanged; for any other address, return the address of the first page."""
     is_own = url_has_allowed_host_and_scheme(
         address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )

@@ -113,7 +113,7 @@ def complete(attempt: Attempt, *, state: str, code: str) -> Claims:
 
 def end_address(return_to: str) -> str:
     """
-    Return the address at which users log out of the provider; "" if it has none.
+    Return the address at which users log out of the provider; "" if the provider has no such address.
 
     Raises:
         Unavailable: the provider does not answer, or its metadata are wrong.
@@ -141,7 +141,7 @@ _FAILURES: Final = (
 
 
 class _Session(OAuth2Session):  # type: ignore[misc]
-    """A session that follows no redirect. A provider has none, and our secret must reach no other host."""
+    """A session that follows no redirect. A provider needs no redirects, and our secret must not reach another host."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, default_timeout=_TIMEOUT, **more)

@@ -1,4 +1,4 @@
-"""Sessions that no password began: they end after a bounded time, and the session knows that it began at the provider."""
+"""Sessions after a login at a provider: they end after a bounded time, and store that the login was at the provider."""
 
 from typing import Final
 

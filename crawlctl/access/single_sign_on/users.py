@@ -67,7 +67,8 @@ def _take_over(identity: Identity) -> User | Refused:
 @transaction.atomic
 def link(user: User, *, issuer: str, subject: str, made_by: str) -> None:
     """
-    Let an existing user log in at the provider, which gives it its roles from then on. Its password ends.
+    Let an existing user log in at the provider. From then on, the provider gives the user its roles, and its password
+    is invalid.
 
     Raises:
         Invalid: the subject is invalid, or belongs to another user.
@@ -92,7 +93,8 @@ def link(user: User, *, issuer: str, subject: str, made_by: str) -> None:
 @transaction.atomic
 def unlink(user: User, *, made_by: str) -> None:
     """
-    End the logins of a user at the provider. It keeps its roles, and has no password until an administrator sets one.
+    End the logins of a user at the provider. The user keeps its roles, and has no password until an administrator sets
+    one.
 
     Its sessions end, and its API tokens are revoked, because no login would limit their time from then on.
 
