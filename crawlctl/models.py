@@ -44,7 +44,7 @@ class ProviderIdentity(models.Model):
 class UserOfToken(User):
     """A user whose request has an API token. The user has only the permissions that the scope of the token also has."""
 
-    # Permissions of the scope. Without a scope there are none.
+    # Permissions of the scope. A token without a scope has no permissions.
     scope: frozenset[str] = frozenset()
 
     class Meta:

@@ -66,7 +66,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
-    # First, because channels has a command `runworker` of its own.
+    # The first entry, because channels also has a command `runworker`.
     "crawlctl.apps.CrawlctlConfig",
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",
@@ -160,7 +160,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["crawlctl.access.logins.GuardedBackend"]
-# Time in which a login link is valid (seconds). Django's other use of it, resets of passwords, has no page here.
+# Time in which a login link is valid (seconds). Django also uses this setting for resets of passwords, which have no
+# page here.
 PASSWORD_RESET_TIMEOUT = 600
 LOGIN_URL = "/login/"
 CSRF_FAILURE_VIEW = "crawlctl.web.refusals.refuse_forgery"
@@ -283,7 +284,7 @@ CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[of_nodes.ZOOKEEPER_CREDENTIALS]
 
 # Bearer token that grants access to /metrics.
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
-# File whose modification time is that of the last backup.
+# File whose modification time is the time of the last backup.
 CRAWLCTL_BACKUP_FILE = _given[of_backups.BACKUP_FILE]
 # Age of the last backup above which the attention list has a line.
 CRAWLCTL_BACKUP_MAX_AGE = _given[of_backups.BACKUP_MAX_AGE]

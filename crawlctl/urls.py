@@ -35,7 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("retention/", include("jobs.retention.urls")),
     path("outputs/", include("jobs.verification.urls")),
     path("authorities/", include("jobs.authorities.pages.urls")),
-    # The address, and the one of ManifoldCF's own service.
+    # Our address of the service, and its address in ManifoldCF.
     path("UserACLs", user_acls, name="user-acls"),
     path("mcf-authority-service/UserACLs", user_acls),
     path("", include("jobs.verification.archives.urls")),

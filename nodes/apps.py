@@ -1,4 +1,4 @@
-"""The app `nodes`: the members of the cluster and their roles. It knows nothing of crawling."""
+"""The app `nodes`: the members of the cluster and their roles. This app does not depend on crawling."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _

@@ -26,7 +26,7 @@ from crawlctl.live.bridge import Bridge, bridge
 from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
 from crawlctl.live.topics import View
 
-# Close codes: those of HTTP plus 4000, and the socket's own.
+# Close codes: status codes of HTTP plus 4000, and codes of the socket itself.
 TOO_MUCH: Final = 4429
 TOO_BIG: Final = 1009
 

@@ -28,7 +28,7 @@ _SESSIONS: Final = (
 )
 # Sessions whose decoded content is cached.
 _REMEMBERED: Final = 1_000
-# Time that a request waits for others, to be answered together (seconds).
+# Time that a request waits for other requests, so that one query answers all of them (seconds).
 _TOGETHER: Final = 0.1
 
 
@@ -110,7 +110,10 @@ def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...
 
 @lru_cache(maxsize=_REMEMBERED)
 def _said_by(data: str) -> tuple[int, str]:
-    """Return the user of a session with this (signed) data, 0 for none; and the password hash in the session."""
+    """
+    Return the id of the user of a session with this (signed) data, 0 without a user; and the password hash in the
+    session.
+    """
     facts = Session(session_data=data).get_decoded()
     return int(facts.get(SESSION_KEY, 0)), str(facts.get(HASH_SESSION_KEY, ""))
 

@@ -5,8 +5,8 @@ An ordinary user runs it under that user's own account. PostgreSQL refuses to ru
 ways:
 
 1. A user namespace in which root's uid maps to that of another account. To the kernel's file system the server is
-    still root, so all files stay root's and no directory has to be opened. The server sees itself as another user, and
-    has none of root's privileges over other users' files.
+    still root, so root still owns all files, and no directory needs wider permissions. The server sees itself as
+    another user, and has none of root's privileges over other users' files.
 2. The server really runs as another account, which becomes the owner of the data directory. This is for machines
     without namespaces (most containers), and for paths through a closed directory of another user. In another user's
     home, the account is the owner of the home. Elsewhere it is `nobody`, which may need a traverse bit on directories
@@ -142,7 +142,7 @@ def _open_the_way(account: Account, *, home: Home, binaries: Binaries, announce:
 
 
 def _on_the_way(*, home: Home, binaries: Binaries) -> Iterator[Path]:
-    """Yield the directories that lead to the data and to the binaries, each once, from the root down."""
+    """Yield each directory on the paths to the data and to the binaries once, from the root down."""
     seen: set[Path] = set()
     for end in (home.directory.resolve(), binaries.directory.resolve()):
         for path in (*reversed(end.parents), end):

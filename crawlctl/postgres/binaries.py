@@ -58,13 +58,13 @@ def find_binaries() -> Binaries:
     Return the binaries of the wheel.
 
     Raises:
-        EmbeddedPostgresError: there is no such wheel for this platform, or it is not installed.
+        EmbeddedPostgresError: this platform has no wheel, or the wheel is not installed.
     """
     if sys.platform != "linux":
         raise EmbeddedPostgresError(
             f"the embedded PostgreSQL runs on Linux only, and this is {sys.platform}: {USE_ANOTHER}"
         )
-    # Finding a package does not run it. Importing this one would start its own process handling.
+    # Finding a package does not run its code. An import of this package would start its own process handling.
     spec = importlib.util.find_spec(_PACKAGE)
     locations = spec.submodule_search_locations if spec else None
     for location in locations or ():

@@ -20,8 +20,8 @@ from crawlctl.postgres.home import DATABASE, PORT, USER, Home, remove_sockets
 # Longest start (seconds): after a crash the server replays its log, at most `max_wal_size`, before it takes
 # connections.
 START_WITHIN = 120.0
-# Longest time of a stop (seconds). A fast one ends with a checkpoint. An immediate one does not: the next start replays
-# the log.
+# Longest time of a stop (seconds). A fast stop ends with a checkpoint. An immediate stop does not, so the next start
+# replays the log.
 _FAST_STOP_WITHIN = 20.0
 _IMMEDIATE_STOP_WITHIN = 5.0
 _POLL = 0.01
@@ -107,7 +107,8 @@ class Server:
         Create the cluster and our empty database in it, all or nothing.
 
         Raises:
-            EmbeddedPostgresError: PostgreSQL could not create it. The message ends with that of PostgreSQL.
+            EmbeddedPostgresError: PostgreSQL could not create the cluster. The message ends with PostgreSQL's own
+            message.
         """
         unfinished = self.home.unfinished_data
         if unfinished.exists():
@@ -256,7 +257,7 @@ def _lines_of_pid_file(data: Path) -> list[str]:
 
 
 def _end_processes_of(data: Path) -> None:
-    """End every PostgreSQL process of that cluster, and return when none is left."""
+    """End every PostgreSQL process of that cluster, and return after the last one has ended."""
     for signal_number, timeout in ((signal.SIGINT, _FAST_STOP_WITHIN), (signal.SIGQUIT, _IMMEDIATE_STOP_WITHIN)):
         pids = list(_processes_of(data))
         if not pids:

@@ -10,8 +10,8 @@ from psycopg.errors import ProgrammingError
 
 from nodes.database.connections import Limits
 
-# Longest waits of a page or a command for its database, whatever is wrong with it. Daemons have limits of their own,
-# which follow from their timeouts.
+# Longest waits of a page or a command for its database, in any failure of the database. Daemons have limits of their
+# own, which follow from their timeouts.
 _STATEMENT: Final = dt.timedelta(seconds=30)
 _LIMITS: Final = Limits(
     connect_within=dt.timedelta(seconds=5),

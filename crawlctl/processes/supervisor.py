@@ -128,7 +128,7 @@ class Supervisor:
         while self._ranks:
             rank = self._ranks[-1]
             for child in rank:
-                # The pid of a child that was waited for may be reused: Popen knows that, and sends nothing.
+                # The pid of a child that was waited for may be reused. Popen knows this, and then sends no signal.
                 child.process.terminate()
             deadline = time.monotonic() + within
             for child in rank:

@@ -2,8 +2,8 @@
 Pages and the API of another partition, through the control partition: `/partition/NAME/` before an address.
 
 The view runs as in that partition, in a thread whose connection leads to its database. The control partition checks the
-login, and the permissions are those of the user here. Addresses in the answer have the same prefix, so all their
-numbers are those of that partition. A page of all partitions has no such address, and redirects to the page here.
+login, and the permissions of the user in the control partition apply. Addresses in the answer have the same prefix, so
+all ids in them are ids of that partition. A page of all partitions has no such address, and redirects to the page here.
 """
 
 import tempfile
@@ -150,7 +150,7 @@ def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
 
 
 def _leave(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpResponse:
-    """Redirect to the page here. A job has another number here; for other objects, redirect to their list."""
+    """Redirect to the page here. A job has another id here. For other objects, redirect to their list."""
     query = request.GET.copy()
     asked = {"job": str(match.kwargs.get("job_id") or query.get("job", ""))}
     number = _number_here(partition, asked["job"])

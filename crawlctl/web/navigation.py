@@ -175,7 +175,7 @@ def is_of_one_partition(name: str) -> bool:
 
 
 def find_place(name: str) -> tuple[Area, Place] | None:
-    """Return the place to which the page with this name of its address belongs; None if it has none."""
+    """Return the place to which the page with this name of its address belongs; None if it belongs to no place."""
     found: tuple[int, Area, Place] | None = None
     for area in AREAS:
         for place in area.places:
@@ -239,7 +239,7 @@ class Shell:
 
     @property
     def partition(self) -> str:
-        """Return the name of the control partition if the page shows only this one of several; "" otherwise."""
+        """Return the name of the control partition if the page shows only this partition of several; "" otherwise."""
         is_of_one = self._name in _ONLY_OF_ONE_PARTITION or self._name.startswith(_OF_ONE_PARTITION)
         return here.control_name() if is_of_one else ""
 

@@ -96,7 +96,7 @@ def answer_not_found(request: HttpRequest, exception: Exception) -> HttpResponse
 
 
 def refuse_forgery(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form whose token is not that of the login. Django's `CSRF_FAILURE_VIEW`."""
+    """Answer a form whose CSRF token does not belong to the login. Django's `CSRF_FAILURE_VIEW`."""
     said = _(
         "Nothing was changed: the form is older than your login, or the browser sends no cookies. Open the page again, "
         "and send the form again."

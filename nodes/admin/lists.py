@@ -16,7 +16,7 @@ from unfold.views import ChangeList
 from nodes.web.seen import SeenForm
 
 _MOST: Final = 1_000
-# Characters of a search: those of the longest name.
+# Largest number of characters in a search: the length of the longest name.
 _LONGEST_SEARCH: Final = 400
 
 

@@ -44,8 +44,8 @@ class ContractView(APIView):
     # False if answers hold a secret. They are not stored, so their requests take no key.
     keeps_answers = True
 
-    # True if other processes must see the change before the answer is made, so that one transaction is not enough.
-    # The ETag is then compared in a transaction of its own, before the others are asked.
+    # True if other processes must see the change before the answer is made, so that one transaction is not enough. The
+    # ETag is then compared in a separate transaction, before the other processes are asked.
     asks_others = False
     # Tagged fields of the resource in the state that If-Match names. None if any state will do.
     expected: Mapping[str, Any] | None = None

@@ -45,7 +45,7 @@ def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str,
 
 
 def part_of(shown: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
-    """Return these fields of a representation; None if it does not show all of them."""
+    """Return these fields of a representation; None if the representation lacks one of them."""
     if not all(name in shown for name in names):
         return None
     values = ((name, shown[name]) for name in names)

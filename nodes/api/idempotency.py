@@ -1,7 +1,7 @@
 """
 Idempotency keys: a request that is sent twice is executed once.
 
-The header is that of the IETF draft "The Idempotency-Key HTTP Header Field". A key belongs to its user. Answers are
+The IETF draft "The Idempotency-Key HTTP Header Field" defines the header. A key belongs to its user. Answers are
 kept for a day (`jobs.duties.housekeep`). Refusals are not kept: they change nothing, so the key stays free.
 
 The row of a key is inserted in the transaction of the change. A second request with the key therefore waits until the

@@ -11,7 +11,7 @@ _MOST_DAYS: Final = 3_650
 
 
 class DaysField(serializers.IntegerField):
-    """The days until a new token expires; None for a token that never does."""
+    """The days until a new token expires; None for a token that never expires."""
 
     def __init__(self, **options: Any) -> None:
         given = {"min_value": 1, "max_value": _MOST_DAYS, "allow_null": True, "default": None}

@@ -72,9 +72,9 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
     Rows in pages. `keyset` orders them.
 
-    It consists of columns that are unique together, all with a minus or none. The `ordering` of a query is the first
-    column of the keyset, up or down, or another unique column. `query_class` declares the parameters. `narrowed`
-    applies them.
+    A keyset consists of columns that are unique together. Either all columns have a minus, or no column has one. The
+    `ordering` of a query is the first column of the keyset, up or down, or another unique column. `query_class`
+    declares the parameters. `narrowed` applies them.
     """
 
     query_class: type[StrictSerializer] = PageQuery

@@ -30,11 +30,11 @@ _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ),
 )
 _OF_QUERY: Final = "is_query"
-# The first moment about which reports are asked.
+# The earliest moment that a report accepts.
 FIRST_MOMENT: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 # Characters of a value, or of an unknown name, that an error shows.
 _LONGEST_SHOWN: Final = 100
-# Unknown fields that an error names. A body has room for a million.
+# Largest number of unknown fields that an error names. A body could have a million of them.
 _MOST_UNKNOWN: Final = 50
 
 
@@ -139,7 +139,7 @@ class MomentField(serializers.DateTimeField):
 
 
 class Nothing(StrictSerializer):
-    """The empty body of a request whose address says everything."""
+    """The empty body of a request whose address contains all information."""
 
 
 class PageQuery(StrictSerializer):

@@ -1,8 +1,9 @@
 """
 Balance by number: the numbers of items differ by at most one, with the fewest moves.
 
-It uses `weighted` with equal weights, which works in two passes: first all items stay that can stay, then the others
-are placed. In one pass, an item without a holder could take the place of an item that could have stayed.
+It uses `weighted` with equal weights, which works in two passes: the first keeps all items that can stay, and the
+second places the other items. In one pass, an item without a holder could take the place of an item that could have
+stayed.
 """
 
 from collections.abc import Collection, Mapping

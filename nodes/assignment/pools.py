@@ -47,7 +47,9 @@ class Situation:
         return tuple(sorted(set(self.available.get(job, ()))))
 
     def to_place(self, job: str, *, placed: Shares) -> tuple[str, ...]:
-        """Return the items of a job that are not placed yet, sorted by id; none if no node can execute the job."""
+        """
+        Return the items of a job that are not placed yet, sorted by id; an empty list if no node can execute the job.
+        """
         if not self.nodes_of(job):
             return ()
         return tuple(sorted(item for item in set(self.pools[job]) if WorkItem(job, item) not in placed))

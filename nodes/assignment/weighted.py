@@ -18,8 +18,8 @@ from typing import Final
 from nodes.assignment.strategy import Holder, Item
 
 # Factor below 1 that hides rounding: sums of weights in another order differ by less, which is not a reason to move.
-# It applies to the load, not to the difference. Otherwise an item that is lighter than the rounding of two nearly equal
-# loads would go to and fro without end.
+# It applies to the load, not to the difference. Otherwise an item that is lighter than the rounding error of two nearly
+# equal loads would move back and forth forever.
 _ROUNDING: Final = 1 - 1e-9
 
 
@@ -34,7 +34,7 @@ def weighted(
     """
     Return an assignment in which no single move would make the weights of two holders more even.
 
-    `elsewhere` is weight that holders carry outside of this balance. If two holders have equal weights, the one with
+    `elsewhere` is weight that holders carry outside of this balance. If two holders have equal weights, the holder with
     less weight elsewhere gets an item first.
     """
     # From here on a holder is its number. Among equal holders the one with the lowest number gets an item first.
@@ -95,8 +95,8 @@ def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
         target = least_loaded[0][1]
         place = _best(held[source], difference=load * _ROUNDING - loads[target])
         if place is None:
-            # This holder cannot give later either: the lightest will only become heavier, and this one receives no
-            # item.
+            # This holder cannot give an item later either: the lightest holder only becomes heavier, and this holder
+            # receives no item.
             heapq.heappop(busiest)
             continue
         weight, item = held[source].pop(place)

@@ -1,9 +1,9 @@
 """
 The store of coordination in PostgreSQL: the default.
 
-Each change of the facts on which the main node decides locks the cluster's row, and increments a version there. A
-plan is valid if the versions are still those from which it was made. Beats and item locks touch only rows of their own.
-All times are those of the database.
+Each change of the facts on which the main node decides locks the cluster's row, and increments a version there. A plan
+is valid if these versions have not changed since it was made. Beats and item locks touch only their own rows. All times
+are times of the database.
 
 An outage of the database silences all nodes at once. So a node may consider another one lost only if it has itself
 beaten without a gap for as long as the other's timeout.
@@ -411,7 +411,7 @@ class DatabaseCoordination(Participant):
                     return one
                 taken.append(one)
         except Unreachable:
-            # The next request for one of them continues with its token.
+            # The next request for one of these locks continues with its token.
             with self._lock:
                 self._unanswered.update({lock.item: lock.token for lock in taken})
             raise
@@ -472,7 +472,7 @@ class DatabaseCoordination(Participant):
 
     @contextmanager
     def _asking(self) -> Iterator[psycopg.Connection[Any]]:
-        """Yield the connection for one operation. Translate errors of the database into those of the contract."""
+        """Yield the connection for one operation. Translate errors of the database into errors of the contract."""
         with self._lock:
             try:
                 if self._connection is None or self._connection.closed:

@@ -6,12 +6,12 @@ three things. First, only the *chosen* node may become main manager in the datab
 its own deadline. A main manager that is no longer chosen gives up its leadership. Second, the chosen node learns at
 once which nodes are *present* in the store: a node that left the store as well is judged after a shorter silence
 (`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool, their owners
-as shares. The main manager writes them, and only where something differs.
+as shares. The main manager writes this pool and these shares, and only where something differs.
 
 A session lasts while its node trusts itself: a node that cannot reach the database gives up leadership. A chosen node
-that does not become main manager gives it up, too. An outage of the store does not affect a crawl. During it no node is
-elected and no node is failed because of it. Its thread keeps trying, so that every node has its session again as soon
-as the store answers.
+that does not become main manager gives up leadership, too. An outage of the store does not affect a crawl. During it no
+node is elected and no node is failed because of it. Its thread keeps trying, so that every node has its session again
+as soon as the store answers.
 """
 
 import datetime as dt
@@ -77,7 +77,7 @@ def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
 
 
 class MembershipSession:
-    """The session of a node whose only store is the database. It does nothing."""
+    """The session of a node whose only store is the database. Its methods do nothing."""
 
     @property
     def is_chosen(self) -> bool | None:

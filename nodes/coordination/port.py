@@ -40,7 +40,7 @@ class ClusterState:
     A cluster as it was at one moment, on which the main node decides.
 
     `members` are the jobs that each member can execute, `gone` the recorded nodes that no longer beat. `shares` is the
-    assignment, including that of lost nodes. `versions` are the store's own: it checks them before it writes.
+    assignment, including that of lost nodes. `versions` belong to the store, which checks them before it writes.
     """
 
     members: Mapping[str, frozenset[str]]
@@ -90,7 +90,8 @@ class Office:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemLock:
     """
-    A lock that this node holds on an item, until `held_until` on this machine's clock of trust. `token` is its own.
+    A lock that this node holds on an item, until `held_until` on this machine's clock of trust. `token` identifies the
+    lock.
 
     `paced_from` is the moment of that clock from which the time to the item's next run counts. The store passes this
     moment from one holder to the next. If a holder died, it is the moment when that holder took the lock. None means
@@ -156,11 +157,14 @@ class NoCluster(Refused):
 
 
 class NotMember(CoordinationError):
-    """The node is not a member (any more): it was silent for too long, or another took its name. It may join again."""
+    """
+    The node is not or no longer a member: it was silent for too long, or another process took its name. It may join
+    again.
+    """
 
 
 class NotMain(CoordinationError):
-    """Another node is the main node, or none is. Nothing was written."""
+    """This node is not the main node. Nothing was written."""
 
 
 class Outdated(CoordinationError):
@@ -349,7 +353,7 @@ class Coordination(Protocol):
         ...
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
-        """Return the lock of an item, expired or not; None if it has none."""
+        """Return the lock of an item, expired or not; None if the item has no lock."""
         ...
 
     def locks(self) -> tuple[LockSeen, ...]:

@@ -117,9 +117,9 @@ class ZooKeeperCoordination(Participant):
         clock: Clock = seconds_since_boot,
     ) -> None:
         """
-        `timeout` is that of the session: the silence after which other nodes consider this one lost. With `only_looks`
-        the process never connects or joins, and writes nothing. It then computes the rest of a lease by its own
-        machine's clock.
+        `timeout` is the timeout of the session: the silence after which other nodes consider this node lost. With
+        `only_looks` the process never connects or joins, and writes nothing. It then computes the rest of a lease by
+        its own machine's clock.
 
         Raises:
             BadName: the name of the cluster or the node is invalid.
@@ -171,7 +171,7 @@ class ZooKeeperCoordination(Participant):
         tree = self._tree
         session.sync(tree.root)
         guards = [self._counting(session, tree.pool_version), self._counting(session, tree.worker_version)]
-        # A node that joins again gives up leadership, its own or that of an earlier process of its name.
+        # A node that joins again gives up leadership: its own, or the leadership of an earlier process with its name.
         operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_my_name(session)]
         if session.stat(tree.member(self._node)) is not None:
             operations.append(Delete(tree.member(self._node)))
@@ -502,7 +502,7 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _asking(self) -> Iterator[Session]:
-        """Yield the session for one operation. Translate its errors into those of the contract."""
+        """Yield the session for one operation. Translate its errors into errors of the contract."""
         with self._lock, self._sharing() as session:
             yield session
 
@@ -574,8 +574,8 @@ class ZooKeeperCoordination(Participant):
 
     def _claim(self, session: Session) -> None:
         """
-        Mark the tree as that of our database, if there is one: two databases with one tree would confuse their main
-        nodes.
+        Mark the tree with the identity of our database, if there is one. If two databases shared a tree, their main
+        nodes would disturb each other.
 
         Raises:
             Refused: the tree belongs to another database.
@@ -638,7 +638,9 @@ class ZooKeeperCoordination(Participant):
         return Set(path, session.get(path)[1].version)
 
     def _removal(self, session: Session, node: str) -> list[Operation]:
-        """Return the operations that remove a worker and everything below it; none if it does not exist."""
+        """
+        Return the operations that remove a worker and everything below it; an empty list if the worker does not exist.
+        """
         tree = self._tree
         if session.stat(tree.worker(node)) is None:
             return []

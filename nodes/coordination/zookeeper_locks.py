@@ -238,7 +238,7 @@ class ZooKeeperLocks:
         return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
 
     def lock_of(self, session: Session, item: WorkItem) -> LockSeen | None:
-        """Return the lock of an item; None if it has none."""
+        """Return the lock of an item; None if the item has no lock."""
         try:
             data, stat = session.get(self._tree.lock(item))
         except Absent:
@@ -253,7 +253,7 @@ class ZooKeeperLocks:
         return tuple(sorted((lock for lock in seen if lock is not None), key=lambda lock: lock.item))
 
     def forget(self, session: Session, *, seen: ClusterState) -> None:
-        """Remove the nodes of free locks whose items no pool has any more."""
+        """Remove the nodes of free locks whose items are no longer in any pool."""
         tree = self._tree
         counting = Set(tree.all_locks, session.get(tree.all_locks)[1].version)
         unknown = self._nodes(session, wanted=lambda item: item.item not in seen.pools.get(item.job, ()))

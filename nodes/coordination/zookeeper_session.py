@@ -317,7 +317,7 @@ class Session:
         Execute all of these operations or none.
 
         Raises:
-            Conflict: one of them is impossible.
+            Conflict: an operation is impossible.
         """
         transaction = self._client.transaction()
         for operation in operations:

@@ -136,7 +136,8 @@ def open_session(
     parameters: Mapping[str, Any], *, settings: Mapping[str, str | int] | None, gives_up: GivesUp
 ) -> ConnectionWithTimeouts[Any]:
     """
-    Return a new connection, in autocommit, whose session has these settings of the server; None: those of its pooler.
+    Return a new connection, in autocommit, whose session has these settings of the server; None keeps the settings of
+    its pooler.
 
     The settings are sent after connecting: a pooler such as PgBouncer refuses them as startup options.
 

@@ -108,7 +108,7 @@ def require_current() -> None:
 
     Raises:
         SchemaRefused: the tables are those of a newer version, or too old.
-        SchemaBehind: they lack migrations.
+        SchemaBehind: the tables lack migrations.
     """
     if _is_behind():
         raise SchemaBehind

@@ -91,7 +91,7 @@ def _place(
     strategy: Strategy,
 ) -> dict[int, UUID]:
     """
-    Return the new holders of items without a holder, or whose holder leaves. A stranded move goes to its destination.
+    Return new holders for items whose holder is missing or leaves. A stranded move goes to its destination.
     """
     to_place = {
         item.id: item.destination

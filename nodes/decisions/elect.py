@@ -2,8 +2,8 @@
 The election of the main manager.
 
 Every scope has one main manager, and every main manager a term whose number only grows. The managers need no agreement:
-each reads the same row and the same heartbeats. A manager that may lead tries to, guarded by the term that it has seen.
-If two try at once, only one can succeed.
+each reads the same row and the same heartbeats. A manager that may lead tries to take the leadership. The write
+succeeds only if the term is still the one that it has seen. If two try at once, only one can succeed.
 
 The oldest live manager goes first. The second waits one beat, the third two, and so on. So a manager that lives but
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.
@@ -83,7 +83,7 @@ def elect(
 
 def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
-    Return the decision to lead another scope, that of a one-shot, once no manager lives there.
+    Return the decision to lead the scope of a one-shot, once no manager lives there.
 
     A process that resumes a dead one-shot judges its nodes as the main manager of their scope. So the order of terms
     applies to it as to any other candidate: if two processes resume, one is refused.

@@ -27,7 +27,7 @@ Steadiness = Callable[[dt.timedelta], bool]
 class FailureCause(StrEnum):
     """
     The reason why a node is failed. A silent node may beat again before it is marked. A node whose process has ended
-    cannot.
+    cannot beat again.
     """
 
     SILENT = "silent"
@@ -56,7 +56,7 @@ class MarkFailed:
 
 def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[NodeSeen] = ()) -> tuple[MarkFailed, ...]:
     """
-    Return the nodes that this node has to mark failed: none, unless it is the main manager.
+    Return the nodes that this node has to mark failed; an empty list if it is not the main manager.
 
     `is_steady` tells whether this node has beaten without a gap for a duration. `orphans` are the nodes of scopes
     without a live manager, which have no main manager of their own. The main manager of the cluster passes them in.

@@ -68,9 +68,9 @@ class JobSeen:
     """
     A distributed job of a cluster.
 
-    `is_running` if a node is processing one of its items. `switch` is its own, None if it has none. `items` is the
-    number of items in its pool, and `given` the number that belong to a node. `able` nodes can execute it. `problem` is
-    the nodes' report about its pool or its schedule, or ''.
+    `is_running` is True if a node is processing one of its items. `switch` is the job's own switch, None without one.
+    `items` is the number of items in its pool, and `given` the number that belong to a node. `able` nodes can execute
+    it. `problem` is the nodes' report about its pool or its schedule, or ''.
     """
 
     job: str
@@ -253,7 +253,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
 
     Raises:
         BadName: the name of the cluster is invalid.
-        NoSuchStrategy: there is none with this name.
+        NoSuchStrategy: no strategy has this name.
         StrategyRefused: its result is invalid.
         CoordinationError: the store does not answer.
     """
@@ -306,8 +306,8 @@ def _read_book(cluster: str, *, job: str = "") -> _Book:
 
 def _clusters(cluster: str) -> list[str]:
     """
-    Return the names of clusters that may have distributed jobs: those of the coordination store that the database
-    knows, and those of the nodes' reports.
+    Return the names of clusters that may have distributed jobs: clusters of the coordination store that the database
+    knows, and clusters in the nodes' reports.
     """
     known = CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_JOBS_SHOWN]
     noted = DistributedJobOnNode.objects.values_list("cluster", flat=True).distinct()[:_JOBS_SHOWN]

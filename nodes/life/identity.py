@@ -89,7 +89,7 @@ class NodeIdentity:
 
 def is_process_gone(*, pid: int, process_start: int) -> bool:
     """
-    True if the process with this pid and start time no longer runs; False whenever that is uncertain.
+    True if the process with this pid and start time certainly no longer runs.
 
     A zombie counts as ended: its parent has not yet read its exit status, but it will not run again.
     """

@@ -126,7 +126,7 @@ def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
                 options=settings_said,
             )
             at_work.enter_context(jobs.at_work())
-        # Errors of the manager during this time are not those of the jobs.
+        # During this time, errors of the manager are handled separately from errors of the jobs.
         yield
         with refusals_of_jobs():
             at_work.close()

@@ -80,7 +80,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 return found
         finally:
             self.connection = None
-        # The server has ended this connection, and probably the others too.
+        # The server has ended this connection, and probably also the other idle connections.
         found.close()
         self.idle.close()
         return None

@@ -167,7 +167,7 @@ class JobOnNode:
     def note_runs_elsewhere(self, moments: Mapping[str, float], schedule: Schedule) -> bool:
         """
         Note the moments from which, by the store, the pace of items counts. Return True if another node ran one of
-        them.
+        these items.
         """
         with self._lock:
             ran = {

@@ -144,7 +144,7 @@ def past_of_group(own: Iterable[Past], others: Iterable[Past]) -> Past:
     Return the past of a group whose items have `own` pasts, one each, beside items with `others`.
 
     None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when
-    the first of the others is due. So a share that changes often still runs its new items.
+    the first of the other items is due. So a share that changes often still runs its new items.
     """
     own = list(own)
     runs = [past for past in own if past.ended_at is not None]

@@ -1,8 +1,8 @@
 """
 The work of every node: it is a member, publishes the pools of its jobs, and runs the items assigned to it.
 
-The thread that takes up shares also beats, so a node whose thread hangs loses its membership. It never waits for a job:
-jobs run, and are asked for their pools, in threads of their own.
+The thread that takes up shares also beats, so a node whose thread hangs loses its membership. This thread never waits
+for a job: other threads run the jobs, and ask them for their pools.
 """
 
 import datetime as dt
