@@ -198,7 +198,7 @@ SELECT job, item, node, since, greatest(expires_at - clock_timestamp(), interval
  ORDER BY job COLLATE "C", item COLLATE "C"
 """
 
-# Longest wait for a notification, and pause before a new connection (seconds). It bounds the delay of a close.
+# Longest wait for a notification, and pause before a new connection (seconds). A close waits at most for this time.
 _LOOK = 0.5
 
 

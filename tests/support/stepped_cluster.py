@@ -2,8 +2,8 @@
 A cluster that is stepped by hand, in one process and on its own clock.
 
 Nothing happens by itself. On command a manager performs its due duties, and a worker takes, processes and writes. A
-failed node can still be stepped, as a *ghost* that has not noticed its failure. The code is that of the daemons,
-including their SQL, without their loops.
+failed node can still be stepped, as a *ghost* that has not noticed its failure. It executes the code of the daemons
+with their SQL, but without their loops.
 """
 
 import asyncio

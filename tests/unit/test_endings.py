@@ -1,4 +1,7 @@
-"""The results of a document in one number, and its flips between runs, also if it ends several times in a run."""
+"""
+Proves that one number keeps the last results of a document, and shows its flips, even if it ends several times in a
+run.
+"""
 
 import random
 

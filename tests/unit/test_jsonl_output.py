@@ -306,7 +306,7 @@ def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
 # --- Options of commands and connections ---------------------------------------------------------
 
 
-def test_spellings_of_a_path_are_one_output_and_relative_ones_start_here(tmp_path, monkeypatch):
+def test_spellings_of_a_path_are_one_output_and_relative_paths_start_at_the_current_directory(tmp_path, monkeypatch):
     (tmp_path / "there").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
 

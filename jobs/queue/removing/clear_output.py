@@ -136,7 +136,7 @@ def let_go(
     cursor: psycopg.Cursor[Any], held: Sequence[Any], wanted: Any, output: Output, *, cause: str, keeps_history: bool
 ) -> None:
     """
-    Remove documents, whose rows of IndexedDocument are locked, from an output and from that table, with their parts.
+    Remove documents and their parts from an output and from IndexedDocument, whose rows the caller has locked.
     Keep their texts for days.
     """
     hashes = [row.hash for row in held]
