@@ -25,6 +25,13 @@ OF_OUTPUTS: Final = frozenset(
     {ActivityName.INGEST, ActivityName.DELETION, ActivityName.REFUSAL, ActivityName.NOTIFICATION}
 )
 
+OF_JOBS: Final = frozenset(
+    {
+        *(ActivityName.JOB_START, ActivityName.JOB_STOP, ActivityName.JOB_CONTINUE),
+        *(ActivityName.JOB_WAIT, ActivityName.JOB_UNWAIT, ActivityName.JOB_END),
+    }
+)
+
 # Activities of transitions: only those after which a job runs or no longer runs.
 OF_TRANSITIONS: Final = {
     "start": ActivityName.JOB_START,

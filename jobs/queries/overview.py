@@ -38,8 +38,9 @@ class OverviewPage:
 
     `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is the history of all
     these jobs, including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than
-    `running`. `silent` are the partitions whose last figures are old. `moving` are counts of the jobs that nothing
-    holds. `search_behind_since` is the time of the oldest text that the search index lacks.
+    `running`. `silent` are the partitions whose last figures are old, and `are_more_nodes` if one did not answer, so
+    that its nodes are missing. `moving` are counts of the jobs that nothing holds. `search_behind_since` is the time of
+    the oldest text that the search index lacks.
     """
 
     verdict: CrawlVerdict
@@ -51,6 +52,7 @@ class OverviewPage:
     rate: float | None
     history: Sequence[float | None]
     nodes: Sequence[NodeLine]
+    are_more_nodes: bool
     search_behind_since: dt.datetime | None
     # The policy whose limit holds all hosts of a cause.
     policies: Mapping[Cause, str]
@@ -94,7 +96,9 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
         own = replace(own, latest=[{job.id: latest.of_jobs([job.id]) for job in running}])
     if free and not moving.waiting:
         own = replace(own, next_due_at=read_next_ready_at([job.id for job in free]))
-    part, silent = _with_others(own, span, now=now)
+    part, missing = _with_others(own, span)
+    silent = read_silent(now=now)
+    known = {one.name for one in silent}
     jobs = [with_latest(job, part.latest) for job in jobs]
     hosts = part.hosts if free else []
     rate = present(history) if running else None
@@ -116,12 +120,13 @@ def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
         rate=rate,
         history=history,
         nodes=part.nodes,
+        are_more_nodes=bool(missing),
         search_behind_since=part.search_behind_since,
         policies=_policies(hosts),
         charges=part.charges,
         progress=part.progress,
         next_starts=read_next_starts(now=now),
-        silent=silent,
+        silent=[*silent, *(one for one in missing if one.name not in known)],
     )
 
 
@@ -148,17 +153,15 @@ def _read_part_elsewhere(name: str, span: str) -> _Part:
     )
 
 
-def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Sequence[Silent]]:
+def _with_others(own: _Part, span: str) -> tuple[_Part, Sequence[Silent]]:
     """
     Return the sum of the parts of all partitions, and the partitions that are missing in it. Parts of other partitions
     are some seconds old.
     """
-    silent = read_silent(now=now)
     held = _held(span).answers() if here.control_name() else None
     if held is None:
-        return own, silent
+        return own, []
     found = held.beside(own)
-    known = {one.name for one in silent}
     parts = [own, *(part for _name, part in sorted(found.others.items()))]
     charges: dict[Cause, float] = {}
     for part in parts:
@@ -173,7 +176,7 @@ def _with_others(own: _Part, span: str, *, now: dt.datetime) -> tuple[_Part, Seq
         latest=[of_partition for part in parts for of_partition in part.latest],
         next_due_at=min((part.next_due_at for part in parts if part.next_due_at is not None), default=None),
     )
-    return together, [*silent, *(one for one in found.silent if one.name not in known)]
+    return together, found.silent
 
 
 @lru_cache(maxsize=len(SPANS))

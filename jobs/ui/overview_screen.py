@@ -13,6 +13,7 @@ from jobs.attention.rows import rows as rows_of_attention
 from jobs.queries.jobs.lines import JOBS_SHOWN
 from jobs.queries.jobs.schedules import ScheduleLine
 from jobs.queries.overview import OverviewPage
+from jobs.ui.clusters_screen import count_in_words
 from jobs.ui.job_rows import counts_cells, job_row, rate_cells, search_lag
 from jobs.ui.nodes_screen import node_row
 from jobs.ui.partitions_views import at_least
@@ -38,8 +39,8 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         "rate_says": _("documents per second"),
         "states": _states(page),
         "jobs_running": formats.number(page.running_in_all),
-        "managers": formats.number(sum(node.kind == NodeKind.MANAGER for node in page.nodes)),
-        "workers": formats.number(sum(node.kind == NodeKind.WORKER for node in page.nodes)),
+        "managers": _count_nodes(page, NodeKind.MANAGER),
+        "workers": _count_nodes(page, NodeKind.WORKER),
         "search_lag": search_lag(page.search_behind_since, now=now),
         "jobs": sorted((job_row(job, now=now) for job in page.jobs), key=lambda row: row["tone"] != "failed"),
         **progress_screen(page.progress, now=now),
@@ -47,6 +48,10 @@ def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, n
         "next_starts": [_start_row(line, now=now) for line in page.next_starts],
         "nodes": [node_row(node, now=now) for node in page.nodes],
     }
+
+
+def _count_nodes(page: OverviewPage, kind: NodeKind) -> str:
+    return count_in_words(sum(node.kind == kind for node in page.nodes), is_partial=page.are_more_nodes)
 
 
 def _states(page: OverviewPage) -> str:

@@ -223,6 +223,15 @@ def test_a_silent_partition_is_named_and_figures_of_the_clusters_are_at_least_th
     assert columns(page["partitions"], "name", "main_name") == [("a", "n"), ("b", "No answer"), ("All", "at least 1")]
 
 
+@pytest.mark.usefixtures("silent")
+def test_the_overview_counts_at_least_the_nodes_of_the_partitions_that_answer(operator, connection):
+    Main(connection)
+
+    page, live = operator.get("/").context["screen"], read_screen("overview")
+
+    assert page["managers"] == live["managers"] == "at least 1"
+
+
 @pytest.mark.usefixtures("control")
 def test_an_open_page_of_the_cluster_has_the_other_partitions(connection):
     assert columns(read_screen("cluster")["partitions"], "name") == [("a",), ("b",), ("All",)]

@@ -13,6 +13,7 @@ from asgiref.sync import async_to_sync
 from jobs.exports import files
 from jobs.exports.models import Export
 from jobs.exports.writing import write_export
+from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.models import Activity, JobCounter, Outcome, PartitionedJob, RepositoryConnection
 from jobs.partitions import merged
@@ -152,6 +153,24 @@ def test_results_and_documents_of_a_class_are_added_over_all_partitions(operator
         ("b.example", THERE),
         ("a.example", HERE),
     ]
+
+
+@pytest.mark.usefixtures("control")
+def test_the_start_of_a_job_in_all_partitions_counts_once(operator, job, database):
+    started = {"started_at": NOON, "entity": "news", "activity": ActivityName.JOB_START, "result_code": "started"}
+    Activity.objects.create(repository=job.repository, job=job, **started)
+    with psycopg.connect(database.dsn, autocommit=True) as there:
+        there.execute(
+            "INSERT INTO jobs_activity SELECT (jsonb_populate_record(one, %s)).* FROM jobs_activity AS one LIMIT 1",
+            [json.dumps({"id": 9_999, **started}, default=str)],
+        )
+        results = rows_of(operator, "results", **HOUR)
+        history = rows_of(operator, "history", activity="job start", **HOUR)
+        there.execute("DELETE FROM jobs_activity WHERE id = 9999")
+
+    assert [(row["result_class"], row["amount"]) for row in results] == [("200", HERE + THERE), ("started", 1)]
+    # In the list, the name of the partition tells them apart.
+    assert sorted(row["partition"] for row in history) == ["", "b"]
 
 
 @each_row("size", [1, 100])

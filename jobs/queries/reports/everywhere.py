@@ -250,7 +250,7 @@ def read_histogram_everywhere(
     if not here.control_name():
         return read(wanted, limit=limit, after=after)
     most = most_classes or MOST_CLASSES
-    found = _read_named(wanted, lambda asked, _name: read(asked, limit=most))
+    found = _read_named(wanted, lambda asked, name: read(replace(asked, omits_jobs=bool(name)), limit=most))
     amounts: Counter[tuple[str, str]] = Counter()
     for line in _all_classes(found, most):
         amounts[line.identifier_class, line.result_class] += line.amount

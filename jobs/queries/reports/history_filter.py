@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.utils.functional import cached_property
 
-from jobs.lifecycle.activity import OF_OUTPUTS, ActivityName
+from jobs.lifecycle.activity import OF_JOBS, OF_OUTPUTS, ActivityName
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.reports.asking import check_patterns
 
@@ -21,7 +21,8 @@ class HistoryFilter:
     The activities of a report: from `since` until just before `until`; an empty field means no condition.
 
     `activities` are names as the history shows them: activities of outputs have the output's name in parentheses, or
-    none for all outputs. `entity` and `code` are regular expressions.
+    none for all outputs. `entity` and `code` are regular expressions. `omits_jobs` leaves out the activities of jobs:
+    each partition records that a job starts or ends, and a sum of all counts this once.
     """
 
     since: dt.datetime
@@ -31,6 +32,7 @@ class HistoryFilter:
     activities: Sequence[str] = field(default=())
     entity: str = ""
     code: str = ""
+    omits_jobs: bool = False
 
     def check(self) -> None:
         """
@@ -58,6 +60,8 @@ class HistoryFilter:
             asked.append("past.entity ~ %(entity)s")
         if self.code:
             asked.append("past.result_code ~ %(code)s")
+        if self.omits_jobs:
+            asked.append("past.activity <> ALL(%(of_jobs)s)")
         return asked
 
     @cached_property
@@ -78,6 +82,7 @@ class HistoryFilter:
             "outputs": [output for _, output in of_outputs.values()],
             "entity": self.entity,
             "code": self.code,
+            "of_jobs": sorted(OF_JOBS),
         }
 
     @property

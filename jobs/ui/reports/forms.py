@@ -3,11 +3,12 @@
 import datetime as dt
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from django import forms
 from django.core.validators import MinValueValidator
 from django.http import QueryDict
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job, RepositoryConnection
@@ -57,6 +58,11 @@ class ReportForm(forms.Form):
 
     use_required_attribute = False
     usual: ClassVar[Mapping[str, str]] = {}
+    # Fields that leave no row out, apart from those of the time.
+    of_form: ClassVar[frozenset[str]] = frozenset(
+        {"sort", "order", "identifier_class", "result_class", "interval", "now", "last", "since", "until"}
+    )
+    none_yet: ClassVar["Promise | str"] = ""
 
     after = forms.CharField(required=False, max_length=_LONGEST_POSITION, widget=forms.HiddenInput)
 
@@ -79,6 +85,13 @@ class ReportForm(forms.Form):
         query.update({name: value for name, value in more.items() if value})
         return query.urlencode()
 
+    @property
+    def found_nothing(self) -> str:
+        """Return the sentence about a report without rows."""
+        chosen = self.fields.keys() - self.of_form
+        leaves_out = any(value for name in chosen for value in cast("QueryDict", self.data).getlist(name))
+        return str(_("No rows match these filters.") if leaves_out else self.none_yet)
+
     def as_api_filter(self, *, now: dt.datetime) -> dict[str, Any]:
         """Return the filter of a valid form with the names and values of the API."""
         raise NotImplementedError
@@ -92,6 +105,7 @@ class HistoryForm(ReportForm):
     """An interval of the history. Moments are UTC."""
 
     usual = {"last": "1"}
+    none_yet = _("No activity in this time. Choose a longer time, or start a job.")
 
     repository = forms.ModelChoiceField(
         RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
@@ -172,6 +186,8 @@ class HistogramForm(HistoryForm):
 
 class DocumentsForm(ReportForm):
     """Documents by their state. Moments are UTC."""
+
+    none_yet = _("No documents yet. A job that runs finds documents.")
 
     repository = forms.ModelChoiceField(
         RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")
