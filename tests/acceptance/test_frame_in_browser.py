@@ -88,6 +88,16 @@ def test_the_bar_has_one_line_in_each_language_beside_a_long_name(browser, machi
             assert heights[0] < 1.5 * heights[1], language
 
 
+def test_the_german_bar_has_two_lines_at_most_on_a_narrow_screen(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    with visitor(browser, web, viewport={"width": 900, "height": 900}) as page:
+        page.goto("/account/")
+        page.locator("button[name=language][value=de]").click()
+
+        heights = page.locator(".top").evaluate("bar => [bar, bar.querySelector('a')].map(one => one.offsetHeight)")
+        assert heights[0] < 2.5 * heights[1]
+
+
 def test_a_form_that_is_older_than_the_login_is_sent_with_the_present_token(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
