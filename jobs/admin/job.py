@@ -47,7 +47,7 @@ class SeedInline(StackedInline):  # type: ignore[misc]
     formset = SeedFormSet
     extra = 0
     min_num = 1
-    verbose_name = _("seed")
+    verbose_name, verbose_name_plural = _("seed"), _("seeds")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Seed]:
         seeds: QuerySet[Seed] = super().get_queryset(request)

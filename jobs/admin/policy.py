@@ -38,7 +38,7 @@ class RuleInline(StackedInline):  # type: ignore[misc]
     form = RuleForm
     formset = RuleFormSet
     extra = 0
-    verbose_name = _("rule")
+    verbose_name, verbose_name_plural = _("rule"), _("rules")
     fields = (
         ("place", "pattern"),
         ("days", "from_time", "to_time"),
