@@ -131,6 +131,21 @@ def keep(*partitions):
             keep_subscriptions(one.connection, one.placement, addresses)
 
 
+def keep_until(is_true, *partitions, saying):
+    """
+    Repeat the duty of the exchange until this is true.
+
+    In a cluster the duty is repeated, too: a reader of a slot may end later than its subscription.
+    """
+
+    def is_true_after_the_duty():
+        with suppress(psycopg.errors.ObjectInUse):
+            keep(*partitions)
+        return is_true()
+
+    wait_for(is_true_after_the_duty, saying=saying)
+
+
 def wait_for_fact(partition, body):
     wait_for(lambda: partition.received("run:1") == body, saying=f"{partition.placement.here} receives {body}")
 
@@ -165,9 +180,8 @@ def test_a_restored_partition_receives_all_rows_again(pair):
     b.connection.execute("DELETE FROM jobs_partitionfact WHERE source = %s", (A,))
 
     b.be_incarnation("restored")
-    keep(a, b)
 
-    wait_for_fact(b, {"round": 1})
+    keep_until(lambda: b.received("run:1") == {"round": 1}, a, b, saying="the fact arrives again")
 
 
 def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
@@ -183,8 +197,10 @@ def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
 
     b.be_incarnation("restored")
     b.send("run:1", {"round": 3})
-    wait_for(
-        lambda: keep(a, b) or a.received("run:1") == {"round": 3},
+    keep_until(
+        lambda: a.received("run:1") == {"round": 3},
+        a,
+        b,
         saying="the new fact arrives, though its number was used before the restore",
     )
 
@@ -200,14 +216,8 @@ def test_a_restored_partition_is_offered_the_links_that_were_never_sent_to_it(pa
 
     a.be_incarnation("restored")
 
-    def arrives():
-        # The duty is repeated: a reader of a slot may end later than its subscription.
-        with suppress(psycopg.errors.ObjectInUse):
-            keep(a, b)
-        arrived = "SELECT job_number, run_no FROM jobs_foreignreference WHERE source = %s"
-        return a.connection.execute(arrived, [B]).fetchall() == [(7, 3)]
-
-    wait_for(arrives, saying="the link arrives")
+    arrived = "SELECT job_number, run_no FROM jobs_foreignreference WHERE source = %s"
+    keep_until(lambda: a.connection.execute(arrived, [B]).fetchall() == [(7, 3)], a, b, saying="the link arrives")
 
 
 def test_an_exchange_without_a_restore_goes_on(pair):
