@@ -8,63 +8,22 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from crawlctl.backups.descriptions import FOLDER, LARGEST_DESCRIPTION, SEALED_DATA, Backup, File, described
 from crawlctl.backups.errors import Damaged, Unusable
 from nodes.stores.port import KeyMissing, Store, digest_of
 
-FOLDER: Final = "base"
 # The description is written last and deleted first: a backup without it does not count.
 _DESCRIPTION: Final = "backup.json"
 _DATA: Final = "data.tar.zst"
-_SEALED_DATA: Final = "data.tar.zst.sealed"
 _SEALED: Final = "secrets.sealed"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _FORMAT: Final = 1
 # Age after which a backup without description counts as interrupted.
 _INTERRUPTED_AFTER: Final = dt.timedelta(days=2)
-
-
-@dataclass(frozen=True)
-class File:
-    """A stored file of a backup."""
-
-    key: str
-    size: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Backup:
-    """The description of a backup. Times are in UTC, in the form of ISO 8601."""
-
-    name: str
-    version: str
-    server_version: str
-    system: str
-    timeline: int
-    incarnation: str
-    started: str
-    ended: str
-    bytes: int
-    data: File
-    # None: the secret key is not in the backup.
-    sealed: File | None
-    # The first and the last position of the write-ahead log that the backup needs; '' in old backups.
-    start_lsn: str = ""
-    end_lsn: str = ""
-    segment_bytes: int = 16 * 1024 * 1024
-
-    @property
-    def ended_at(self) -> dt.datetime:
-        return dt.datetime.fromisoformat(self.ended)
-
-    @property
-    def has_sealed_data(self) -> bool:
-        """True if the copy of the database is sealed. Older versions sealed the secret key only."""
-        return self.data.key.endswith(f"/{_SEALED_DATA}")
 
 
 def new_name(started: dt.datetime) -> str:
@@ -82,7 +41,7 @@ def name_at(moment: dt.datetime) -> str:
 
 
 def store_data(store: Store, name: str, path: Path, *, is_sealed: bool) -> File:
-    return _stored(store, f"{FOLDER}/{name}/{_SEALED_DATA if is_sealed else _DATA}", path)
+    return _stored(store, f"{FOLDER}/{name}/{SEALED_DATA if is_sealed else _DATA}", path)
 
 
 def store_sealed(store: Store, name: str, content: bytes) -> File:
@@ -133,24 +92,21 @@ def read(store: Store, name: str) -> Backup:
     if not _NAME.fullmatch(name):
         raise Unusable(f"{name!r} is not the name of a backup. `crawlctl backup list` prints the names")
     try:
-        content = b"".join(store.get(f"{FOLDER}/{name}/{_DESCRIPTION}"))
+        content = b"".join(store.get(f"{FOLDER}/{name}/{_DESCRIPTION}", length=LARGEST_DESCRIPTION + 1))
     except KeyMissing:
         raise Unusable(f"{store.address} has no backup {name}. `crawlctl backup list` prints the names") from None
+    if len(content) > LARGEST_DESCRIPTION:
+        raise Damaged(f"the description of the backup {name} in {store.address} is damaged: it is too large")
     try:
         said = json.loads(content)
         if said["format"] != _FORMAT:
             raise Damaged(
-                f"the description of the backup {name} has format {said['format']}, and this version reads {_FORMAT}. "
+                f"the description of the backup {name} has format {said['format']!r}, and this version reads {_FORMAT}. "
                 "Use the version of crawlctl that made the backup"
             )
-        known = {field.name: said[field.name] for field in fields(Backup) if field.name in said}
-        known["data"] = File(**known["data"])
-        known["sealed"] = File(**known["sealed"]) if known["sealed"] else None
-        backup = Backup(**known)
-        _ = backup.ended_at
-    except (ValueError, KeyError, TypeError):
+        return described(said, name=name)
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise Damaged(f"the description of the backup {name} in {store.address} is damaged") from None
-    return backup
 
 
 def newest(store: Store) -> Backup:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.verbs import find_made, given_passphrase, make_backup, prune, store_of_setting
 from nodes.stores.port import Store
 from nodes.tasks.context import TaskContext

@@ -20,6 +20,8 @@ from nodes.stores.port import KeyTaken, Store, StoreRefused, digest_of
 
 # Name of the folder with histories and segments, in the data directory, which is the current directory of the server.
 _FOLDER: Final = "crawlctl-recovery"
+# Digits of the number of a timeline at most.
+_DIGITS: Final = 10
 _RECOVERY: Final = {
     "restore_command": f'test -f "{_FOLDER}/%f" && cp --sparse=always "{_FOLDER}/%f" "%p"',
     "recovery_target_action": "promote",
@@ -31,7 +33,8 @@ _RECOVERY: Final = {
 def next_timeline(store: Store, way: Way) -> int:
     """Return the lowest number of a timeline that the store does not show."""
     system = way.backup.system or "unknown"
-    taken = {int(listed.key.rsplit("/", 1)[1]) for listed in store.list(f"{wal.RESTORES}/{system}/")}
+    names = (listed.key.rsplit("/", 1)[1] for listed in store.list(f"{wal.RESTORES}/{system}/"))
+    taken = {int(name) for name in names if name.isdecimal() and len(name) <= _DIGITS}
     for listed in store.list(f"{wal.FOLDER}/{system}/"):
         name = listed.key.rsplit("/", 1)[1]
         if wal.HISTORY_NAME.fullmatch(name):

@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import Unusable
 from crawlctl.backups.wal import Log, Segment, name_of, position
 
@@ -85,7 +85,9 @@ def _without_gap(
         of = max((begun, each) for each, begun in begins.items() if begun // size <= number)[1]
         segment = log.segments.get((of, number))
         if segment is None:
-            later = min(each for each_of, each in log.segments if each_of == timeline and each > number)
+            later = min(
+                (each for each_of, each in log.segments if each_of == timeline and each > number), default=number + 1
+            )
             names = [name_of(timeline, each, segment_bytes=size) for each in (number, later - 1)]
             return tuple(found), f"{later - number} segments are missing, from {names[0]} to {names[1]}"
         found.append(segment)

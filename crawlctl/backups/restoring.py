@@ -17,7 +17,7 @@ from typing import Final
 import psycopg
 
 from crawlctl.backups import catalogue, lineage, packing, wal
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import BackupError, Unusable
 from crawlctl.backups.reach import Way
 from crawlctl.backups.sealing import Sealer, Secrets, unseal

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import class_row
 
 from crawlctl.backups import catalogue, packing
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import BackupError, Unusable
 from crawlctl.backups.sealing import Secrets, seal
 from crawlctl.backups.workspace import workspace

@@ -10,7 +10,7 @@ from django.utils.dateparse import parse_datetime
 
 from crawlctl import __version__
 from crawlctl.backups import catalogue, reach, wal
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import Damaged, Unusable
 from crawlctl.backups.last import note_backup
 from crawlctl.backups.places import open_place, work_folder

@@ -5,10 +5,11 @@ A segment is compressed with a checksum, and sealed if there is a passphrase. It
 reaches with it, so one list of keys shows what can be restored.
 """
 
+import contextlib
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 from backports import zstd
 
 from crawlctl.backups import catalogue
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import Damaged
 from crawlctl.backups.sealing import Sealer
 from nodes.stores.port import KeyMissing, Store
@@ -36,6 +37,8 @@ _OPTIONS: Final[Mapping[int, int]] = {
 }
 # Bytes of a part of a segment that is left out of the restored file if it is empty.
 _HOLE: Final = 64 * 1024
+# Bytes of a history, or of the note of a restore.
+_LARGEST_NOTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -102,27 +105,51 @@ def store_history(store: Store, system: str, path: Path) -> None:
 
 
 def read_log(store: Store, system: str, *, segment_bytes: int = SEGMENT_BYTES) -> Log:
-    """Return the stored log of a server."""
+    """
+    Return the stored log of a server.
+
+    Raises:
+        Damaged: a key, a history or a note of a restore is invalid.
+    """
     log = Log()
     for listed in store.list(f"{FOLDER}/{system}/"):
         name = listed.key.rsplit("/", 1)[1]
         if HISTORY_NAME.fullmatch(name):
-            log.histories[int(name[:8], 16)] = _ancestors(b"".join(store.get(listed.key)).decode())
+            with _damage_named(store, listed.key):
+                log.histories[int(name[:8], 16)] = _ancestors(_small(store, listed.key).decode())
         elif found := _KEY.fullmatch(name):
             timeline = int(name[:8], 16)
             number = number_of(found["name"], segment_bytes=segment_bytes)
             reached = None
             if found["reached"]:
-                reached = dt.datetime.strptime(found["reached"], _MOMENT).replace(tzinfo=dt.UTC)
+                with _damage_named(store, listed.key):
+                    reached = dt.datetime.strptime(found["reached"], _MOMENT).replace(tzinfo=dt.UTC)
             log.segments[timeline, number] = Segment(
                 timeline=timeline, number=number, name=found["name"], key=listed.key, size=listed.size,
                 reached=reached, is_sealed=bool(found["sealed"]),
             )  # fmt: skip
     for listed in store.list(f"{RESTORES}/{system}/"):
-        said = json.loads(b"".join(store.get(listed.key)))
-        if "at" in said:
-            log.opened[int(listed.key.rsplit("/", 1)[1])] = dt.datetime.fromisoformat(said["at"])
+        with _damage_named(store, listed.key):
+            timeline = int(listed.key.rsplit("/", 1)[1])
+            said = json.loads(_small(store, listed.key))
+            if "at" in said:
+                log.opened[timeline] = dt.datetime.fromisoformat(said["at"]).astimezone(dt.UTC)
     return log
+
+
+@contextlib.contextmanager
+def _damage_named(store: Store, key: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+        raise Damaged(f"{key} in {store.address} is damaged. Delete it, or put back the file of that name") from None
+
+
+def _small(store: Store, key: str) -> bytes:
+    content = b"".join(store.get(key, length=_LARGEST_NOTE + 1))
+    if len(content) > _LARGEST_NOTE:
+        raise ValueError(key)
+    return content
 
 
 def history_text(store: Store, system: str, timeline: int) -> bytes:

@@ -49,11 +49,13 @@ class LogState:
 
     @classmethod
     def read(cls, path: Path) -> "LogState | None":
-        """Return the state in the file; None if there is none."""
+        """Return the state in the file; None if there is none, or if it is damaged."""
         try:
             said = json.loads(path.read_text())
-            return cls(**{field.name: str(said[field.name]) for field in fields(cls)})
-        except (OSError, ValueError, KeyError, TypeError):
+            state = cls(**{field.name: str(said[field.name]) for field in fields(cls)})
+            moments = [dt.datetime.fromisoformat(moment) for moment in (state.reached, state.gap_at) if moment]
+            return state if all(moment.tzinfo is not None for moment in moments) else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
 

@@ -74,7 +74,7 @@ class DirectoryStore:
     def list(self, prefix: str = "") -> Iterator[Listed]:
         with self._errors_as_sentences():
             self._check_root()
-            found = sorted(self._keys(), key=lambda listed: listed.key)
+            found = sorted(self._keys(prefix), key=lambda listed: listed.key)
         return (listed for listed in found if listed.key.startswith(prefix))
 
     def delete(self, key: str) -> None:
@@ -109,8 +109,13 @@ class DirectoryStore:
         folder.mkdir(exist_ok=True)
         _make_durable(folder.parent)
 
-    def _keys(self) -> Iterator[Listed]:
-        for folder, _, names in os.walk(self.root):
+    def _keys(self, prefix: str) -> Iterator[Listed]:
+        """Return the keys that may start with the prefix. Only the folder of the prefix is read, and those below it."""
+        above, _, beginning = prefix.rpartition("/")
+        top = self._path(above) if above else self.root
+        for folder, folders, names in os.walk(top):
+            if Path(folder) == top:
+                folders[:] = [name for name in folders if name.startswith(beginning)]
             for name in names:
                 if not name.startswith("."):
                     path = Path(folder) / name

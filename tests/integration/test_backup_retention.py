@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from crawlctl.backups import catalogue, kinds
-from crawlctl.backups.catalogue import Backup
+from crawlctl.backups.descriptions import Backup
 from nodes.stores.opening import open_store
 from nodes.tasks import book
 from nodes.tasks.context import TaskContext

@@ -233,3 +233,24 @@ def test_a_store_without_credentials_names_their_variables(s3, monkeypatch):
 
     with pytest.raises(StoreRefused, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
         open_store(s3).head("key")
+
+
+def test_a_directory_is_read_only_below_the_folder_of_the_prefix(tmp_path, monkeypatch):
+    for key in ("base/1/backup.json", "base/12/data", "wal/7/segment", "notes/2030/01/page"):
+        path = tmp_path / key
+        path.parent.mkdir(parents=True)
+        path.touch()
+    visited = []
+    walk = os.walk
+
+    def noted_walk(top):
+        for folder, folders, names in walk(top):
+            visited.append(os.path.relpath(folder, tmp_path))
+            yield folder, folders, names
+
+    monkeypatch.setattr(os, "walk", noted_walk)
+
+    keys = [listed.key for listed in open_store(f"dir:{tmp_path}").list("base/1")]
+
+    assert keys == ["base/1/backup.json", "base/12/data"]
+    assert sorted(visited) == ["base", "base/1", "base/12"]

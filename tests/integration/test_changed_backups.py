@@ -1,0 +1,114 @@
+"""Each reader of backups names damage: a store may return any content under the keys of stored files."""
+
+import datetime as dt
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from crawlctl.backups import catalogue, reach, verbs, wal
+from crawlctl.backups.descriptions import LARGEST_DESCRIPTION, Backup, File
+from crawlctl.backups.errors import BackupError, Damaged
+from jobs.queries.backups import LogState
+from nodes.stores.opening import open_store
+
+NAME = "20300517T120000Z-00000a"
+NOON = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
+GOOD = {
+    "format": 1, "name": NAME, "version": "1", "server_version": "15.6", "system": "7", "timeline": 1,
+    "incarnation": "7/1", "started": NOON.isoformat(), "ended": NOON.isoformat(), "bytes": 6,
+    "data": {"key": f"base/{NAME}/data.tar.zst", "size": 6, "sha256": "0" * 64}, "sealed": None,
+    "start_lsn": "0/3000028", "end_lsn": "0/3000128", "segment_bytes": wal.SEGMENT_BYTES,
+}  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "base" / NAME).mkdir(parents=True)
+    return tmp_path
+
+
+def put(root, content):
+    (root / "base" / NAME / "backup.json").write_bytes(content)
+    return open_store(f"dir:{root}")
+
+
+def use(store):
+    """Use all readers as the commands do."""
+    for name in catalogue.names(store):
+        catalogue.why_incomplete(store, catalogue.read(store, name))
+    for way in verbs.ways(store):
+        reach.spoken(way)
+    verbs.choose(store)
+    list(catalogue.prune(store, keep=1, now=NOON))
+    wal.prune(store, catalogue.readable(store))
+
+
+def test_a_good_description_is_read(root):
+    backup = catalogue.read(put(root, json.dumps(GOOD).encode()), NAME)
+
+    assert isinstance(backup, Backup)
+    assert isinstance(backup.data, File)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"[]", b"null", b"\xff\xfe", b"[" * 50_000, b" " * (LARGEST_DESCRIPTION + 1),
+        json.dumps({**GOOD, "data": {**GOOD["data"], "key": "secrets/of/others"}}).encode(),
+        json.dumps({**GOOD, "ended": "2030-05-17T12:00:00"}).encode(),
+        json.dumps({**GOOD, "segment_bytes": 0}).encode(),
+        json.dumps({**GOOD, "system": "../other"}).encode(),
+    ],
+)  # fmt: skip
+def test_a_changed_description_is_damaged(root, content):
+    store = put(root, content)
+
+    with pytest.raises(Damaged):
+        catalogue.read(store, NAME)
+    assert catalogue.readable(store) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(field=st.sampled_from(sorted(GOOD)), value=ANYTHING)
+@example(field="end_lsn", value="x/y")
+def test_any_value_of_a_description_is_used_or_refused(root, field, value):
+    store = put(root, json.dumps({**GOOD, field: value}).encode())
+
+    with suppress(BackupError):
+        use(store)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@given(
+    key=st.sampled_from([
+        "wal/7/00000002.history", "restores/7/2", "restores/7/two",
+        "wal/7/000000010000000000000003~99999999T999999.9Z.zst", "wal/7/0000000200000000FFFFFFFF.zst",
+    ]),
+    content=st.binary(max_size=60) | st.from_regex(r"[0-9]{1,3}\t[0-9A-F]{1,3}/[0-9A-F]{1,9}\treason", fullmatch=True).map(str.encode)
+    | ANYTHING.map(lambda value: json.dumps({"at": value}).encode()),
+)  # fmt: skip
+def test_any_content_of_the_log_is_used_or_refused(root, key, content):
+    store = put(root, json.dumps(GOOD).encode())
+    path = root / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+    with suppress(BackupError):
+        use(store)
+
+
+@pytest.mark.parametrize("reached", ["yesterday", "2030-05-17T12:00:00", "2030-05-17T12:00:00+00:00"])
+def test_the_state_of_the_copied_log_has_moments_with_a_zone(tmp_path, reached):
+    path = tmp_path / "state.json"
+    said = {"store": "", "system": "", "segment": "", "reached": reached, "gap_at": "", "problem": ""}
+    path.write_text(json.dumps(said))
+
+    assert (LogState.read(path) is not None) == reached.endswith("+00:00")
