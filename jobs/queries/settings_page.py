@@ -10,7 +10,7 @@ from jobs.settings.table import TABLE
 from nodes.lifecycle import LIVE_STATUSES
 from nodes.models import Node, SettingsVersion
 from nodes.settings import versions
-from nodes.settings.declaration import Setting
+from nodes.settings.declaration import Setting, ignored_part
 from nodes.settings.effective import Source
 
 _VERSIONS_SHOWN: Final = 20
@@ -57,10 +57,15 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """The page; `version` is 0 if no settings were stored yet."""
+    """
+    The page; `version` is 0 if no settings were stored yet.
+
+    `ignored` are the reasons why stored settings have no effect in this release, by path.
+    """
 
     version: int
     document: Mapping[str, Any]
+    ignored: Mapping[str, Sequence[str]]
     lines: Sequence[SettingLine]
     nodes: Sequence[NodeSettings]
     history: Sequence[VersionLine]
@@ -76,9 +81,11 @@ def read_settings_page() -> SettingsPage:
         _node(node)
         for node in Node.objects.filter(status__in=LIVE_STATUSES).exclude(settings={}).order_by("scope", "kind", "name")
     ]
+    document = history[0].document if history else {}
     return SettingsPage(
         version=stored.version,
-        document=history[0].document if history else {},
+        document=document,
+        ignored=ignored_part(TABLE, document),
         lines=[_line(setting, stored.said, nodes) for setting in TABLE.stored],
         nodes=nodes,
         history=history,

@@ -150,12 +150,17 @@ def _show(
             }
             for line in found.history
         ],
-        "problems": [{"path": path, "says": " ".join(said)} for path, said in (problems or {}).items()],
+        "ignored": _problem_rows(found.ignored),
+        "problems": _problem_rows(problems or {}),
         # A problem with the text itself stands beside that text.
         "shows_json": bool(problems) and typed is None,
         "changes": None if changes is None else [_change_row(change) for change in changes],
     }
     return render(request, "ui/settings.html", context)
+
+
+def _problem_rows(problems: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    return [{"path": path, "says": " ".join(reasons)} for path, reasons in problems.items()]
 
 
 def _lead(found: SettingsPage, *, now: dt.datetime) -> str:

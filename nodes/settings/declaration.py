@@ -148,9 +148,15 @@ def read_document(table: Table, document: object) -> Said:
 
 
 def known_part(table: Table, document: object) -> Said:
-    """Return the part of a settings JSON that this release understands. A newer release may have stored it."""
+    """Return the part of a settings JSON that this release understands. Another release may have stored it."""
     said, _problems = _read(table, document)
     return said
+
+
+def ignored_part(table: Table, document: object) -> dict[str, list[str]]:
+    """Return the reasons why parts of a stored settings JSON have no effect in this release, by path."""
+    _said, problems = _read(table, document)
+    return problems
 
 
 def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:

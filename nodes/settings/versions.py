@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent, SettingsVersion
-from nodes.settings.declaration import Said, Setting, Table, as_document, known_part, read_document
+from nodes.settings.declaration import Said, Setting, Table, as_document, ignored_part, known_part, read_document
 
 logger = logging.getLogger(__name__)
 
@@ -155,14 +155,6 @@ def report(connection: psycopg.Connection[Any], *, node_id: UUID, settings: Mapp
 
 
 def _stored(table: Table, version: int, document: object) -> Stored:
-    said = known_part(table, document)
-    left_out = _size(document) - len(said)
-    if left_out:
-        logger.warning("ignored %d unknown settings of stored version %d", left_out, version)
-    return Stored(version, said)
-
-
-def _size(document: object) -> int:
-    if not isinstance(document, Mapping):
-        return 0
-    return sum(len(section) for section in document.values() if isinstance(section, Mapping))
+    for path, reasons in ignored_part(table, document).items():
+        logger.warning("ignored %s of stored settings version %d: %s", path, version, " ".join(reasons))
+    return Stored(version, known_part(table, document))

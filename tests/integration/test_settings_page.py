@@ -99,6 +99,18 @@ def test_a_node_that_runs_with_something_else_is_named_with_why():
     assert "worker-7: <b>7</b> (environment)" in page
 
 
+def test_a_stored_value_that_this_release_refuses_is_named():
+    document = {"worker": {"claimed": -5, "shoe_size": 44}, "cluster": {"node_timeout": 8}}
+    SettingsVersion.objects.create(version=1, document=document, made_by="vera")
+
+    page = " ".join(visitor("viewer").get(PAGE).content.decode().split())
+
+    assert "Some stored settings have no effect" in page
+    assert "<code>worker.claimed</code> This must be " in page
+    assert "<code>worker.shoe_size</code> Unknown setting" in page
+    assert "<code>cluster.node_timeout</code>" not in page
+
+
 def test_a_version_that_is_not_there_is_not_found():
     assert visitor().get(f"{PAGE}?version=9").status_code == 404
     assert visitor("viewer").get(f"{PAGE}?version=x").status_code == 404

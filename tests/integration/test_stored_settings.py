@@ -93,11 +93,15 @@ def test_the_second_of_two_writers_waits_for_the_next_number(dsn):
     assert list(SettingsVersion.objects.values_list("version", "made_by")) == [(2, "vera"), (1, "otto")]
 
 
-def test_known_settings_of_a_newer_release_are_applied():
+def test_known_settings_of_another_release_are_applied_and_the_others_are_named(caplog):
     document = {"worker": {"claimed": 5, "shoe_size": 44}, "moon": {"phase": 1}, "cluster": SHORT["cluster"]}
     SettingsVersion.objects.create(version=3, document=document, made_by="vera")
 
     stored = versions.newest(TABLE)
+
+    logged = [record.getMessage() for record in caplog.records]
+    named = {line.partition(" of stored settings version 3: ")[0] for line in logged}
+    assert named == {"ignored worker.shoe_size", "ignored moon"}
 
     assert stored.version == 3
     assert set(stored.said) == {CLAIMED.path, HEARTBEAT_INTERVAL.path, NODE_TIMEOUT.path}
