@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import connection
 from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -18,6 +19,7 @@ from nodes.web.seen import SeenForm
 _MOST: Final = 1_000
 # Largest number of characters in a search: the length of the longest name.
 _LONGEST_SEARCH: Final = 400
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('form of ' || %s, 0))"
 
 
 class FirstPages(Paginator):  # type: ignore[type-arg]
@@ -52,6 +54,13 @@ class OfferedFilters(ChangeList):  # type: ignore[misc]
 
 class SeenChanges(ModelAdmin):  # type: ignore[misc]
     """A page whose form stores nothing if the object was changed after the form was opened."""
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ANN401 (Django's)
+        """Return the object. Of two forms that are sent at once, the second one waits, and sees the change of the first."""
+        if request.method == "POST" and connection.in_atomic_block:
+            with connection.cursor() as cursor:
+                cursor.execute(_ONE_AT_A_TIME, [f"{self.opts.label} {object_id}"])
+        return super().get_object(request, object_id, from_field)
 
     def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
         form = super().get_form(request, obj, **kwargs)

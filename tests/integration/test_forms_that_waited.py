@@ -1,7 +1,10 @@
 """A form that was open for a long time changes nothing that its user did not see, and each refusal is a page."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection as django_connection
 from django.test import Client
 
 from jobs.authorities.models import AuthorityGroup
@@ -13,9 +16,15 @@ from nodes.tasks import book
 from nodes.web.seen import mark_of
 from tests.support.api import PASSWORD, make_job, make_user
 from tests.support.browser_forms import opened
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
+# Forms that wait for another one, in this database.
+WAITING = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE datname = current_database() AND wait_event = 'advisory' AND query LIKE '%form of%'
+"""
 BROWSER = {"Accept": "text/html,*/*"}
 
 
@@ -155,6 +164,38 @@ def test_a_form_replaces_no_values_that_its_user_did_not_see(kind):
     assert CHANGED in refused.content.decode()
     (field, value), *_ = change.items()
     assert opened(client, address)[field] == [value]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_forms_that_are_sent_at_once_one_is_refused(connection, other_connection):
+    root = User.objects.create_superuser("root")
+    address, change = page_of("policy")
+    policy = ThrottlePolicy.objects.get().pk
+
+    def send(client, form):
+        try:
+            return client.post(address, form)
+        finally:
+            # A thread has a connection of its own.
+            django_connection.close()
+
+    clients = [Client(), Client()]
+    for client in clients:
+        client.force_login(root)
+    forms = [opened(client, address) | change for client in clients]
+    with ThreadPoolExecutor(2) as pool:
+        with connection.transaction():
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"form of jobs.ThrottlePolicy {policy}"]
+            )
+            answers = [pool.submit(send, *each) for each in zip(clients, forms, strict=True)]
+            wait_for(
+                lambda: other_connection.execute(WAITING).fetchone()[0] == 2,
+                saying="both forms wait for the third change",
+            )
+        statuses = sorted(answer.result().status_code for answer in answers)
+
+    assert statuses == [200, 302]
 
 
 def test_a_form_that_is_sent_again_with_its_new_mark_is_stored():
