@@ -56,7 +56,7 @@ class SeenChanges(ModelAdmin):  # type: ignore[misc]
     """A page whose form stores nothing if the object was changed after the form was opened."""
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ANN401 (Django's)
-        """Return the object. Of two forms that are sent at once, the second one waits, and sees the change of the first."""
+        """Return the object. A second form that is sent at once waits here, and is compared with the change of the first."""
         if request.method == "POST" and connection.in_atomic_block:
             with connection.cursor() as cursor:
                 cursor.execute(_ONE_AT_A_TIME, [f"{self.opts.label} {object_id}"])
