@@ -46,5 +46,8 @@ def database_away(monkeypatch, django_db_blocker):
 
 @pytest.fixture
 def settings_known(monkeypatch):
-    """Let the web server read no stored settings. On a busy machine, it would do so within the counted requests."""
+    """
+    Let the web server read no stored settings. On a busy machine, it would read them during the requests whose
+    statements tests count.
+    """
     monkeypatch.setattr("crawlctl.web.stored_settings.follow_newest", lambda: None)

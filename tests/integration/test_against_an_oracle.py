@@ -1,5 +1,5 @@
 """
-Random histories of a small cluster end as predicted by an oracle that knows only the site.
+A small cluster passes through random histories. Its outputs end as predicted by an oracle that knows only the site.
 
 Operators send random operations, documents fail or are interrupted, the site changes, and nodes die between any two
 steps. Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the
@@ -279,7 +279,9 @@ class Crawls(RuleBasedStateMachine):
 
     @invariant()
     def no_more_is_handed_out_than_a_bin_allows(self):
-        """Allow what was handed out before a limit fell, but nothing beyond that."""
+        """
+        Assert that each bin is within its limits. Documents that were handed out before a limit fell may exceed it.
+        """
         places = {
             name: (allowed, requests, heads)
             for name, allowed, requests, heads in self.connection.execute(_PLACES).fetchall()
@@ -417,7 +419,7 @@ class Crawls(RuleBasedStateMachine):
             held[output][name] = tuple(content)
         with contextlib.suppress(FileNotFoundError):
             for line in map(json.loads, Path(self.file.configuration["path"]).read_text().splitlines()):
-                # The last line of an address is the valid one.
+                # A later line for an address replaces the earlier ones.
                 held[self.file.pk].pop(name_of(line["url"]), None)
                 if line["action"] == "add":
                     held[self.file.pk][name_of(line["url"])] = (line["text"], line["description"])
@@ -437,7 +439,7 @@ class Crawls(RuleBasedStateMachine):
         return versions
 
 
-# Queries that must return no row at any moment.
+# Queries for violations that must not exist at any moment.
 UNSOUND = {
     "claimed without a batch that is out": """
         SELECT item.identifier, item.stage, batch.state
@@ -488,8 +490,8 @@ LEFT_OVER = {
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
 }
-# For each bin: its limits (requests, and turns that follow no
-# other turn: 1 with a gap), and the present numbers of both.
+# For each bin: its limits of open requests and of open turns without a predecessor (1 with a gap), and both present
+# numbers.
 _PLACES = """
 SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], state.open_requests,
        coalesce(open.heads, 0)
@@ -541,7 +543,8 @@ def test_random_histories_end_as_the_oracle_predicts(connection, world, tmp_path
             stateful_step_count=12,
             derandomize=not HISTORIES,
             database=None,
-            # A history of a dozen steps is readable as it is. A search for a shorter one takes many minutes.
+            # A failed history of a dozen steps is readable as it is. A search for a shorter history that fails would
+            # take many minutes.
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),

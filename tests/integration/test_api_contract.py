@@ -23,8 +23,8 @@ from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import make_user, make_world
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
-# Cases of each operation that the phase "coverage" computes, of which two are sent. It has some 14,000 cases.
-# With 0, all of them are sent, which takes ten minutes.
+# Number of cases that the phase "coverage" computes for each operation, before it sends two of them. In all, it has
+# some 14,000 cases. With 0, all of them are sent, which takes ten minutes.
 CASES = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_CASES", "16"))
 # The description has no examples, so the phase "examples" has no cases.
 PHASES = ("coverage", "fuzzing", "stateful")
@@ -43,7 +43,8 @@ def application(transactional_db, monkeypatch):
     send = WSGITransport.send
 
     def send_in_process(transport, case, **options):
-        # Probes without a login have these options of a network, which an application in the process does not know.
+        # Schemathesis probes without a login by requests with these options of a network. An application in the process
+        # does not know them.
         return send(transport, case, **{name: value for name, value in options.items() if name not in OF_A_NETWORK})
 
     monkeypatch.setattr(WSGITransport, "send", send_in_process)
@@ -52,9 +53,9 @@ def application(transactional_db, monkeypatch):
     kept.dec_thread_sharing()
 
 
-# Each new operation makes it longer, and a busy machine delays it.
+# Each new operation makes this test longer, and a busy machine delays it.
 @pytest.mark.timeout(1_200)
-# Downloads are made for a web server with an event loop.
+# Downloads are streams for a web server with an event loop, and this test has none.
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators")
 @pytest.mark.parametrize("phase", PHASES)
 def test_the_api_matches_its_description(application, phase):
@@ -91,7 +92,7 @@ class Sample:
     """
     Computes the first cases of an operation, and returns the first case and one more.
 
-    The place of the other one differs from operation to operation, so together they are of all kinds.
+    The position of the second case differs from operation to operation, so together these cases are of all kinds.
     """
 
     def __init__(self, make_cases):

@@ -26,7 +26,7 @@ BODIES = [b"{", b"[[7]]", b'"text"', b'{"there is no such field": 1}', b'{"id": 
 VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
 QUESTIONS = ["", "-1", "9" * 40, "\u202e"]
 NO_TEXT = "a\x00b"
-# A kind of thing with a single address gets only the first four.
+# A kind of thing with a single address gets only the first four of these values.
 IDS = [
     "%00",
     "9" * 40,
@@ -39,8 +39,8 @@ IDS = [
     "00000000-0000-0000-0000-000000000000",
     f"1-{'0' * 32}",
 ]
-# Statuses of refusals: invalid, not found, wrong method or type, conflict. A 503 is possible only without a main or a
-# cluster of distributed jobs, which these tests do not have.
+# Statuses of refusals: invalid, not found, wrong method or type, conflict. A 503 is possible because these tests have
+# no main manager and no cluster of distributed jobs.
 REFUSALS = {400, 404, 405, 409, 415, 503}
 NOT_HERE = {"no_main", "coordination_unavailable"}
 # Excluded: these addresses check passwords.
@@ -98,7 +98,8 @@ class Rotation:
     """
     Gives a few of the values to each of many things of a kind, in turn.
 
-    Things of a kind are read by the same code, and together they get all values. So each value reaches each such code.
+    The same code reads all things of a kind, and together they get all values. So each value reaches the code of each
+    kind.
     """
 
     def __init__(self, values, *, each):

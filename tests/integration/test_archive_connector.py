@@ -93,7 +93,10 @@ class Replay:
         return activity.outcome
 
     async def run(self):
-        """Process all places, then all pages with the carried values of their parts. Return the pages' outcomes."""
+        """
+        Process the roots and their parts, then all pages with the values that their parts carry to them. Return the
+        pages' outcomes.
+        """
         places, pages = [f"archive://{self.root}"], {}
         while places:
             place = places.pop(0)

@@ -1,4 +1,7 @@
-"""The rows of an archive: each leads to a record that is in its file, whatever happens between the file and the row."""
+"""
+The rows of an archive: each leads to a record in its file, whatever happens between the write of the file and the write
+of the row.
+"""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Complete archive files go to two stores, and nothing is removed or handed out that the stores have not confirmed."""
+"""
+Complete archive files go to two stores. A file that the stores have not confirmed is neither removed nor handed out.
+"""
 
 import asyncio
 import hashlib
@@ -52,7 +54,7 @@ def stores(tmp_path, settings, monkeypatch):
 
 
 def store(crawl, worker=None):
-    """Let a worker store what it can, once. Return its part that stores files."""
+    """Let a worker store all files that it can, once. Return the worker's object that stores files."""
 
     async def run(work):
         return work(crawl.connection)

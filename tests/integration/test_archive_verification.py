@@ -32,7 +32,7 @@ def copies(crawl, stores):
 
 
 def keep(crawl):
-    """Let this machine have the files, and let the documents be read with conditions."""
+    """Record that the files are on this machine, and that the documents are requested with conditions."""
     ArchiveFile.objects.update(host=socket.gethostname())
     Job.objects.update(archive="warc")
     QueueItem.objects.update(validators="etag", version="1:text")

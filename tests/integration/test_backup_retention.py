@@ -23,7 +23,9 @@ def store(tmp_path):
 
 @pytest.fixture
 def put(store, tmp_path):
-    """Return a function that stores a small backup of a server, and each backup begins a microsecond later."""
+    """
+    Return a function that stores a small backup of a server. Each backup begins a microsecond after the previous one.
+    """
     later = count()
 
     def put(system, at):

@@ -51,7 +51,10 @@ def read_in_a_round(queue):
 
 
 def read_after_analyze(queue, *, documents):
-    """Return the number of entries of states that these documents read, by plans that know the present sizes of the tables."""
+    """
+    Move these documents with plans that know the present sizes of the tables. Return the number of entries of states
+    that were read.
+    """
     queue.connection.execute("ANALYZE jobs_lanestate, jobs_binstate")
     before = read(queue.connection)
     queue.cycle(documents)
@@ -64,7 +67,7 @@ def pages_of_lane_states(connection):
 
 
 def read_by_rare_steps(queue):
-    """Return the number of entries of states that each rare step reads. No turn takes these steps."""
+    """Return the number of entries of states that each rare step reads. These steps are not part of a turn."""
     lanes = list(Lane.objects.order_by("pk")[:20])
     queue.stuff(200)
     batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))

@@ -2,7 +2,7 @@
 No page, list or duty reads more of a big table than it shows, on a queue of many documents.
 
 Each statement is explained as it runs. The test counts the rows that PostgreSQL returned from a table, and the rows
-that a filter removed. So it finds a count, an offset, a sort or a scan in any form.
+that a filter removed. So it finds each count, offset, sort or scan that reads too many rows.
 """
 
 import copy
@@ -38,11 +38,11 @@ from tests.support.processes import copy_of
 from tests.support.tables import each_row
 
 DOCUMENTS = 30_000
-# Rows of each other table that pages show or choose from.
+# Number of rows in each other table that pages show or choose from.
 MANY = 4_000
-# Rows that a statement may read of a big table. Lists show 50 and 100 rows, and a host has a few lanes. A third of the
-# documents are done, and some hundred have failed. A state without documents needs no read. (A list of few documents
-# among many, without an index, ends after five seconds with a hint.)
+# Number of rows that a statement may read of a big table. Lists show 50 and 100 rows, and a host has a few lanes. A
+# third of the documents are done, and some hundred have failed. A state without documents needs no read. (A list of few
+# documents among many, without an index, ends after five seconds with a hint.)
 A_LOT = 3_500
 BIG = {
     "jobs_queueitem",
@@ -98,7 +98,7 @@ def filled(template, django_db_blocker):
 
 @pytest.fixture
 def queue(filled, django_db_blocker):
-    """Return the queue in a database of this test's own."""
+    """Return the queue in a database that only this test uses."""
     with django_db_blocker.unblock(), copy_of(filled[0]) as own, own.as_django(), _queue_in(own, filled[1]) as queue:
         yield queue
 

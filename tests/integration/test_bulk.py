@@ -339,7 +339,7 @@ def test_a_claimed_document_is_skipped_by_a_drop(crawl):
 
     assert names() == {"due"}
     assert QueueItem.objects.get().batch_id == claimed.batch_id
-    # The fixture counted none of its three documents.
+    # The count is negative because the fixture did not count its three documents.
     left = crawl.connection.execute("SELECT sum(amount) FROM jobs_counterdelta WHERE stage = 2").fetchone()
     assert left == (-3,)
 

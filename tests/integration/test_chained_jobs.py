@@ -40,7 +40,7 @@ def run(job, *, run_no):
 
 
 def finish(main, job, *, run_no=1, run_end=RunEnd.FINISHED):
-    """Let a run of the job be complete but for the notification of its outputs, and end it."""
+    """Let a run of the job do everything except the notification of its outputs, and end it."""
     Job.objects.filter(pk=job.pk).update(
         phase=Phase.READY_FOR_NOTIFY, run_no=run_no, run_end=run_end, started_at=NOON, ended_at=NOON
     )
@@ -203,7 +203,7 @@ class Killed(BaseException):
 
 
 def cut_off(number):
-    """Return a wrapper that kills the main manager before its statement of this number."""
+    """Return a wrapper that kills the main manager just before its n-th statement."""
     left = [number]
 
     def wrapper(execute, sql, params, many, context):

@@ -80,7 +80,7 @@ def remove(dsn, job, output, names, *, run_no=1, cause=""):
 
 @pytest.fixture
 def job(connection):
-    # The table of tombstones is not a model, so no test empties it.
+    # The table of tombstones has no model, so the clean-up after a test does not empty it.
     connection.execute("DELETE FROM jobs_tombstone")
     job = make_job("news", urls=["http://b.example/"])
     make_index(job)

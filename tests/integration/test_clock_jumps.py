@@ -1,4 +1,7 @@
-"""A clock of the database that was set back while nothing ran keeps nothing waiting, and lets no dead node live."""
+"""
+If the clock of the database is set back while nothing runs, nothing waits longer, and no dead node is taken for a live
+one.
+"""
 
 import datetime as dt
 from contextlib import suppress
@@ -48,7 +51,7 @@ def now_of(connection):
 
 
 def look(connection, me):
-    # The processes of these nodes do not exist, so no node may look for them.
+    # The nodes have no processes on this machine, so no other node may check whether their processes exist.
     return snapshot.look(connection, scope=CLUSTER_SCOPE, me=replace(me, boot_id="of the reader"))
 
 

@@ -46,7 +46,7 @@ class Cluster:
         for policy in (heavy, heavy, heavy, None):
             make_job(policy=policy)
         Job.objects.update(phase="active", run_no=1, started_at=NOON)
-        # The first step creates the groups. The second step weighs them.
+        # The main manager creates the groups in the first step, and computes their weights in the second step.
         self.main.step(allocate_groups)
         self.main.step(retire_groups)
         self.other = Manager(connection)
@@ -205,7 +205,7 @@ def test_names_are_shown_as_they_are(cluster):
 
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
-    # The main manager answers before the page reads for the first time.
+    # The main manager steps while the page waits, so its answer is there at the page's first read.
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()

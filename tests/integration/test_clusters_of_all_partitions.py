@@ -52,10 +52,10 @@ from tests.support.processes import copy_of
 from tests.support.proxy import silent_database
 from tests.support.stepping import Main
 
-# Tasks of each partition: a page has 50.
+# Number of tasks in each partition. A page has 50.
 TASKS = 40
 START = timezone.now()
-# A minute of today that is over, and the one before.
+# A past minute of today, and the minute before it.
 THEN = START.replace(second=0, microsecond=0) - dt.timedelta(minutes=2)
 BEFORE = THEN - dt.timedelta(minutes=1)
 

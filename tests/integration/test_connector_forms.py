@@ -1,4 +1,7 @@
-"""The forms of connections have one field for each option of their connector, and refuse invalid values beside it."""
+"""
+The forms of connections have one field for each option of their connector, and show the error of an invalid value
+beside its field.
+"""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The clock of a daemon follows the time of the database, rarely asks for it, and is never ahead of it."""
+"""The clock of a daemon follows the time of the database, rarely queries it, and is never ahead of it."""
 
 import time
 from contextlib import contextmanager

@@ -181,7 +181,9 @@ def test_a_change_leaves_a_line_with_its_author(whole):
 
 
 def test_an_import_stores_objects_of_a_kind_by_name():
-    """So two imports that create the same objects in different orders wait for each other once, without a deadlock."""
+    """
+    So if two imports create the same objects in different orders, one import waits for the other, without a deadlock.
+    """
     changes = store([{"definition": "policy", "name": name, "min_gap": 1} for name in ("b", "c", "a")])
 
     assert [change.name for change in changes] == ["b", "c", "a"]

@@ -104,7 +104,7 @@ def test_a_lost_seed_needs_approval_even_if_it_named_few_documents(connection, w
 
 
 def test_a_host_that_loses_most_of_its_documents_asks(connection, world):
-    """The host loses nearly all of its documents. They are few among the documents of the job."""
+    """The host loses nearly all of its documents, which are few among the documents of the job."""
     site = GuardedSite(connection, world, guard_percent=50, guard_documents=3)
     small = [f"there/page{number}" for number in range(6)]
     for page in small:
@@ -194,7 +194,9 @@ def test_a_seed_that_loses_its_only_link_of_many_pages_asks_nothing(connection, 
 
 
 def test_the_root_is_named_that_led_to_all_other_pages(connection, world):
-    """Each listing named more of the pages than the root named."""
+    """
+    Each listing links to ten pages, and the root to three listings only, but all pages were reached through the root.
+    """
     site = GuardedSite(connection, world, pages=0)
     put_tree(world)
     site.run()
@@ -334,7 +336,7 @@ def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
     }
     assert "scripted://here/root no longer names them, and had named 28 of them." in page
     assert all(example in page for example in shown["examples"])
-    # The style sheet hides tables without a row that has a key.
+    # Every table has a row with a key, because the style sheet hides all other tables.
     assert all("data-key=" in table for table in page.split("<table")[1:])
     assert f"/jobs/{site.job_id}/removals/" in job_page
     assert 'value="allow-removals"' not in job_page

@@ -52,7 +52,7 @@ class Home:
         self.users = []
 
     def start_user(self, script=STAYING_USER, *, command=(sys.executable,), **environment):
-        """Start a process that uses the server. `address_of` waits until it does."""
+        """Start a process that uses the server. `address_of` waits until the process has the server's address."""
         user = subprocess.Popen(
             [*command, "-c", textwrap.dedent(script), str(self.directory)],
             cwd=ROOT,
@@ -213,7 +213,8 @@ def test_a_killed_user_of_the_server_does_not_stop_it_for_the_other_users(home):
     first.kill()
     first.wait()
 
-    # The guardian looks every tenth of a second. Half a second gives it several chances to be wrong.
+    # The guardian looks every tenth of a second. Half a second is time for several such looks, each of which could stop
+    # the server by mistake.
     assert_stays_true(lambda: home.postmaster() == postmaster, during=0.5)
     assert answers(address)
 

@@ -1,4 +1,7 @@
-"""The evidence of politeness: an append-only chain for each host, which says itself where it lacks requests."""
+"""
+The evidence of politeness: an append-only chain for each host. The chain itself names the times whose requests it
+lacks.
+"""
 
 import datetime as dt
 import json
@@ -53,7 +56,7 @@ def main(connection):
 
 def send(connection, worker, begin, *minutes, host=HOST, until=None, first=1, **facts):
     """
-    Report two requests in each of these minutes. Report also that all requests before the minute `until` are reported.
+    Report two requests in each of these minutes, and report all requests before the minute `until` as complete.
     """
     reports = [
         (first + number, Report(host, moment(begin, minute), {0: 1, 10: 1}, limits=((0, 10.0, None),)))
@@ -108,7 +111,7 @@ def log_of(begin, *minutes, also=()):
 
 
 def recorded(connection, main, worker, begin, minutes=3):
-    """Record requests in some minutes, beginning at the second one: the first one only starts the record."""
+    """Record requests in some minutes. The first minute only starts the record, so its requests are not in it."""
     send(connection, worker, begin, until=1)
     append(main, begin, until=1)
     send(connection, worker, begin, *range(1, minutes + 1))
@@ -288,7 +291,7 @@ def test_a_clock_that_was_set_back_leaves_a_whole_chain_and_a_named_gap(
 ):
     recorded(connection, main, worker, begin)
     complete = EvidenceChain.objects.get(host="").complete_until
-    # An hour earlier: these minutes are before the recorded ones.
+    # The requests are an hour earlier, so their minutes are before the first recorded minute.
     send(connection, worker, begin, -58, -57, first=20)
 
     assert append(main, begin, until=-56) == 3

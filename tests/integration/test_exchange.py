@@ -70,7 +70,7 @@ class Partition:
         return sent_fact(self.connection, source, self.placement.here, key)
 
     def unsubscribe(self):
-        # The catalogue has the subscriptions of all databases.
+        # The catalogue lists the subscriptions of all databases of the server.
         of_this = "SELECT subname FROM pg_subscription JOIN pg_database ON pg_database.oid = subdbid WHERE datname = current_database()"
         for (name,) in self.connection.execute(of_this).fetchall():
             for step in ("ALTER {} DISABLE", "ALTER {} SET (slot_name = NONE)", "DROP {}"):
@@ -163,7 +163,7 @@ def test_a_server_that_cannot_reach_another_partition_fails_no_duty_and_subscrib
     a, b = pair
     b.unsubscribe()
     with Proxy.of_database(a.address) as line, monkeypatch.context() as cut:
-        # The manager reaches the other server, and the own server does not.
+        # The manager can connect to the other server, but its own database server cannot.
         cut.setattr(exchange, "offer_links", lambda *_given: line.cut(refuses=True))
         assert keep_subscriptions(b.connection, b.placement, {A: line.dsn(a.address)}) == 0
     assert b.connection.execute("SELECT 1").fetchone() == (1,)
@@ -190,7 +190,7 @@ def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
     wait_for_fact(a, {"round": 1})
     b.send("run:1", {"round": 2})
     wait_for_fact(a, {"round": 2})
-    # The backup has neither the second fact nor the number that it used.
+    # A backup from before the second fact has neither this fact nor its number.
     b.connection.execute("DELETE FROM jobs_partitionfact WHERE source = target OR body = '{\"round\": 2}'")
     b.connection.execute("ALTER TABLE jobs_partitionfact ALTER number RESTART WITH 1")
     send_fact(b.connection, B, B, "incarnation:exchange", {"incarnation": "first"})
@@ -234,7 +234,7 @@ SEGMENT = 16 * 1024 * 1024
 
 @pytest.fixture(scope="module")
 def small_server(tmp_path_factory):
-    """Return a server of its own, which keeps at most two segments of its log for a slot."""
+    """Return a separate server, which keeps at most two segments of its log for a slot."""
     home = Home(tmp_path_factory.mktemp("small"))
     home.log.touch()
     binaries = find_binaries()
@@ -303,7 +303,7 @@ def test_the_log_for_a_partition_that_is_away_is_bounded_and_watched_and_all_row
 
 
 def hear_all(*partitions):
-    """Wait until rows travel in both directions: the first copy is over."""
+    """Wait until rows travel in both directions, because the first copy is complete by then."""
     for one in partitions:
         one.send("run:0", {"round": -1})
     for one in partitions:
@@ -315,7 +315,7 @@ def hear_all(*partitions):
 
 @pytest.fixture
 def drained(pair):
-    """Return both partitions. The second one has no slots any more."""
+    """Return both partitions. The second partition has given away all of its slots."""
     for one in pair:
         here = one.placement.here
         send_fact(one.connection, here, here, "names:all", {"here": here, "names": [A, B], "identity": here})
@@ -332,7 +332,7 @@ def names_noted(partition):
 
 
 def objects_of(partition, server):
-    """Return the objects of the exchange on the side of a partition."""
+    """Return the objects of the exchange in the database of a partition."""
     database = f"exchange_{partition.placement.here}"
     of_database = "SELECT subname::text FROM pg_subscription JOIN pg_database AS base ON base.oid = subdbid WHERE datname = %(db)s"
     slots = "SELECT slot_name::text FROM pg_replication_slots WHERE database = %(db)s"

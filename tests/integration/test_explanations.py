@@ -66,7 +66,7 @@ class Crawl:
 
     def __init__(self, manager, worker):
         self.manager, self.worker = manager, worker
-        # No node beats here, and tests take a while.
+        # No node beats in these tests, so the nodes would count as silent after a while.
         Node.objects.update(heartbeat_at=timezone.now() + HOUR)
         self.policy = make_policy("gentle", open_requests=2, min_gap=0.0)
         self.running = make_running_job(
@@ -114,7 +114,10 @@ class Crawl:
 
 @pytest.fixture
 def crawl(connection, monkeypatch):
-    """Return the crawl in a transaction, so that each row of a table begins with it. Commands must not end it."""
+    """
+    Return the crawl in a transaction, so that each row of a table begins with the same crawl. Commands must not end the
+    transaction.
+    """
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     manager = Manager(connection)
     worker = register_node(connection, "worker", name="worker-1")

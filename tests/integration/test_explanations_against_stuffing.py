@@ -18,7 +18,7 @@ from tests.support.factories import count_folded, make_lane, make_policy, make_r
 
 HOUR = dt.timedelta(hours=1)
 DOCUMENTS = 60
-# Part of the facts that are as in a crawl without obstacles.
+# Share of the facts that do not hold a document back.
 CALM = 0.9
 
 

@@ -1,4 +1,7 @@
-"""Exports have each row once, in each format, whatever attempt ends them; a user gets only what its role may see."""
+"""
+An export has each row once, in each format, whichever attempt completes it. A user gets only rows that its role may
+see.
+"""
 
 import asyncio
 import csv
@@ -33,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Killed(BaseException):
-    """The end of a process without any of its own code."""
+    """A process is killed, and runs no further code."""
 
 
 @pytest.fixture(autouse=True)

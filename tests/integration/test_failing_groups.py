@@ -44,7 +44,7 @@ def crawl(connection):
 @pytest.fixture
 def break_stuffing(crawl, monkeypatch):
     """
-    Return a function that makes stuffing of one group fail with an error. Called with None, it repairs the stuffing.
+    Return a function that makes stuffing of one group fail with an error. A call with None repairs the stuffing.
     """
     stuff = duty.stuff
 

@@ -1,4 +1,4 @@
-"""Failures of all jobs are grouped by cause and host, without a cost for documents that do not fail."""
+"""Failures of all jobs are grouped by cause and host. Documents that do not fail cost nothing for it."""
 
 import datetime as dt
 

@@ -89,12 +89,12 @@ def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connec
     cluster = SteppedPace(connection, job)
     crawl(cluster, steps=3)
 
-    # The small hosts were ready long before the large host is ready again.
+    # The small hosts were ready a minute ago, and the large host becomes ready later.
     fill_small(job, ready_at=NOON - seconds(60), is_known=is_known)
     large, small = crawl(cluster, steps=8)
 
     assert large == 8
-    # The worker always holds a turn of the large host and its successor.
+    # A turn of the large host and the successor of this turn always take part of the worker's capacity.
     assert small >= 0.8 * 8 * (CAPACITY - 10)
 
 

@@ -226,7 +226,7 @@ async def test_a_file_has_the_access_of_its_permissions_and_folders(crawl):
 
     assert open_one.content.access == public.content.access == Access()
     assert alone.content.access == scoped(Access(mine))
-    # The root is open to all users, and so is no parent with tokens.
+    # The root is open to all users, so it counts as a parent without tokens.
     assert inside.content.access == scoped(Access(mine, (mine,), Level(("net",), ("guests",))))
     assert named_public.content.access == scoped(Access(Level((*mine.allow, "all"))))
 

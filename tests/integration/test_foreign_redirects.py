@@ -36,7 +36,7 @@ class Partitions:
     """
     Several partitions, each as a job of its own in one database. Document `b1` is on the host `b.example`.
 
-    Rows of references and redirects name the partition or its job, and for this reason no two partitions share a row.
+    Rows of references and redirects name the partition or its job, so each row belongs to one partition.
     """
 
     def __init__(self, connection, names):

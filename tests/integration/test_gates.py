@@ -1,4 +1,4 @@
-"""A worker shuts a gate, documents wait behind it, and each gate opens again."""
+"""A worker closes a gate, documents wait behind the gate, and each gate opens again."""
 
 import uuid
 

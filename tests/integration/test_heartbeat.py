@@ -210,7 +210,7 @@ class Recorder:
         self.notes.append((channel, payload))
 
     def starts(self, dsn, node, **facts):
-        """Start to beat and to listen for this node."""
+        """Start the heartbeats of this node, and its connection that listens for notifications."""
         heartbeats = HeartbeatThread(
             dsn=dsn,
             node_id=node.id,

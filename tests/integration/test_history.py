@@ -56,7 +56,7 @@ def history(**asked):
 
 
 class Outputs(OutputWriter):
-    """Outputs that write nothing, and report the removal of these documents."""
+    """Outputs that write nothing. They report these documents as removed."""
 
     def __init__(self, *departures):
         self.departures = departures
@@ -269,8 +269,8 @@ def test_outputs_are_notified_of_the_end_of_a_run_and_its_result():
 @pytest.fixture
 def main(connection):
     """
-    Yield a function that performs the duty of a main. Before
-    and after the test, the history has the days of the present.
+    Yield a function that performs the duty of a main. Before and after the test, the history has the partitions of the
+    present days.
     """
     manager = register_node(connection, "manager")
     term = elect_main(connection, manager)

@@ -175,7 +175,7 @@ def test_deleted_links_count_for_good_if_the_job_has_this_option(cursor, limits,
 
 
 def crawl(stored, site, *, due, choose):
-    """Read due documents in the chosen order and groups, until no read brings another document within the limits."""
+    """Read due documents in the chosen order and groups, until no further document is within the limits."""
     due = set(due)
     while due:
         group = choose(sorted(due))

@@ -456,7 +456,7 @@ with_database = settings(
 
 
 def begin_anew(connection, limits, *, kind=Crawl):
-    """Return a crawl without rows of an earlier example, because documents have the same names in all of them."""
+    """Return a crawl without rows of an earlier example, because all examples use the same names of documents."""
     for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta, CarryDown):
         model.objects.all().delete()
     return kind(connection, limits)

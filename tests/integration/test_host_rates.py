@@ -1,4 +1,4 @@
-"""The rate of a host in the last seven days: each request counts once, beside the limit that it had."""
+"""The rate of a host in the last seven days: each request counts once, and is compared with the limit at its time."""
 
 import datetime as dt
 import html
@@ -138,7 +138,7 @@ def test_a_week_has_each_hour_with_its_rate_and_its_limit():
 
     assert len(week) == 168
     assert week[0].at == THIS_HOUR - 167 * HOUR
-    # The last ten minutes are not counted yet: the present hour has twenty minutes so far.
+    # The last ten minutes are not counted yet, so the present hour counts only twenty minutes.
     assert [(hour.seconds, hour.starts_per_second, hour.allowed_starts_per_second) for hour in week[-3:]] == [
         (3600, 0.5, None),
         (3600, 0.0, None),

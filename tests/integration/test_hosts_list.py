@@ -194,7 +194,7 @@ def test_rates_come_from_counts_of_closed_turns(connection, manager, monkeypatch
         monkeypatch.setattr(meter, "_clock", lambda: 1000.0)
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
-        # The counts are those at the end of the last turn. Another turn is open.
+        # The counts are of the end of the last turn. Since then, another turn is open.
         BinState.objects.filter(bin=bin_).update(
             starts=second, bytes_read=1000 * second, open_turns=1, closed_at=NOON - seconds(25 - second)
         )

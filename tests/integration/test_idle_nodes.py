@@ -1,4 +1,4 @@
-"""An idle node sends its heartbeats, and no other statement. Its heartbeats tell it of new work."""
+"""An idle node sends no statement except its heartbeats, and learns of new work from their answers."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The plain connection that tests share is as new for each of them."""
+"""Tests share a plain connection, and each test gets it in the state of a new connection."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Verdicts of hosts and jobs use their very latest requests, also beside much faster hosts."""
+"""Verdicts of hosts and jobs use their latest requests, even if other hosts have far more requests."""
 
 import datetime as dt
 
@@ -137,7 +137,7 @@ def test_the_newest_requests_without_a_gap_are_counted(running, monkeypatch, his
 
 def _amounts(newest, *, cut_anywhere):
     """
-    Return the pairs of ended and failed requests that a count may give.
+    Return the pairs (ended requests, failed requests) that a correct count may give.
 
     Requests of one moment have no order. A limit of rows may leave out any of them; a limit of time leaves out all.
     """

@@ -40,7 +40,7 @@ IN = {
     "ready to notify of deletion": {"phase": Phase.READY_FOR_DELETE_NOTIFY},
     "notifying of deletion": {"phase": Phase.NOTIFYING_OF_DELETION},
 }
-# All transitions but "go", which another function makes.
+# All transitions except "go", which has a function of its own.
 MADE_BY_NAME = {name: row for name, row in TRANSITIONS.items() if name != "go"}
 
 

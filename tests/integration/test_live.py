@@ -184,7 +184,7 @@ async def test_a_number_arrives_within_two_seconds_of_its_change():
             await cells_where(socket, lambda cells, shown=shown: cells.get("indexed") == shown, within=PATIENCE)
             took.append(time.monotonic() - changed_at)
 
-    # A change right after a screen waits longest for the next one. The minimum excludes delays of a busy machine.
+    # A change right after a screen waits longest for the next screen. The minimum excludes delays of a busy machine.
     assert min(took[1:]) < 2
 
 
@@ -205,7 +205,7 @@ async def test_screens_are_at_least_a_second_and_a_half_apart():
                     arrived.append(time.monotonic())
 
     assert 2 <= len(arrived) <= 4
-    # A delay of a busy machine brings a screen nearer to the next one.
+    # If a busy machine delays a screen, less time passes before the next screen.
     assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived))
 
 

@@ -104,7 +104,7 @@ def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, wr
 
 
 def test_a_run_in_which_nothing_changes_notices_the_loss(dsn, job, path, flushed, written):
-    """The same process works for the run in which the file is deleted, and for the next run."""
+    """One process works on both runs: on the run in which the file is deleted, and on the next run."""
     outputs = JobOutputs()
     unchanged = job.ended(PAGE, Ending.UNCHANGED, "304", references=[])
     with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:

@@ -26,7 +26,7 @@ from tests.support.factories import make_bin, make_documents, make_lane, make_po
 from tests.support.filled_queue import FilledQueue, Shape
 from tests.support.stepping import Main
 
-# Interval of the steps of a round. A step that comes sooner is left out.
+# Interval of the steps of a round. A step before the end of the interval is skipped.
 PAUSE = seconds(1)
 # Rows on a page at most: a row has a header of 24 bytes, a pointer of 4, and at least 41 bytes of columns.
 STATES_A_PAGE = 8192 // 69
@@ -82,7 +82,7 @@ def test_a_lane_filled_while_it_goes_to_sleep_wakes_at_once(connection, other_co
 
     def fill():
         make_documents(lane, 1)
-        # As after a flush: the lane is awake, so it is not woken.
+        # The worker names the filled lane, as after a flush. The lane is still awake, so no lane is woken.
         assert close_turns(other_connection, filled=[lane.pk], now=NOON) == 0
 
     meanwhile.append(fill)
@@ -239,7 +239,7 @@ def test_a_step_is_bounded_however_many_lanes_sleep(connection, running):
             """,
             [NOON],
         )
-    # Enough documents that a plan must not read all of them for a few lanes.
+    # There are many documents, so a plan that reads all of them for a few lanes is noticed.
     lanes = list(Lane.objects.order_by("pk")[:500])
     for lane in lanes:
         make_documents(lane, [f"{lane.pk} {number}" for number in range(20)], check_time=NOON + seconds(60))

@@ -1,4 +1,4 @@
-"""The web server shows metrics of the cluster, only to clients that may read them."""
+"""The web server shows metrics of the cluster, and only to clients that may read metrics."""
 
 import os
 import time

@@ -16,13 +16,13 @@ from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents
 from tests.support.partitions import receive_fact
 
-# A host of a slot that stays in partition `a`.
+# A host whose slot stays in partition `a`.
 OTHER = next(name for name in (f"h{number}.example" for number in range(99)) if slot_of(name) >= 512)
 
 
 @pytest.fixture(autouse=True)
 def _no_tombstones(connection):
-    """Begin without the tombstones of other tests: their table is not a model."""
+    """Begin without the tombstones of other tests. Their table has no model, so no test empties it."""
     connection.execute("DELETE FROM jobs_tombstone")
 
 

@@ -76,7 +76,7 @@ def make_rule(*channels, **facts):
 
 
 def check():
-    """Check once, and send what waits; return the subjects of the new messages."""
+    """Check once, and send the waiting messages. Return the subjects of the new messages."""
     before = set(NotificationMessage.objects.values_list("pk", flat=True))
     check_notices(TaskContext(task=1, group="generic"), {})
     send_all()
@@ -104,7 +104,7 @@ def repair(job):
 
 
 def let_pass(time):
-    """Let this time have passed since everything that is stored."""
+    """Move all stored times back, as if this time had passed."""
     for model, names in (
         (NotificationCondition, ("found_at", "last_message_at", "missing_since")),
         (NotificationMessage, ("at",)),

@@ -1,4 +1,4 @@
-"""A lane and a bin have exactly one row of state: the database refuses to commit any other number."""
+"""A lane and a bin have exactly one row of state: the database refuses a commit that leaves none or several."""
 
 import psycopg
 import pytest

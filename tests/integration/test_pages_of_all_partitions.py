@@ -275,7 +275,7 @@ def test_a_partition_with_tables_of_another_version_is_named_as_silent(control):
 
 # --- Failures ------------------------------------------------------------------------------------
 
-# Each group once, the last seen first; own ones before those of the other partition, which have the same numbers.
+# Each group is listed once, the last seen first. Groups of both partitions with the same time: first the groups of `a`.
 GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
 
 
@@ -559,7 +559,7 @@ def test_a_silent_partition_of_a_host_is_named(owners, silent):
 
 @pytest.fixture
 def there(database, control):
-    """Return a connection to `b`, whose job and documents are afterwards as they were."""
+    """Return a connection to `b`. After the test, the job and the documents of `b` are as before."""
     with psycopg.connect(database.dsn, autocommit=True) as there:
         there.execute("UPDATE jobs_queueitem SET run_no = (SELECT run_no FROM jobs_job WHERE name = 'news')")
         yield there

@@ -214,8 +214,8 @@ def test_a_host_of_another_partition_has_its_page_there(control, database, opera
     text = page.content.decode()
     assert "This page shows partition b." in text
     assert "b.example" in text
-    # The page leads back to the lists of all partitions. Its forms lead to partition b, and it follows no topic of this
-    # partition.
+    # The page leads back to the lists of all partitions. Its forms lead to partition b, and the page gets no live
+    # updates of this partition.
     assert 'href="/hosts/"' in text
     assert f'href="/partition/b/hosts/{there}/stop/"' in text
     assert "data-topic" not in text

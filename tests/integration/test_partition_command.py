@@ -73,7 +73,7 @@ def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connect
         assert f"{said} 10 min ago." in client.get(address).content.decode()
 
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now()")
-    # The overview also asks the database of partition b, which does not exist here.
+    # The overview also queries the database of partition b, which does not exist in this test.
     assert said not in client.get("/jobs/").content.decode()
 
 

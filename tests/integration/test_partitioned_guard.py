@@ -1,4 +1,7 @@
-"""The delete guard of a job of several partitions: one question for the removals of all partitions, and one answer."""
+"""
+The delete guard of a job of several partitions: one question covers the removals of all partitions, and one answer
+decides about them.
+"""
 
 import pytest
 

@@ -41,7 +41,7 @@ class Staged(GuardedSite):
         super().__init__(connection, world, pages=5, guard_percent=None, outputs=[self.lines])
 
     def change(self, *stages, outputs=None, **facts):
-        """Store these stages. `outputs` are the inputs of outputs that do not follow the last stage."""
+        """Store these stages. `outputs` names the stage before each output that does not follow the last stage."""
         ends = {str(output.pk): name for output, name in (outputs or {}).items()}
         pipeline = {"stages": list(stages), "outputs": ends}
         return editing.change_job(
@@ -209,7 +209,7 @@ def test_a_dropped_document_leaves_no_refusals(site):
 
 
 def test_an_output_loses_a_document_that_its_only_job_refuses(site, world, connection):
-    """Another job drops the document, and the one that refuses it does not keep it there."""
+    """The second job drops the document. The only remaining job refuses it, so the output does not keep it."""
     other = world.make_job("other", seeds=["page1"], outputs=[site.search])
     site.change(stage("short", "allowed", {"exclude": ["page1$"]}), outputs={site.lines: "source"})
     site.run()
@@ -376,7 +376,7 @@ def test_the_page_of_a_pipeline_adds_changes_and_removes_stages(site, client):
     assert "must be from 0 to" in refused.content.decode()
     assert "is taken" in refused.content.decode()
 
-    # The form is now shown with the stored names, and its inputs have these.
+    # The form now shows the stored names of the stages, and its inputs have these names.
     stored = {**wanted, "s0-was": "label", "s1-was": "short", "s1-input": "label", f"o{site.search.pk}": "label"}
     removed = client.post(address, {**stored, "s0-remove": "on"})
     assert removed.status_code == 302

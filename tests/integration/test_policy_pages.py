@@ -241,7 +241,7 @@ def test_a_rehearsal_shows_the_documents_of_a_host_and_their_time(administrator)
 
     page = sentences(administrator.post(change_of(policy), form(min_gap="2", _rehearse=1)))
 
-    # One document a second now, and one every two seconds with the change.
+    # The host serves one document a second now, and one document every two seconds after the change.
     assert '60</td> <td class="pr-4 py-1">1 min 0 s</td> <td class="py-1">2 min 0 s</td>' in page
 
 

@@ -1,4 +1,4 @@
-"""The progress of the crawl is kept in steps of time: each document once, whichever process dies."""
+"""The progress of the crawl is kept in steps of time: each document counts once, whichever process dies."""
 
 import datetime as dt
 
@@ -67,7 +67,7 @@ def test_each_document_byte_and_request_is_added_once_to_its_minute(crawl):
     crawl.delta(6, "requests")
 
     crawl.main.step(fold_counters, fold_counters)
-    # A document that is read again left its stage, and ends once more.
+    # A document that is read again leaves its stage, and its new end counts, too.
     crawl.delta(-1, stage=Stage.DONE, outcome=1)
     crawl.delta(1, stage=Stage.DONE, outcome=2)
     crawl.main.step(fold_counters)
@@ -158,7 +158,7 @@ def test_old_minutes_become_longer_steps_with_the_same_sums(crawl):
         (300, 0),
         (3600, 8),
     ]
-    # The states are those of the last minute of a step.
+    # A step has the states of its last minute.
     assert [row.waiting for row in Progress.objects.filter(step=300).order_by("at")] == [6, 1, 0]
     assert sum(row.seconds for row in Charge.objects.all()) == 20
 

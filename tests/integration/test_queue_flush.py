@@ -99,7 +99,7 @@ def test_a_retry_waits_for_its_time_and_then_comes_before_new_documents(crawl):
     page = document("page")
     assert (page.stage, page.check_time, page.failures) == (Stage.PENDING, NOON + seconds(30), 1)
     assert list(crawl.claim(now=NOON + seconds(29))) == ["newcomer"]
-    # One pass finds that the time has come, and gives the document its number. The next pass hands it out.
+    # The first pass finds that the document is due, and gives it its number. The next pass hands it out.
     later = crawl.claim(now=NOON + seconds(31)) | crawl.claim(now=NOON + seconds(32))
     assert (later["page"].document.failures, document("page").seq < FIRST_FRESH) == (1, True)
 

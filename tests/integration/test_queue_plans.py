@@ -152,7 +152,10 @@ def test_the_end_of_a_back_off_reads_only_the_next_documents_of_its_host(connect
 
 
 def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, explaining, plans, running):
-    """Rows are not sorted before the limit, so the cost of a stuff does not grow with its lanes."""
+    """
+    The index gives the order, so no rows are sorted before the limit. The cost of stuffing does not grow with the
+    lanes.
+    """
     stuff(explaining, manager=running.manager.id, group=running.group, room=500, workers=1, now=NOON)
 
     limits = [node for node in all_nodes(plans) if node["Node Type"] == "Limit"]

@@ -150,7 +150,7 @@ def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connecti
 
     with connection.transaction():
         assert stuff_all(connection, running).documents == 3
-        # A mark ends the known sessions of its node first. This session is not among them.
+        # A mark first ends the sessions that are recorded for its node. This session is not recorded.
         rival.waits_in(leadership.mark_failed, other_connection, verdict=verdict, term=term)
 
     assert rival.result()
@@ -242,7 +242,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     full = make_lane(running.seed, "full.example")
     make_documents(full, 10)
 
-    # The room is for the turns of one bin, so empty lanes must not stay first in the queue.
+    # There is room for the turns of one bin only, so empty lanes must not stay first in the queue.
     offered = [stuff_all(connection, running, room=1).documents for _ in range(7)]
 
     assert sum(offered) == 10
@@ -254,7 +254,7 @@ def test_a_lane_without_due_documents_leaves_its_place_to_the_next_one(connectio
     other = make_running_job(manager, policy=running.seed.policy)
     make_documents(make_lane(other.seed, served_at=NOON), 3)
 
-    # The lane that was never served is first, and is empty. The other lane is served without a wait.
+    # The lane that was never served is first, and is empty. The other lane is served in the next pass.
     assert [stuff_all(connection, running).documents for _ in range(2)] == [0, 3]
     assert state_of(empty).ready_at is None
 
@@ -491,7 +491,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_of_the_next_claim(connect
 
     with pytest.raises(FenceRefused, match="node fence"):
         flush_all(connection, worker, [make_result(lost, writing.facts, names=["found"], lanes=[lane])])
-    # Even with a live node, the claim would refuse it.
+    # A live node is refused, too, because the document has another claim by now.
     assert flush_all(connection, heir, [make_result(lost, writing.facts, names=["found"], lanes=[lane])]).refused == 1
 
     assert _everything(connection) == before

@@ -63,7 +63,7 @@ def counted(crawl):
 
 
 def at_rest(crawl):
-    """Let the main manager look for jobs at their end. Return the phase of this job after that."""
+    """Let the main manager end the runs that are complete. Return the phase of this job after that."""
     manager = crawl.running.manager
     end_runs(
         Pass(
@@ -298,7 +298,7 @@ def test_a_limit_in_time_counts_from_the_first_failure(crawl):
 
 
 def test_each_cause_of_retries_has_attempts_of_its_own(crawl):
-    """Else an outage of robots.txt, or a host that was busy, used up the retries of a network error."""
+    """Otherwise an outage of robots.txt, or a busy host, would use up the attempts after a network error."""
     make_documents(crawl.lane, ["page"])
     outage, network = RetryLimit(cause="outage"), RetryLimit(attempts=2, cause="network")
     given = [outage, outage, network, outage, network]

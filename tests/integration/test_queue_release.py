@@ -221,7 +221,7 @@ def test_a_lost_document_is_read_whole_and_written_only_if_it_changed(connection
 
 @pytest.fixture
 def kept(connection, running, worker):
-    """Return the turn of a worker, and the batch that follows this turn and is kept for the same worker."""
+    """Return the turn of a worker, and the batch that is kept for the same worker and continues this turn."""
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
     (turn,) = take_all(connection, worker).turns

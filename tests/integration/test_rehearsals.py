@@ -25,7 +25,7 @@ from tests.support.scripted import url_of
 
 @pytest.fixture
 def site(connection, world):
-    """Return a crawled site: two of its pages lead to further pages, one of them together."""
+    """Return a crawled site: two of its pages lead to further pages, and to one page together."""
     site = GuardedSite(connection, world, pages=4, guard_percent=None)
     world.put("page0", text="page0", links=["only here", "shared"])
     world.put("page1", text="page1", links=["shared"])
@@ -167,7 +167,7 @@ def test_the_counts_of_any_site_under_other_hop_limits_equal_the_next_run(connec
 
 
 def read_now(site):
-    """Return the documents that the job reads: others are beyond its hop limits."""
+    """Return the documents of the job within its hop limits. The job reads only these documents."""
     read = QueueItem.objects.filter(job=site.job_id).exclude(stage=Stage.HOPCOUNT_REMOVED)
     return set(read.values_list("identifier", flat=True))
 

@@ -1,4 +1,4 @@
-"""Old rows are shown and deleted by subject, by tasks, or by a main manager while there is no task worker."""
+"""Old rows are shown by subject. Tasks delete them, or a main manager while there is no task worker."""
 
 import datetime as dt
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 ANYBODY = "anybody"
 IN_RISING_ORDER = (ANYBODY, VIEWER, OPERATOR, ADMINISTRATOR)
 
-# The lowest role of each operation. A new operation fails here until it has a role.
+# The lowest role that may call each operation. A new operation fails this test until it is listed.
 LEAST_ROLE = {
     **{f"api_tokens_{verb}": VIEWER for verb in ("create", "destroy", "list", "retrieve")},
     "archive_files_list": VIEWER,
@@ -245,9 +245,9 @@ def address(path, world):
     kind = path.removeprefix("/api/v1/").partition("/")[0]
     ids = {
         "jobs": world.job.pk,
-        # No deleted job exists: roles that may request one get a 404.
+        # No deleted job exists, so a role that may request one gets a 404.
         "deleted-jobs": getattr(world, "buried", 1),
-        # No chain exists: roles that may use one get a 404.
+        # No chain exists, so a role that may use one gets a 404.
         "job-chains": getattr(world, "chain", 1),
         "documents": document_id(world.document),
         "nodes": world.node.pk,
@@ -309,7 +309,7 @@ def clients():
 
 
 def up_to(role):
-    """Return the roles from the lowest one to this role. Each higher role has all of its permissions."""
+    """Return this role and all lower roles, the lowest first. Each role has all permissions of the lower roles."""
     return IN_RISING_ORDER[: IN_RISING_ORDER.index(role) + 1]
 
 

@@ -45,9 +45,9 @@ PAGES = [
     *of_verifications.urlpatterns,
     *of_archives.urlpatterns,
 ]
-# Pages without a login, which do not exist unless a setting has them on.
+# Pages without a login. They exist only if a setting switches them on.
 PUBLIC = of_webmasters.urlpatterns
-# Operations of the API that make the same change as a page, by page.
+# For each page that makes a change: the operation of the API that makes the same change.
 CHANGES = {
     "api-token-new": "api_tokens_create",
     "api-token-revoke": "api_tokens_destroy",
@@ -197,7 +197,7 @@ def address(name, world):
         "job": "reports",
         "task_id": world.task.pk,
         "template_id": world.template.pk,
-        # None of these exists: users who may use them get a 404.
+        # None of these objects exists, so users who may use them get a 404.
         **dict.fromkeys(
             (
                 "chain_id",
@@ -224,7 +224,10 @@ def address(name, world):
 
 
 def assert_open_from(least, clients, ask):
-    """Send the request as each role up to the least one, the lowest first. Higher roles have all its permissions."""
+    """
+    Send the request as each role, from the lowest to the lowest that is allowed. Higher roles have all permissions of
+    that role.
+    """
     for role in up_to(least):
         response = ask(clients[role])
 
@@ -250,7 +253,7 @@ def test_a_public_page_is_for_every_visitor_or_for_none(is_on, settings):
 
     answers = {name: Client().get(reverse(name, kwargs=values)).status_code for name, values in names.items()}
 
-    # A page without a wish leads to that of the host, and a form is only sent.
+    # The page of a proof without a wish redirects to the page of the host. The page of a form accepts only POST.
     of_wishes = {"webmaster-ask": 405, "webmaster-prove": 302}
     assert answers == {name: of_wishes.get(name, 200) if is_on else 404 for name in names}
 

@@ -16,7 +16,7 @@ from tests.support.scripted import url_of
 
 @pytest.fixture
 def site(connection, world, monkeypatch):
-    """Return a crawled site of thirty pages, whose runs keep samples of two."""
+    """Return a crawled site of thirty pages. Its runs keep samples of two documents."""
     monkeypatch.setattr(run_samples, "SAMPLED", 2)
     site = GuardedSite(connection, world, pages=30, guard_percent=None)
     site.run()
@@ -72,7 +72,7 @@ def test_each_kind_of_difference_is_counted_exactly(site, world):
 
     documents = compared(site)
     assert numbers(documents) == {"better": 1}
-    # Over three runs, the flips add up, so each number is an upper limit.
+    # The flips of three runs are added, and a document may flip twice, so each number is an upper limit.
     both = compared(site, earlier=0)
     assert (both["are_counted"], both["are_limits"]) == (True, True)
     assert {kind["kind"]: kind["most"] for kind in both["kinds"] if kind["most"]} == {

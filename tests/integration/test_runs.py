@@ -154,7 +154,7 @@ def test_the_page_of_jobs_lists_all_by_name_and_finds_words():
 
 def test_the_page_of_schedules_shows_the_next_five_starts_in_words():
     make_job("by hand")
-    # A start later than the next start of the other job, at any time of day.
+    # A time of the day that is later than the next start of the other job, whatever the time is now.
     hour = (timezone.now().astimezone(ZoneInfo("Europe/Berlin")).hour + 3) % 24
     make_job("nightly", windows=[Window(hours=(hour,), time_zone="Europe/Berlin")], start_method="window_begin")
     make_job("hourly", windows=[Window(minutes=(30,))], start_method="window_inside")

@@ -1,4 +1,4 @@
-"""Search finds a page by any of its words soon after its fetch, the best first, and never shows its markup."""
+"""Search finds a page by any of its words soon after its fetch. The best pages come first, and no markup is shown."""
 
 import datetime as dt
 import uuid

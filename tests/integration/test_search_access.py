@@ -1,4 +1,6 @@
-"""A search returns only what the tokens of its reader may see: on the page, in the API, and as another user."""
+"""
+A search returns only documents that the tokens of its reader may see: on the page, in the API, and as another user.
+"""
 
 import datetime as dt
 import itertools
@@ -42,8 +44,9 @@ TOKENS = ("a", "b", "c")
 SOME = st.lists(st.sampled_from(TOKENS), max_size=2).map(tuple)
 LEVELS = st.builds(Level, SOME, SOME)
 ACCESSES = st.builds(Access, LEVELS, st.lists(LEVELS, max_size=2).map(tuple), LEVELS)
-# The ways of a search, chosen by limits: it reads the matches before their accesses, or the accesses of the reader
-# before the matches, as constants or not. A word with more matches than expected is searched again.
+# The ways of a search. Limits choose one: the matches are read before their accesses, or the accesses of the reader
+# before the matches. These accesses may be constants of the statement. If a word has more matches than expected, the
+# search starts again in another way.
 RARE = {"_SHARE_OF_UNKNOWN": 1e9}
 WAYS = (
     RARE,
@@ -119,7 +122,7 @@ _numbers = itertools.count()
 @examples(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(accesses=st.lists(ACCESSES, min_size=1, max_size=8), readers=st.lists(READERS, min_size=1, max_size=4))
 def test_a_reader_finds_exactly_what_its_tokens_may_see(index, accesses, readers):
-    # Words of their own keep the documents of the examples apart.
+    # Each example has its own words, which keep its documents apart from those of other examples.
     word = f"example{next(_numbers)}"
     for number, access in enumerate(accesses):
         index.put(f"{word}-{number}", access, text=f"a {word}")

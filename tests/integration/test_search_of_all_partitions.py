@@ -21,7 +21,7 @@ from tests.support.processes import copy_of
 from tests.support.proxy import Proxy
 
 STAFF = Access(document=Level(allow=("corp:staff",)))
-# Words of each document: the fewer, the higher the rank of the one that matches.
+# Number of words of each document. The fewer words a document has, the higher the matching word ranks it.
 HERE = {"a1": 1, "a2": 3, "a3": 3}
 THERE = {"b1": 2, "b2": 3, "b3": 3, "b4": 9}
 

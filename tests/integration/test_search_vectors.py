@@ -50,7 +50,7 @@ TEXTS = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=60).map(" ".join),
     st.lists(st.sampled_from(PIECES), max_size=20).map("".join),
     st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=60),
-    # Words that are too frequent for all their positions.
+    # Words so frequent that a vector does not keep all their positions.
     st.lists(
         st.sampled_from(["word", "words", "the", "9a"]).flatmap(
             lambda word: st.integers(1, 300).map(lambda times: f"{word} " * times)

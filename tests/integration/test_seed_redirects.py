@@ -1,4 +1,4 @@
-"""Proves that redirects of seeds that have ended leave the database, and no others."""
+"""Proves that redirects of ended seeds leave the database, and that all other redirects stay."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""A process does not become a node if its sessions do not get its settings, or if the server has no room for them."""
+"""A process becomes a node only if its sessions get their settings, and the server has room for the sessions."""
 
 import datetime as dt
 

@@ -1,4 +1,6 @@
-"""Before each target, `make` gives the environment the pinned packages, whatever its state was."""
+"""
+Before each target, `make` installs the pinned packages into the environment, whatever the environment contained before.
+"""
 
 import hashlib
 import os

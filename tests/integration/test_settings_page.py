@@ -120,7 +120,7 @@ def test_a_version_that_is_not_there_is_not_found():
 
 
 def sent(client, verb="store", **fields):
-    """Send the fields of settings, named with two underscores for the point."""
+    """Send the fields of settings. The names here have two underscores for each point."""
     values = {f"set-{name.replace('__', '.')}": value for name, value in fields.items()}
     return client.post(PAGE, {"based_on": SettingsVersion.objects.count(), verb: "", **values})
 

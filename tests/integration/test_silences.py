@@ -1,4 +1,4 @@
-"""Deletions by age do not trust a clock that was days ahead of the last heartbeat a moment ago."""
+"""Deletions by age do not trust a clock that has just jumped to days after the last heartbeat."""
 
 import datetime as dt
 from uuid import uuid4

@@ -2,7 +2,7 @@
 The simulator's store answers as PostgreSQL does.
 
 The test draws actions at random and sends each to both stores. Answers, refusals and visible rows must be the same. So
-a history proved on the one store also holds on the other, for actions one after another. Concurrent actions that wait
+for actions one after another, a history proved on one store also holds on the other store. Concurrent actions that wait
 for each other are in `test_cluster_fences.py`.
 """
 
@@ -34,7 +34,7 @@ from tests.simulation.store import GroupRow, NodeTaken, Store
 from tests.support.cluster import ELSEWHERE, seconds
 from tests.support.factories import make_job
 
-# A timeout much longer than a test, and a silence longer than the timeout (seconds).
+# A timeout that no test reaches, and a silence that is longer than the timeout (seconds).
 TIMEOUT, SILENCE = seconds(1800), 3600.0
 REFUSED, TAKEN = "refused by the fence of ", "there is one of this id"
 SIGHT = ClusterView(items=(), managers=(), names={}, strategy=evenly)
@@ -166,7 +166,7 @@ class InPostgres:
 
 
 class _AllAsItShouldBe(dict[UUID, Any]):
-    """Processes without any violation for the witness to report, since this test compares only answers."""
+    """Processes in which the witness finds no violation, because this test compares only answers."""
 
     def __missing__(self, _node_id: UUID) -> "_Doing":
         return _Doing()

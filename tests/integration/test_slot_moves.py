@@ -114,7 +114,8 @@ class Moving:
     """
     Partition `a`, which leads a move of the host's slot to `b`.
 
-    This database may become `b`: the chunks of `a` are rows for `b` already, and its documents have left.
+    The same database can act as `b` afterwards: by then, the chunks of `a` are stored as rows for `b`, and the
+    documents of `a` have left.
     """
 
     def __init__(self, connection, settings):
@@ -123,7 +124,7 @@ class Moving:
         self.main = Main(connection)
         self.job = self.crawl.job
         PartitionedJob.objects.create(job=self.job, number=NUMBER)
-        # The slot of the host is in the second half of the slots.
+        # Partition `a` has the second half of the slots, and the host's slot is one of them.
         send_fact(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
 
     def request(self):

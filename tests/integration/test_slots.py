@@ -1,4 +1,4 @@
-"""The map of slots: the control partition sends it, and the others work by it."""
+"""The map of slots: the control partition sends it, and the other partitions apply it."""
 
 import asyncio
 from dataclasses import replace

@@ -1,5 +1,5 @@
 """
-A watcher of the chaos test notes how long the machine stood still, by the time in which the watcher itself did not run.
+A watcher of the chaos test notes how long the machine stood still: it measures the time in which it did not run itself.
 """
 
 import signal

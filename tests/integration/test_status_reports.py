@@ -1,4 +1,4 @@
-"""The state of documents is the same in words, by conditions, by counters, and page by page."""
+"""Words, conditions, counters and lists in pages show the same state of each document."""
 
 import itertools
 import uuid
@@ -61,7 +61,9 @@ def asked(**facts):
 
 @pytest.fixture(scope="module")
 def filled(template, django_db_blocker):
-    """Return a database with every possible row, and the rows. They are made once, because that takes a second."""
+    """
+    Return a database with every possible row, and the rows. The database is made once, because that takes a second.
+    """
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
             fill()
@@ -71,7 +73,7 @@ def filled(template, django_db_blocker):
 
 @pytest.fixture
 def world(filled, django_db_blocker):
-    """Return all rows and the facts of each, in a database that forgets what the test writes."""
+    """Return all rows and the facts of each. At the end of the test, its own writes are rolled back."""
     database, rows = filled
     with django_db_blocker.unblock(), database.as_django(), transaction.atomic():
         yield rows

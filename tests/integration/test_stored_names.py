@@ -30,7 +30,7 @@ def values_of(statement):
 
 @pytest.fixture
 def renamed_again(connection):
-    """Give the tables their present names at the end, also if the test fails before."""
+    """Give the tables their present names again at the end, also if the test fails."""
     yield
     migrate()
 
@@ -64,7 +64,7 @@ def test_rows_survive_the_renaming_of_stored_things(connection, renamed_again):
     assert values_of("SELECT bool_and(holds_everywhere AND spares_loopback) FROM jobs_throttlepolicy") == (True,)
     (rows,) = values_of("SELECT rows::text FROM jobs_deletedjob")
     assert all(f'"{name}"' in rows for name in ("strays", "holds_everywhere", "spares_loopback"))
-    # The functions of triggers use the names of that version.
+    # The functions of triggers use the names of the version to which the tables were migrated.
     connection.execute("UPDATE jobs_seed SET policy_id = NULL")
     assert values_of("SELECT strays FROM jobs_job") == (1,)
 

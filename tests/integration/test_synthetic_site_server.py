@@ -99,7 +99,8 @@ def site(start_site):
 
 def crawl(site, *, etags=None):
     """
-    Crawl all links over one connection, as an exact crawler does, with the ETags of an earlier crawl. Return the ETags.
+    Follow all links over one connection, as an exact crawler does, with the ETags of an earlier crawl. Return the new
+    ETags.
     """
     etags = etags or {}
     held, seen, waiting = {}, {site.plan.start_url}, [site.plan.start_url]
@@ -190,7 +191,7 @@ def test_a_page_modified_since_is_sent_and_one_that_is_not_is_answered_304(site)
     assert status == 200
     assert after["ETag"] != before["ETag"]
     assert site.get(url, **{"If-None-Match": f'"other", W/{after["ETag"]}'})[0] == 304
-    # An ETag that does not match outweighs a date that does (RFC 9110, section 13.1.3).
+    # An ETag that does not match has priority over a date that matches (RFC 9110, section 13.1.3).
     assert site.get(url, **{"If-None-Match": '"x"', "If-Modified-Since": after["Last-Modified"]})[0] == 200
 
 
@@ -390,7 +391,7 @@ def test_the_request_of_a_client_that_left_is_no_longer_open(start_site):
     request = b"GET /robots.txt HTTP/1.1\r\n\r\n"
     deadline = time.monotonic() + PATIENCE
 
-    # The site notices the end of a connection late, so it may still count it during the next one.
+    # The site notices late that a connection has ended, so it may still count that connection during the next one.
     gauges = []
     while 1 not in gauges[1:]:
         assert time.monotonic() < deadline

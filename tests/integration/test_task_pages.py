@@ -595,7 +595,7 @@ def test_a_page_after_the_first_one_is_not_live(operator):
 
 
 def pages_of(operator, address, name):
-    """Return the rows of each page of a list, which the links of the pages lead through."""
+    """Follow the links from each page of a list to the next one, and return the rows of each page."""
     pages, query = [], ""
     while query is not None:
         context = operator.get(f"{address}?{query}").context

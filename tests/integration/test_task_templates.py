@@ -24,7 +24,7 @@ def kinds_of_tests(settings):
 
 @pytest.fixture
 def office(connection):
-    # Built-in templates would make tasks of their own when their moments come.
+    # Built-in templates would make further tasks at their moments.
     TaskTemplate.objects.filter(is_built_in=True).update(next_at=None)
     return Office(connection)
 
@@ -121,7 +121,7 @@ def test_the_cleaner_is_a_built_in_template(transactional_db):
 
 
 def archive(number, *, age=dt.timedelta(0), **facts):
-    """Store this many ended tasks, which ran for two seconds and ended at that age."""
+    """Store this many ended tasks. Each ran for two seconds, and ended as long ago as `age` says."""
     from nodes.database.clock import read_clock
 
     ended_at = read_clock() - age

@@ -1,4 +1,6 @@
-"""A restore brings removed documents back into every output, byte by byte, in one step and without a request."""
+"""
+A restore brings removed documents back into every output. It takes one step, needs no request, and changes no byte.
+"""
 
 import os
 import sys
@@ -157,7 +159,9 @@ def test_texts_lines_links_and_rows_come_back_byte_by_byte(site, file):
 
 
 def test_many_documents_come_back_byte_by_byte(site, capsys):
-    """The environment sets the number of documents: 100,000 gives the figure of docs/removals.md."""
+    """
+    An environment variable sets the number of documents. With 100,000, the test gives the figure of docs/removals.md.
+    """
     fill(site, documents=DOCUMENTS)
     before = {table: checksum(site, table) for table in FILLED}
     began = time.monotonic()
@@ -530,7 +534,7 @@ def test_a_run_and_a_deleted_job_are_restored_on_pages(site, client):
         site.cluster.work()
 
     deleted = client.get("/jobs/deleted/").content.decode()
-    # The style sheet hides tables without a row that has a key.
+    # Every table has a row with a key, because the style sheet hides all other tables.
     assert "site" in deleted
     assert f'<tr data-key="{site.job_id}">' in deleted
     client.post(f"/jobs/deleted/{site.job_id}/restore/")

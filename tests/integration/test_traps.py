@@ -531,7 +531,7 @@ def test_an_open_suspect_of_a_job_that_holds_closes_the_gate_and_no_other(job, c
     ],
 )
 def test_a_document_that_an_output_holds_is_read_as_new_despite_a_suspect(connection, facts, is_held):
-    """A repair, or a request to write everything again, takes its version and its validators."""
+    """A repair, or a request to write everything again, clears the version and the validators of the document."""
     running = make_running_job(
         register_node(connection, "manager"), urls=[f"http://{HOST}/"], specification={"trap_guard": "hold"}
     )

@@ -106,7 +106,7 @@ COMMANDS = {
     "tasks_cancel_many": lambda world: ["task", "cancel-all", "--kind", "count"],
     "tasks_create": lambda world: ["task", "run", "count"],
 }
-# Configuration is written on pages and by the API, where each field has its help and its errors.
+# Configuration has no commands: pages and the API show help and errors for each field.
 CONFIGURATION = {
     *(
         f"{noun}_{verb}"

@@ -1,4 +1,6 @@
-"""Pages, the API and commands show the verdict of a crawl, and never "nothing" beside a queue."""
+"""
+Pages, the API and commands show the verdict of a crawl. While a queue has documents, the verdict is never "nothing".
+"""
 
 import datetime as dt
 import re

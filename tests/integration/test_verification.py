@@ -1,4 +1,6 @@
-"""A verification finds exactly the documents that an output lost, kept too long or has in an old version, and repairs them."""
+"""
+A verification finds and repairs exactly the documents that an output lost, kept too long, or has in an old version.
+"""
 
 # ruff: noqa: F811 (fixtures of another file)
 

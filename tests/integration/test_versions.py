@@ -1,4 +1,7 @@
-"""Versions: each save of a job, a policy or a connection keeps one, and each can become the present one again."""
+"""
+Versions: each save of a job, a policy or a connection makes a version, and each version can become the present one
+again.
+"""
 
 import datetime as dt
 

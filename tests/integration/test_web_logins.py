@@ -1,4 +1,4 @@
-"""The web connector logs in once, other documents wait, and credentials go only to the login's hosts."""
+"""The web connector logs in once, while other documents wait. It sends credentials only to the hosts of the login."""
 
 from contextlib import asynccontextmanager
 

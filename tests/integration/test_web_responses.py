@@ -1,7 +1,7 @@
 """
 The connector reads malformed responses that curl and browsers read, cut into any segments.
 
-Each test runs with aiohttp's parser in C and with the one in Python.
+Each test runs with aiohttp's parser in C, and with its parser in Python.
 """
 
 import asyncio

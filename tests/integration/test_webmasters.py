@@ -1,4 +1,4 @@
-"""The pages for webmasters show the crawler, the figures of one host, and nothing else, without a login."""
+"""Without a login, the pages for webmasters show only the crawler and the figures of one host."""
 
 import datetime as dt
 

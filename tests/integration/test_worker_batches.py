@@ -45,7 +45,7 @@ def test_a_batch_that_ends_during_a_query_is_not_treated_as_unknown(dsn, worker,
             for claimed in turn.documents:
                 mine._state.batches.add(claimed.batch_id)
                 mine._state.settle(claimed)
-        # The database answers the comparison first, then the write.
+        # The database first answers the query of the comparison, and then the write.
         await asyncio.gather(mine._upkeep.compare_batches(), mine._flushing.write_everything())
         mine._database.close()
 
@@ -62,7 +62,7 @@ def take_removals(connection, running, worker):
 
 
 def test_removals_of_a_job_that_the_worker_no_longer_knows_are_offered_again(connection, dsn, worker):
-    """The facts of a job may leave the table of the worker between a take and its removals."""
+    """Between a take and the removals of its documents, a worker may forget the facts of their job."""
     running = make_running_job(register_node(connection, "manager"), run_no=2)
     make_documents(make_lane(running.seed), 3, stage=Stage.DONE, run_no=1)
     Job.objects.update(phase="shutting_down")

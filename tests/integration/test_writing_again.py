@@ -1,4 +1,4 @@
-"""Outputs are written again or cleared on request, and lose documents that no job keeps there."""
+"""Outputs are written again or cleared on request, and documents that no job keeps are removed from them."""
 
 # ruff: noqa: F811 (fixtures of another file)
 

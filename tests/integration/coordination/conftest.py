@@ -1,6 +1,6 @@
 """
-Fixtures for tests of coordination: a cluster in either store,
-with network lines that a test cuts and a server that it ends.
+Fixtures for tests of coordination: a cluster in either store, with network lines that a test can cut and a server that
+it can end.
 """
 
 import datetime as dt
@@ -33,7 +33,7 @@ def zookeeper(tmp_path_factory):
 
 @pytest.fixture(params=["database", "zookeeper"])
 def bench(request, dsn, zookeeper):
-    """Yield a bench on each of the two stores, so that a test with it runs on both."""
+    """Yield a bench on each of the two stores, so that each test of this fixture runs on both."""
     made = DatabaseBench(dsn) if request.param == "database" else ZooKeeperBench(zookeeper)
     yield made
     made.close()
@@ -129,7 +129,7 @@ class DatabaseBench(Bench):
     front of the server, because other tests use the server too.
     """
 
-    # Bytes that only a request for a lock contains, and bytes that only a request to join contains.
+    # Bytes by which a proxy recognizes a request for a lock, and a request to join.
     asks_for_a_lock = b"INSERT INTO nodes_itemlock"
     asks_to_join = b"INSERT INTO nodes_coordinationmember"
 

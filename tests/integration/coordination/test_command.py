@@ -1,4 +1,4 @@
-"""`manage.py coordination` shows a cluster of the store that the settings name, and writes nothing into it."""
+"""`manage.py coordination` shows a cluster of the store that the settings name, and writes nothing into the store."""
 
 import io
 

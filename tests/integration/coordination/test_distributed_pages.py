@@ -46,7 +46,8 @@ def noted(cluster, node, **facts):
 @pytest.fixture
 def at_work(settings, bench):
     """
-    Yield a cluster in which `main` has both items and the lock of north. Its other member could do both items, too.
+    Yield a cluster in which `main` has both items and the lock of the item north. The other member is capable of both
+    items, too.
     """
     use(settings, bench)
     main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))

@@ -56,7 +56,7 @@ def sit(zookeeper_bench):
 
 @pytest.fixture
 def two(sit):
-    """Return two sessions: the elected one, and the other."""
+    """Return the session of the elected main, then the session of the other node."""
     first = sit("first")
     wait_until(lambda: first.is_chosen)
     second = sit("second")

@@ -106,7 +106,7 @@ def test_a_silent_store_is_reported(settings, monkeypatch):
 
 @pytest.fixture
 def tree(settings, zookeeper_bench):
-    """Return a function that requests a path in the tree of a small cluster. It returns the status and the page."""
+    """Return a function that requests a path in the tree of a small cluster, and returns the status and the page."""
     use(settings, zookeeper_bench)
     node = zookeeper_bench.node("node", joins={JOB: [f"item-{number:03}" for number in range(PAGE + 1)]})
     node.campaign()

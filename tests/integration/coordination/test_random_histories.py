@@ -30,7 +30,9 @@ SECONDS = 10
 
 @dataclasses.dataclass(order=True)
 class Held:
-    """An item that a node held, from the moment when it knew of its lock to the moment when the lock may have ended."""
+    """
+    An item that a node held: from the moment when the node knew of the lock to the moment when the lock may have ended.
+    """
 
     since: float
     until: float
@@ -114,7 +116,8 @@ class History:
 
 def watch_mains(lives, history, ending):
     while not ending.is_set():
-        # Each read of `office` checks the clock. A node with the same office in both lists was main between them.
+        # Each read of `office` checks the clock. A node that had the same office in two reads was main all the time
+        # between them.
         offices = [life.coordination.office for life in lives]
         again = [life.coordination.office for life in lives]
         sure = [office for office, still in zip(offices, again, strict=True) if office is not None and office == still]
@@ -177,7 +180,7 @@ def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, se
 
 
 def covered(lives):
-    """Return the items that the nodes have been given, or an empty set if two nodes have the same one."""
+    """Return the items that are assigned to nodes, or an empty set if two nodes have the same item."""
     told = []
     for life in lives:
         try:

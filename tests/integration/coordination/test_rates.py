@@ -18,7 +18,7 @@ PERIOD = dt.timedelta(seconds=0.8)
 APART = 0.85
 # ZooKeeper tells moments in whole milliseconds (seconds).
 ROUNDING = 0.002
-# Changes of the items, 60 s in all, in which a run is due many times.
+# Number of changes of the items. They take 60 s, in which a run is due many times.
 CHANGES = 400
 
 
@@ -26,7 +26,7 @@ class Log:
     """
     The runs of each item, on all nodes.
 
-    The node itself records the moments. A loaded machine may call `run` long after them.
+    The node itself records the moments. On a loaded machine, `run` may be called long after them.
     """
 
     def __init__(self):
@@ -101,7 +101,7 @@ class Pulse(DistributedJob):
 
 
 def change_until(condition, job, *, every):
-    """Add and remove items beside the item `a` until the condition holds."""
+    """Add and remove other items than `a` until the condition holds."""
     for number in range(CHANGES):
         if condition():
             return

@@ -32,7 +32,7 @@ def bench(zookeeper_bench):
 
 @pytest.fixture
 def session(bench):
-    """Yield a session that belongs to no node. Tests read the tree with it."""
+    """Yield a session with which tests read the tree. No node has this session."""
     made = Session(address=Address(hosts=f"127.0.0.1:{bench.server.port}", root=bench.root), timeout=TIMEOUT)
     yield made
     made.end()
