@@ -76,9 +76,9 @@ addEventListener("DOMContentLoaded", () => {
   document.head.insertAdjacentHTML("beforeend", style);
 });
 """
-# Broken rules, each with its first element. Three rows stand for a list, whose rows have the same elements. The frame
-# of the pages is checked once. Unfold reads the theme while a page loads, so its class changes here. The text of a
-# picture is its name in a font, and becomes a picture when the font arrives.
+# Broken rules, each with its first element. Only three rows of a list are checked, because all rows have the same
+# elements. The frame of the pages is checked once. Unfold reads the theme only while a page loads, so this script
+# changes the class of the theme. Icons are excluded: an icon is a text until its font arrives.
 _CHECK = """
 ([rules, theme, hasFrame]) => {
   document.documentElement.classList.toggle("dark", theme === "dark");
@@ -118,7 +118,7 @@ def pages(machine, settings, monkeypatch, tmp_path):
         paths = [path for path in known if is_visited(path)]
     paths += [f"/runs/comparison/?earlier={earlier}&later={later}", "/nothing/"]
     shown = rendered(client_of(is_superuser=True), paths)
-    # These pages have their content: goals, a difference of versions, an archived exchange, and a branch.
+    # The pages really show their content: goals, a difference of versions, an archived exchange, and a branch.
     said = "\n".join(shown.values())
     wanted = ("the host allows 1.0/s", "a new line", "X-A: ", "/jobs/b")
     assert [text for text in wanted if text not in said] == []
@@ -152,7 +152,7 @@ def add_things():
 
 
 def add_goals():
-    """Give the first job goals. A host is too slow for one of them."""
+    """Give the first job goals. A host is too slow for one of these goals."""
     stored = [{"pattern": "/news/", "percent": 95.0, "within": 900.0}, {"pattern": ".", "percent": 90.0, "within": 8e5}]
     job = Job.objects.earliest("id")
     Job.objects.filter(pk=job.pk).update(kind="continuous", freshness_goals=stored, kept_versions=3)

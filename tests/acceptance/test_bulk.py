@@ -1,4 +1,6 @@
-"""An operation on documents survives the deaths of its processes, and has the result of an undisturbed one."""
+"""
+An operation on documents survives the deaths of its processes, and has the same result as an undisturbed operation.
+"""
 
 import psutil
 import psycopg

@@ -1,4 +1,4 @@
-"""Real daemons start the next job of a chain exactly once, whatever main manager is killed meanwhile."""
+"""Real daemons start the next job of a chain exactly once, whichever main manager is killed meanwhile."""
 
 import pytest
 

@@ -201,7 +201,8 @@ def test_bad_usage_is_refused_in_a_sentence_and_changes_nothing(machine):
     started = {}
     for name, arguments in BAD_USAGE.items():
         started[name] = machine.start("crawl", *arguments)
-        # Two at a time are as fast as all at once, and leave room for other tests on this machine.
+        # At most two commands run at a time. All at once would not be faster, and would slow other tests on this
+        # machine.
         wait_for(lambda: sum(not crawl.has_ended for crawl in started.values()) < 2, saying="refused")
     refused = {name: ended(crawl) for name, crawl in started.items()}
 

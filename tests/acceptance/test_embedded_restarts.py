@@ -113,7 +113,7 @@ def test_a_crawl_survives_kills_of_its_server_and_of_its_daemons(machine, home, 
         candidates = [*daemons_below(running), postmaster_of(home)]
         for process in chance.sample([process for process in candidates if process is not None], k=2):
             process.kill()
-        # A second kill meets the restart of the first.
+        # A pause may be so short that the next kill interrupts the restart after this kill.
         time.sleep(chance.uniform(0, 1.5))
 
     wait_for(lambda: phase_of(browser, job_id) == "inactive", within=180, saying="the job has ended")

@@ -28,7 +28,7 @@ def tree(tmp_path):
 
 def crawl(machine, *arguments, output=None):
     target = f"jsonl:{output}" if output else "null"
-    # The lengths of outputs are kept in this directory, by numbers that tests in parallel use too.
+    # Each test has its own directory for the lengths of outputs, because tests in parallel use the same ids of outputs.
     own = {"CRAWLCTL_VAR": str(machine.directory / "var")}
     return ended(machine.start("crawl", *arguments, "--output", target, "--json", **own))
 

@@ -187,7 +187,10 @@ def test_a_job_that_resumes_can_be_aborted(walk):
 
 
 def window_that_closes_in(seconds):
-    """Return a window that opened this minute, with a moment left to store it."""
+    """
+    Return a window that opened at the start of this minute and closes `seconds` from now, so that a test can store it
+    before.
+    """
     from jobs.lifecycle.schedule import Window
 
     now = dt.datetime.now(tz=dt.UTC)

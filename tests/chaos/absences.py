@@ -81,7 +81,9 @@ def frozen(directory: Path, partition: str) -> Iterator[None]:
 
 @contextmanager
 def paused(directory: Path, address: str) -> Iterator[None]:
-    """Pause the running job, so that its run goes on after the block, however long that takes."""
+    """
+    Keep the running job paused during the block, so that its run goes on afterwards, however long the block takes.
+    """
     environment, until = _environment_of_demo(directory), time.monotonic() + _STARTS_WITHIN
     # A run that is being prepared cannot be paused yet.
     while environment is not None and not _is_running(address) and time.monotonic() < until:
@@ -92,7 +94,7 @@ def paused(directory: Path, address: str) -> Iterator[None]:
 
 
 def resume(directory: Path, address: str) -> None:
-    """Resume the running job if it is paused: the backup of a paused job is one of a paused job."""
+    """Resume the running job if it is paused. It may be paused because it was paused when the backup was made."""
     _ask_until(_environment_of_demo(directory), address, "resume", is_paused=False)
 
 

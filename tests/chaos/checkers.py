@@ -61,7 +61,7 @@ def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> l
     made = []
     for request in starts:
         of_request = over[request.url, request.agent]
-        # A request that was open when the site ended counts as open without end.
+        # A request that was still open when the site ended counts as open forever.
         end, size = of_request.pop() if of_request else (float("inf"), 0)
         start = request.time / 1e9
         made.append(Fetch(request.url, request.host, request.agent, start, end, request.status, size))

@@ -224,7 +224,8 @@ class Cluster:
     stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The ZooKeeper beside the database, if there is one.
     zookeeper: object = None
-    # True if nodes are forked, which spares most of a start. Then they have no clock, zones, stops and mutants of ours.
+    # True if nodes are forked, which saves most of the time of a start. Forked nodes have no own clocks, zones, stops
+    # and mutants.
     is_forked: bool = False
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
@@ -259,7 +260,7 @@ class Cluster:
     # --- Queries ---------------------------------------------------------------------------------
 
     def rows(self, query, *values):
-        """Return the rows of a query, or nothing while the database does not answer."""
+        """Return the rows of a query, or no rows while the database does not answer."""
         with (
             suppress(psycopg.OperationalError),
             psycopg.connect(

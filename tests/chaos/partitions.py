@@ -242,7 +242,7 @@ def _restore(
 
 
 def _goes_on(address: str) -> bool:
-    """True if the run goes on in a partition: the other one can only take part in it from an earlier moment then."""
+    """True if the run goes on in a partition. Then the other partition can only be at an earlier moment of the run."""
     with suppress(psycopg.Error), psycopg.connect(address, connect_timeout=2) as connection:
         return connection.execute(_GOES_ON).fetchone() == (True,)
     return False

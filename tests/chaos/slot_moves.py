@@ -104,8 +104,8 @@ class Moves:
         """
         True if a backup of a partition that began at `since` may be restored now, while the partition stands still.
 
-        A backup of before the end of a move lacks the documents that the move brought (docs/scaling.md). While the move
-        goes on, the giver still has them.
+        A backup that began before the end of a move lacks the documents that the move brought (docs/scaling.md). While
+        the move goes on, the giver still has them.
         """
         for place, one in enumerate(self.requested):
             if one.receiver != partition:

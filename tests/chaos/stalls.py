@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-# Seconds between two looks, and seconds of delay that count as a stall.
+# Seconds between two checks of the clock, and seconds of delay that count as a stall.
 _PULSE, _LATE = 0.005, 0.02
 
 

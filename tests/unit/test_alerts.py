@@ -1,4 +1,4 @@
-"""Proves when alerts fire. promtool plays samples to the rules, as a Prometheus would read them."""
+"""Proves when alerts fire. promtool gives the rules samples, as a Prometheus would read them from processes."""
 
 import subprocess
 from pathlib import Path

@@ -188,7 +188,7 @@ _OWNERS = st.sampled_from([None, A, B, C, GONE])
 
 
 def _apply(item, actions):
-    """Return the item after its action, including its owner's reaction."""
+    """Return the item after its action and after its owner's reaction."""
     action = next((action for action in actions if action.item == item.id), None)
     if action is None:
         return item
@@ -210,6 +210,6 @@ def test_everything_goes_to_a_working_manager_and_then_stops(there, held):
 
     if at_work:
         assert {item.owner for item in after} <= at_work
-        # A newcomer may get more items once the heavy ones have moved.
+        # A new manager may get more items in a second round, because the heavy items move first.
         settled = [_apply(item, allocated(*after, among=managers)) for item in after]
         assert allocated(*settled, among=managers) == ()

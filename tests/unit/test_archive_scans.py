@@ -1,4 +1,4 @@
-"""Scans of archive files of any origin: all answers, whatever is damaged, and bounded work for hostile files."""
+"""Scans find the undamaged answers in archive files of any origin, with bounded work even for hostile files."""
 
 import datetime as dt
 import gzip

@@ -18,7 +18,7 @@ STRATEGIES = pytest.mark.parametrize("strategy", [evenly, weighted])
 
 @st.composite
 def _situations(draw, *, items=12, weights=WHOLE_WEIGHTS):
-    """Draw available holders, previous holders of each item (these and others), and weights."""
+    """Draw available holders, weights of items, and a previous holder of each item, which may be unavailable."""
     available = draw(st.sets(st.sampled_from(HOLDERS), min_size=1))
     count = draw(st.integers(0, items))
     previous = {item: draw(st.sampled_from([*HOLDERS, None])) for item in range(count)}
@@ -175,7 +175,7 @@ def test_a_newcomer_gets_its_share_and_no_other_node_is_disturbed():
     assert Counter(moved.values()) == {"c": 4}
 
 
-# Scenarios of the reference with its number of moves. Evenly may make fewer, not more.
+# Scenarios of the reference with its number of moves. The strategy "evenly" may make fewer moves, but not more.
 @each_row(
     ("held", "available", "expected"),
     [

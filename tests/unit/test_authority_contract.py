@@ -1,4 +1,6 @@
-"""ManifoldCF's contract: the parameters of a question, and the lines of an answer. And mappers, and files of users."""
+"""
+ManifoldCF's contract: the parameters of a question, and the lines of an answer. Also tests mappers, and files of users.
+"""
 
 import asyncio
 

@@ -94,7 +94,7 @@ async def test_only_authorities_of_the_given_domains_are_asked(systems):
 
 
 async def test_all_authorities_are_asked_at_once(systems):
-    # None of them answers before the last one is asked.
+    # No authority answers before the last authority is asked.
     all_are_asked = asyncio.Barrier(10)
     service = service_of(systems, [Scripted(waits=all_are_asked.wait) for _ in range(10)])
 
@@ -215,7 +215,7 @@ async def test_equal_questions_at_once_are_asked_once(systems):
     scripted = Scripted(waits=may_answer.wait)
     service = service_of(systems, [scripted], lifetime=0)
     asked = [asyncio.ensure_future(service.ask({"": "alice"})) for _ in range(50)]
-    # Each of them reaches the connection, or waits for the same answer, in a few steps of the event loop.
+    # In a few steps of the event loop, each question reaches the connection, or waits for the same answer.
     for _ in range(20):
         await asyncio.sleep(0)
 

@@ -13,7 +13,7 @@ class Named(StrictSerializer):
 
 
 def test_a_repeated_key_after_very_many_others_is_found_in_one_pass():
-    # Comparisons of each key with each other one would take hours.
+    # If each key were compared with each other key, the test would take hours.
     members = ",".join(f'"{number:x}":1' for number in range(200_000))
 
     with pytest.raises(ParseError, match="The body has the key 'again' twice"):

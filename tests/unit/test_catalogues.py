@@ -14,7 +14,8 @@ from tools.compile_catalogues import ROOT, compile_catalogues
 from tools.templates import templates, unmarked_of
 
 PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-+#0]*\d*(?:\.\d+)?[a-zA-Z%]")
-# Characters with a meaning in HTML. A translation may need no apostrophe where English does.
+# Characters with a meaning in HTML. The apostrophe is not included, because a translation may not need it where English
+# does.
 MARKUP = re.compile(r"""[<>&"]""")
 # Visible words that are the same in each language: names, an example of an address, a code, and the name of an icon.
 SAME_EVERYWHERE = {
@@ -57,7 +58,7 @@ def test_a_catalogue_translates_each_text_of_the_sources_and_no_other(path, text
 
 
 def differing(path, pattern):
-    """Return the translations whose matches of a pattern are those of none of the forms of their text."""
+    """Return the translations in which a pattern finds other matches than in each form of their text."""
     found = pattern.findall
     return [
         (each.id, form)
@@ -90,7 +91,7 @@ def test_texts_of_modules_templates_and_tables_are_found():
     found = set(chain.from_iterable(forms(message) for _path, message in messages()))
 
     assert places == {"crawlctl", "jobs", "nodes", "templates", "unfold"}
-    # A text inside an f-string, one of a template with a variable, one with a plural, and the name of a state.
+    # A text inside an f-string, a text of a template with a variable, a text with a plural, and the name of a state.
     assert {
         "Hosts: %(hosts)s.",
         "The token %(created)s, shown only now. Copy it:",
@@ -115,7 +116,7 @@ def test_compiled_catalogues_follow_their_sources(tmp_path, monkeypatch):
 
 
 def test_english_needs_no_catalogue_of_django():
-    """A process that speaks English loads no catalogue: it would take a part of the time of its start."""
+    """A process that speaks English loads no catalogue, because that would make its start longer."""
     program = (
         "import django, os; os.environ['DJANGO_SETTINGS_MODULE'] = 'crawlctl.settings'; django.setup();"
         "from django.utils.translation import gettext, ngettext, trans_real;"

@@ -46,7 +46,7 @@ def test_charges_of_a_span_sum_to_the_waiting_time(counts, step):
 
 
 def test_a_queue_that_drains_is_charged_within_one_percent_of_its_waiting_time():
-    """A thousand documents leave at ten a second, and the readings are five seconds apart."""
+    """A thousand documents leave at a rate of ten a second. The queue is read every five seconds."""
     readings = []
     left, waited = 1_000, 0.0
     for tenth in range(1_001):

@@ -63,7 +63,8 @@ def test_statistics_of_partitions_are_added_and_their_averages_count_by_ended_ta
     ("partition", "is_downwards", "number"),
     [
         ("b", False, 7),
-        # Tasks of the same date: those of `a` came before, those of `c` come now.
+        # Tasks with the same date follow by their partition: tasks of `a` were on the page before, tasks of `c` are on
+        # this page.
         ("a", False, LAST),
         ("c", False, FIRST),
         ("a", True, FIRST),

@@ -260,7 +260,7 @@ def test_a_member_without_a_name_is_no_part():
     archive = files.zipped({"a.txt": "Rye", "b.txt": "Oats"})
     place = archive.rindex(b"PK\x01\x02")
     nameless = bytearray(archive)
-    # The length of the name in the list of members: its bytes count as a comment then.
+    # Set the length of the name to 0 in the list of members, so that the bytes of the name count as a comment.
     nameless[place + 28 : place + 34] = b"\0\0\0\0\x05\0"
 
     assert [part.id for part in read(bytes(nameless)).parts] == ["a.txt"]

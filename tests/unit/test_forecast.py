@@ -1,4 +1,7 @@
-"""The end of a run is forecast with a band that holds, and more workers are no gain where hosts are the limit."""
+"""
+The end of a run is forecast with a band that contains the actual end. More workers gain nothing where hosts are the
+limit.
+"""
 
 import datetime as dt
 import math
@@ -107,7 +110,7 @@ def test_twice_the_workers_halve_the_time_where_workers_are_the_limit():
 def test_the_longest_queue_decides_the_end():
     assert drain([100, 10], [1.0, 1.0], capacity=math.inf) == pytest.approx(100)
     assert drain([100, 10], [1.0, 1.0], capacity=1.0) == pytest.approx(110)
-    # A fair share of 1 each until the small one is empty, then the whole rate of 1.5.
+    # Each queue gets a fair share of 1 until the small queue is empty. Then the large queue gets its whole rate of 1.5.
     assert drain([100, 10], [1.5, 9.0], capacity=2.0) == pytest.approx(10 + 90 / 1.5)
     assert drain([1], [0.0], capacity=1.0) == math.inf
 

@@ -12,7 +12,8 @@ def test_the_rate_of_documents_without_a_goal_is_the_sum_of_theirs():
 
 
 def test_the_first_readings_of_a_long_lane_tell_the_rate_of_all():
-    # 10,000 documents once an hour, and 100 each minute: the first readings are those of 10 seconds.
+    # 10,000 documents are read once an hour, and 100 documents each minute. The first readings are due within 10
+    # seconds.
     hourly = [Wait(3600, number * 0.36) for number in range(10_000)]
     by_minute = [Wait(60, number * 0.6) for number in range(100)]
     first = [wait for wait in sorted(hourly + by_minute, key=lambda wait: wait.due_in) if wait.due_in <= 10]
@@ -30,7 +31,7 @@ def test_a_host_allows_the_least_of_its_own_limit_and_its_part_of_shared_ones():
     assert allowed(None, [], own=1.0) is None
     assert allowed(2.0, [SharedLimit(10.0, others=1.0, hosts=1)], own=1.0) == 2.0
     assert allowed(2.0, [SharedLimit(1.0, others=3.0, hosts=3)], own=1.0) == pytest.approx(0.25)
-    # Before its first price, a host gets an equal part.
+    # Before its first price is known, the need of a host counts as an equal part of the limit.
     assert allowed(None, [SharedLimit(1.0, others=3.0, hosts=3)], own=0.0) == pytest.approx(0.25 / 3.25)
 
 

@@ -96,12 +96,13 @@ def refusing(failed=60, ended=60):
         (Cause.IN_PROGRESS, make_host(limits=Limits(2, 0.0), waiting=0, in_progress=1)),
         (Cause.PARENT, make_host(above=[parent(limits=Limits(8, 5.0))])),
         (Cause.PARENT, make_host(lent=1, starts_per_second=0.5, above=[parent(limits=Limits(2, 0.0))])),
-        # A full parent does not matter to a host whose own gap is used up.
+        # The parent is full, but the host's own gap is the cause: the host uses all of its rate.
         (Cause.GAP, make_host(lent=1, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.GAP, make_host(above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, above=[parent(opens_at=SOON)])),
-        # Turns below a parent with a gap share its requests. Only its documents can be used up.
+        # Turns below a parent with a gap share the parent's requests. Only the parent's limit of documents can be used
+        # up.
         (Cause.NEXT, make_host(served=False, above=[parent(limits=Limits(2, 0.5), open_documents=3)])),
         (Cause.PARENT, make_host(served=False, above=[parent(limits=Limits(2, 0.5), open_documents=20)])),
         (Cause.PARENT, make_host(served=False, ready_at=SOON, above=[parent(limits=Limits(2, 0.5))])),

@@ -78,7 +78,7 @@ def test_a_main_that_resigned_judges_no_node():
 
 
 def test_the_restart_of_the_database_fails_no_one():
-    """All nodes were silent during the restart. The first one back must not judge the others yet."""
+    """All nodes were silent during the restart. The first node that is back must not judge the other nodes yet."""
     others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
     assert failed_by_main(*others, beaten=seconds(0.5)) == []

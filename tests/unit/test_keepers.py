@@ -1,4 +1,4 @@
-"""Proves that a bin stays with one worker, and moves only if that worker no longer exists."""
+"""Proves that a bin stays with one worker as long as this worker exists."""
 
 import uuid
 

@@ -50,7 +50,7 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
 def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
     known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
-    # A further reference, so that the first one is no longer at hand if only one may be.
+    # Add a further reference. If only one reference may be at hand, the first reference is at hand no longer.
     known.add([(JOB, hash_of(2), 1)])
 
     assert known.holds(JOB, hash_of(1), 2)
@@ -73,7 +73,7 @@ def test_requested_documents_stay_and_others_are_removed(at_hand):
         if number % 50 == 0:
             assert known.holds(JOB, hash_of("often"), 1)
 
-    # A further lookup, so that the first reference is no longer at hand.
+    # Look up another reference, so that the reference "often" is no longer at hand.
     assert known.holds(JOB, hash_of(999), 1)
     assert known.holds(JOB, hash_of("often"), 1)
     assert not known.holds(JOB, hash_of("once"), 1)
@@ -98,7 +98,7 @@ _NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.inte
 
 
 @given(added=_NAMED, asked=_NAMED, of_a_half=st.integers(1, 50))
-# The young half is full, and gets a greater depth of the hash that it has.
+# The young half is full, and the hash that it contains is added again with a greater depth.
 @example(added=[(JOB, 0, 0), (JOB, 0, 1)], asked=[(JOB, 0, 0)], of_a_half=1)
 @settings(max_examples=200)
 def test_the_cache_never_holds_unwritten_references(added, asked, of_a_half):

@@ -1,5 +1,6 @@
 """
-Compares the lifecycles with a second list, written by hand: which changes each state allows, and the states' names.
+Compares the lifecycles with a second list, written by hand: which changes each state allows, and the name of each
+state.
 """
 
 import itertools
@@ -271,7 +272,7 @@ def test_two_transitions_of_one_name_are_a_mistake():
 
 # --- Jobs: names ---------------------------------------------------------------------------------
 
-# ManifoldCF's forty states, from its own list of constants. States that only an upgrade reads are left out.
+# ManifoldCF's forty states, from its own list of constants. The list lacks states that only an upgrade reads.
 MANIFOLDCF = [
     "INACTIVE",
     "READYFORSTARTUP",

@@ -1,4 +1,4 @@
-"""Proves that a limit of a policy is declared once: all parts of the program have the same columns."""
+"""Proves that each limit of a policy is declared once, so that all parts of the program have the same columns."""
 
 from jobs.admin.policy_form import PolicyForm, RuleForm
 from jobs.api.policies import PolicySerializer, RuleSerializer

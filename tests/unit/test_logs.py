@@ -1,4 +1,4 @@
-"""Proves that log lines carry the facts of their work, and that daemons in JSON mode write nothing but JSON."""
+"""Proves that log lines carry the facts of their work, and that daemons in JSON mode write only JSON."""
 
 import contextvars
 import io

@@ -122,7 +122,7 @@ def test_histories_add_up_step_by_step():
 
 def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
     for seconds in range(0, 21, 5):
-        # Turns of five requests close every five seconds, and the page reads between them.
+        # A turn of five requests closes every five seconds, and the page reads between two such moments.
         clock.now = 1000.0 + seconds + 3
         meter.observe(JOB, seconds, age=3.0)
         clock.now += 1

@@ -1,4 +1,4 @@
-"""A row that fails keeps no other row from its turn, and is named in the error of its duty."""
+"""If one row fails, the duty still does its work for all other rows, and its error names the failed row."""
 
 import psycopg
 import pytest

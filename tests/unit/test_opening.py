@@ -1,4 +1,4 @@
-"""Proves that the next worker of a bin waits as long for the bytes that were read as the previous one would."""
+"""Proves that the next worker of a bin waits as long for the bytes that were read as the previous worker would."""
 
 from itertools import pairwise
 
@@ -45,7 +45,7 @@ def test_a_worker_without_news_of_an_edit_waits_as_long_as_one_with_it(sizes, be
     cadence.change(gap=0.0, bytes_per_second=after)
 
     opens = next_start_at(state, gap=0.0, bytes_per_second=after)
-    # The window of the previous worker is not passed on: the next one waits for two pages instead.
+    # The next worker does not get the window of the previous worker, and waits for two pages instead.
     waits = cadence.paid_until - cadence.last_start
     # The database rounds to microseconds, and the other rate scales the rounding error.
     lost = 2e-6 * max(1.0, before / after)

@@ -92,7 +92,7 @@ def test_windows_are_judged_as_if_each_were_counted(ticks, most, within):
     moments = sorted(tick / 10 for tick in ticks)
     found = broken(starts(*moments), [MostStarts(most=most, within=within / 10)])
 
-    # Only the windows that begin with a start, because no other window holds more.
+    # Check only windows that begin with a start, because no other window holds more starts.
     length = within / 10 - TOLERANCE
     counts = [
         sum(begin <= moment < begin + length for moment in moments[place:]) for place, begin in enumerate(moments)

@@ -138,7 +138,7 @@ def test_the_version_for_an_output_depends_on_its_path_and_its_result():
     assert version(first, second) == usual
     assert version(first, other) != usual
     assert version(first, second, output=2) == version(first, other, output=2)
-    # A stage with another description and the same result.
+    # A stage with other settings changes the version, even if its result is the same.
     assert version(first, {**second, "settings": {"set": ["y = 1", "z = ${none}"]}}) != usual
     text = Item(url=URL, content_type="text/html", text="other words", title="title")
     assert version(first, second, item=text) != usual

@@ -50,7 +50,7 @@ def is_even(shares, situation):
 
 
 def moves(shares, previous):
-    """Return the number of items that come to a node that did not have them."""
+    """Return the number of items that a plan gives to a node other than their previous holder."""
     return sum(previous.get(item) != node for item, node in shares.items())
 
 
@@ -144,8 +144,8 @@ def test_jobs_of_one_item_are_spread_over_the_nodes():
 
 # --- DJM's figures -------------------------------------------------------------------------------
 
-# For each job: the items of each worker (separated by blanks). Then follow the number of workers, and two numbers of
-# items that move: at most by evenly spread, and exactly by rendezvous.
+# For each job: the items of each worker (separated by blanks). Then follow the number of workers, the largest number of
+# items that evenly spread moves, and the exact number that rendezvous moves.
 PUBLISHED = [
     ({"job-0": "012 3"}, 2, 1, 2),
     ({"job-0": "012 3"}, 3, 1, 2),

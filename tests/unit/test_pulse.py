@@ -52,7 +52,7 @@ def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str)
 
 
 def test_a_pause_is_a_gap_beside_a_silence_of_less_than_its_double():
-    """So a node with a long timeout does not mistake an outage for the silence of a node with a short one."""
+    """So a node with a long timeout does not take an outage for the silence of a node with a short timeout."""
     node = _Node(timeout=60)
     node.now += 7
 

@@ -38,7 +38,7 @@ def test_a_change_between_two_rounds_is_no_end():
 
 
 class Crawl:
-    """Partitions that process documents and send references, in an order of chance. Answers to a round are not at once."""
+    """Partitions that process documents and send references in random order. They answer a round at different times."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -56,7 +56,8 @@ class Crawl:
     def step(self):
         name = self.chance.choice(self.names)
         if self.travelling and self.chance.random() < 0.3:
-            # Connections differ in speed, but each keeps its order; all references are alike here.
+            # Connections differ in speed, and each keeps the order of its references. The references here are equal, so
+            # any may arrive next.
             source, target = self.travelling.pop(self.chance.randrange(len(self.travelling)))
             self.applied[target][source] += 1
             self.work[target] += 1

@@ -17,7 +17,10 @@ CONTENT = os.urandom(2 * MEBIBYTE + 5)
 
 @pytest.fixture(scope="module", autouse=True)
 def cheap_keys():
-    """Derive keys in a millisecond. The usual cost of a guess is a quarter of a second, and no test here is about it."""
+    """
+    Derive keys in a millisecond. Usually, a key costs a quarter of a second, so that guesses are slow. No test here is
+    about this cost.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealing, "_N", 2**10)
         yield

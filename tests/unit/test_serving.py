@@ -1,4 +1,6 @@
-"""Proves that no document stays with a worker whose request was cancelled, and that suspects are held back in time."""
+"""
+Proves that a worker gives documents back when their requests are cancelled, and that suspects are held back in time.
+"""
 
 import asyncio
 import datetime as dt

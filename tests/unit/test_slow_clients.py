@@ -1,4 +1,6 @@
-"""Proves that the web server closes the connection of a client that sends its request too slowly, and no other one."""
+"""
+Proves that the web server closes the connections of clients that send requests too slowly, and no other connections.
+"""
 
 import asyncio
 import contextlib

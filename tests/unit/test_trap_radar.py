@@ -1,4 +1,4 @@
-"""The radar finds twelve traps before they cost much, and holds back nearly no good page."""
+"""The radar finds twelve traps before they cost much, and holds back hardly any good page."""
 
 import random
 from collections import deque

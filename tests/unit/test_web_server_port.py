@@ -1,4 +1,4 @@
-"""Proves that the web server uses the given port, or the first free one."""
+"""Proves that the web server uses the given port. Without one, it uses the first free port."""
 
 import socket
 

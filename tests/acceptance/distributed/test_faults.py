@@ -1,6 +1,6 @@
 """
-Instances lose their line or die. Proves that no other instance takes the items they hold, and that others take them
-later.
+Instances lose their line or die. Proves that other instances take the items of these instances only when the leases
+have ended.
 """
 
 import datetime as dt
