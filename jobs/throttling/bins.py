@@ -385,7 +385,8 @@ def _rival_goes_first(seen: BinSeen, mine: LaneSeen, *, now: dt.datetime) -> boo
 
 def documents_below(limits: Limits) -> int:
     """
-    Return the most documents of the open turns below a limited parent: those of one longest turn and its successor.
+    Return the largest number of documents that the open turns below a limited parent have together: as many as one turn
+    of the largest length and its successor.
     """
     half = int(_LONGEST_TURN * _starts_a_second(limits, page_bytes=EXPECTED_BYTES))
     return 2 * max(1, min(DOCUMENTS_A_TURN, half))
@@ -428,7 +429,7 @@ def _places(seen: BinSeen, *, workers: int, largest: int, has_parents: bool) -> 
     followed = [turn for turn in seen.turns if may_be_followed and turn.worker is not None and not turn.has_follower]
     share = max(min(most, _LEAST_SHARE), most // max(1, workers))
     if is_limited(limits):
-        # Below a parent a turn has no successor. A longer one leaves less of the pace unused between two turns.
+        # Below a parent, a turn has no successor. So a longer turn leaves less of the pace unused between two turns.
         seconds = _LONGEST_TURN if has_parents else TURN_SECONDS
         documents = _documents_a_turn(seen, requests=most, largest=largest, seconds=seconds)
         if not seen.turns:

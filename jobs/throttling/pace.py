@@ -36,10 +36,10 @@ _PAGES_REMEMBERED: Final = 32
 _LATE_NOTE: Final = 1.0
 # Possible difference of a moment that a worker stored and gets back by the clock of the database (seconds).
 _ROUNDING: Final = 0.05
-# Share of a window that may stay free for a page of the largest size. A larger page is expected to have the usual
-# size: to keep room for it would leave more of the limit unused.
+# Share of a window that may stay free because the next page may be large. If a page of the largest size needs more
+# room than this share, the next page is expected to have the usual size, so that little of the limit stays unused.
 _SPARE_SHARE: Final = 0.02
-# Usual pages of a window below which whole pages would leave more than a twentieth of the limit unused.
+# If a window has fewer pages of the usual size, whole pages would leave more than a twentieth of the limit unused.
 _FEW_PAGES: Final = 25
 
 
@@ -62,7 +62,7 @@ class Cadence:
     opens_at: float = float("-inf")
     last_start: float | None = None
     _paid_until: float = float("-inf")
-    # When the leaky bucket of the read pages is empty.
+    # The moment at which the leaky bucket of the read pages is empty.
     _drained_at: float = float("-inf")
     # The sizes of the last pages, the pages of the last window, and the bytes kept for requests that are still open.
     _sizes: deque[float] = field(default_factory=lambda: deque(maxlen=_PAGES_REMEMBERED))
@@ -108,7 +108,7 @@ class Cadence:
             two_pages = 2 * self._usual / self.bytes_per_second
             self.opens_at = max(opens_at, min(opens_at + two_pages, used_at + BYTES_WINDOW))
         elif self.paid_until is not None and opens_at <= self.paid_until + _ROUNDING:
-            # The moment that this worker stored for others. It knows the window itself.
+            # This worker stored the moment for other workers. It does not need it, because it knows the window.
             self.opens_at = float("-inf")
 
     @property

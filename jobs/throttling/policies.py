@@ -96,7 +96,8 @@ class PolicyValues:
     skips_loopback: bool = False
     share: Fraction = _WHOLE
     _patterns: Patterns = field(init=False, repr=False, compare=False)
-    # By the indices of the rules that match a name: the moment of the computation, and the end of their denial.
+    # A cache. The key has the indices of the rules that match a name. The value is the moment of the computation, and
+    # the end of the denial by these rules.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

@@ -77,7 +77,7 @@ class Window:
             begin = end
 
     def _shown_within(self, begin: dt.datetime, end: dt.datetime) -> Iterator[dt.datetime]:
-        """Yield the moments in `(begin, end]` at which the clock shows an opening or closing time."""
+        """Yield the moments after `begin`, until `end`, at which the clock shows an opening or a closing time."""
         times = (_MIDNIGHT,) if self.opens is None or self.closes is None else (self.opens, self.closes)
         date = begin.astimezone(self.zone).date() - _DAY
         last = end.astimezone(self.zone).date() + _DAY

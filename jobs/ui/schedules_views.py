@@ -139,7 +139,7 @@ def _week(day: dt.date) -> tuple[dt.date, int, dt.date, dt.date]:
 
 
 def _month(day: dt.date) -> tuple[dt.date, int, dt.date, dt.date]:
-    """Return the same of a month in whole weeks."""
+    """Return the same values for a month in whole weeks."""
     begins = day.replace(day=1)
     after = (begins + dt.timedelta(days=31)).replace(day=1)
     first = begins - dt.timedelta(days=begins.weekday())

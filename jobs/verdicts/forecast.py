@@ -17,14 +17,14 @@ from typing import Final, NamedTuple
 _AT_THE_LIMIT: Final = 0.85
 # A host without a limit is as fast as this many documents a second.
 _UNLIMITED: Final = 1_000.0
-# Bounds of the pace, as a part of the model's.
+# Bounds of the pace, as a factor of the pace in the model.
 _SLOWEST: Final = 0.25
 _FASTEST: Final = 1.1
-# The band reaches beyond the unknown documents by these factors, and by these seconds: starts, ends, luck.
+# The forecast is a range. Unknown documents widen it, and so do these factors and seconds for starts, ends and chance.
 _SOONER: Final = 0.93
 _LATER: Final = 1.15
 _SLACK: Final = 20.0
-# Documents that are found, at most, for each that is known.
+# Largest number of documents that are found for each known document.
 _MOST_FOUND: Final = 20.0
 # Least part of the time that a change must save to count as a gain.
 _GAIN: Final = 0.02

@@ -210,7 +210,7 @@ def _narrow_parent(known: Known, *, now: dt.datetime) -> Above | None:
 
 
 def _shared_parent(known: Known) -> Above | None:
-    """Return the parent whose places go to the host and to other hosts by turns; None without one."""
+    """Return the parent whose places the host shares with other hosts in turns; None without such a parent."""
     if not _is_below(known.starts_per_second, 1 / known.limits.gap if known.limits.gap else float("inf")):
         return None
     own = known.starts_per_second or 0.0

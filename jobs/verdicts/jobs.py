@@ -27,7 +27,7 @@ class JobSeen:
     reason: str = ""
     opens_at: dt.datetime | None = None
     is_paused_by_output: bool = False
-    # Why its archive takes no more, and since when.
+    # The reason why its archive takes no more pages, and the beginning of this.
     archive_hold: str = ""
     archive_held_since: dt.datetime | None = None
     # Slots move between partitions.
@@ -178,5 +178,5 @@ def most_common(hosts: Sequence[HostOfJob]) -> Verdict:
         if cause != Cause.NOTHING_WAITS and host.waiting:
             waiting[cause] = waiting.get(cause, 0) + host.waiting
             first.setdefault(cause, host.verdict)
-    # Documents wait, and none of the hosts that were read shows where: they are about to be offered.
+    # Documents wait, but at none of the hosts that were read. So they will be offered next.
     return first[max(waiting, key=waiting.__getitem__)] if waiting else Verdict(Cause.NEXT)

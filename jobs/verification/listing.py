@@ -17,7 +17,7 @@ SHOWN: Final = 20
 
 
 def lines_of(faults: QuerySet[Any], *, names_all: bool) -> Iterator[str]:
-    """Yield a line for each fault, and one with the number of faults that have none."""
+    """Yield a line for each fault that is shown, and a last line with the number of the other faults."""
     for fault in faults if names_all else faults[:SHOWN]:
         yield f"{fault.kind} {fault} {fault.result}".rstrip()
     left = 0 if names_all else faults.count() - SHOWN

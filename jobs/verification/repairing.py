@@ -127,7 +127,7 @@ def _repair_some(
         OutputFault.objects.filter(verification=verification, hash__in=of_result).update(result=result)
         repaired += len(of_result) if result in _REPAIRED else 0
     note(verification, repaired=F("repaired") + repaired)
-    # Last: the removal from a file cannot be rolled back.
+    # This step is the last one, because the removal from a file cannot be rolled back.
     verified.remove_ghosts(
         cursor, output, plan.ghosts, known=known, keeps_history=bool(current()[KEEP_HISTORY]), now=read_clock()
     )

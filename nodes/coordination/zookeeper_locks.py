@@ -200,11 +200,11 @@ class ZooKeeperLocks:
         ]
 
     def release_all(self, session: Session, locks: Sequence[ItemLock]) -> list[bool]:
-        """Release locks. Return True for each that this node still held."""
+        """Release locks. Return True for each lock that this node still held."""
         return self._change(session, locks, [_given_back(lock.paced_ago(clock=self._clock)) for lock in locks])
 
     def _change(self, session: Session, locks: Sequence[ItemLock], data: Sequence[bytes]) -> list[bool]:
-        """Replace the data of locks. Return True for each that this node still held."""
+        """Replace the data of locks. Return True for each lock that this node still held."""
         paths = [self._tree.lock(lock.item) for lock in locks]
         whole, found = self._read(session, paths)
         held = [

@@ -476,7 +476,7 @@ UNSOUND = {
                             WHERE batch.state = 'sent' AND node.status = 'failed')
         """,
 }
-# All of them in one statement, because this check follows each act.
+# All queries are one statement, because this check follows each act.
 _UNSOUND_ROWS = " UNION ALL ".join(
     f"SELECT '{what}', row_to_json(found)::text FROM ({query}) AS found" for what, query in UNSOUND.items()
 )

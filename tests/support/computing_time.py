@@ -23,7 +23,7 @@ _SHOWN = 40
 
 
 class _Spent(NamedTuple):
-    """Seconds of the processor for the tests with their processes, and for the server; and seconds of the clock."""
+    """Seconds of the processor that the tests with their processes used, those of the server, and seconds of the clock."""
 
     tests: float
     server: float

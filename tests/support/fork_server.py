@@ -185,14 +185,14 @@ def _end_with_parent(parent):
 
 
 def _show_words(words, room):
-    """Replace the command line and the environment that `ps` shows, as far as their places are long enough."""
+    """Replace the command line and the environment that `ps` shows. The environment is cut if its place is too short."""
     with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123
         begin, end, begin_environment, end_environment = (
             int(field) for field in stat.read().rpartition(b")")[2].split()[45:49]
         )
     assert end - begin >= room
     _show(begin, end, [os.fsencode(word) for word in words])
-    # Our own variables come first. No variable of the C library is in this place any longer.
+    # Variables of crawlctl come first, because the rest may be cut. The C library no longer reads this place.
     ours_first = sorted(os.environb.items(), key=lambda item: not item[0].startswith(b"CRAWLCTL_"))
     _show(begin_environment, end_environment, [b"=".join(item) for item in ours_first])
 

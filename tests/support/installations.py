@@ -30,7 +30,7 @@ sys.stdin.read()
 
 @dataclass
 class Installation:
-    """It stands for the database of its commands, too."""
+    """An installation. Commands take it as their database, too."""
 
     directory: Path
     further: dict = field(default_factory=dict)

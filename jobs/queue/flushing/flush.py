@@ -213,7 +213,7 @@ class ArchiveRecords:
         raise NotImplementedError
 
 
-# Returns the hashes of a job, among these at a depth, that may have to be written.
+# A function of a job, of hashes of addresses and of their depth. It returns the hashes that may have to be written.
 Unknown = Callable[[JobFacts, Sequence[str], int], Sequence[str]]
 
 

@@ -16,8 +16,9 @@ from oauth2_provider.oauth2_validators import OAuth2Validator
 @dataclass
 class Behaviour:
     """
-    Groups by user. `claims` replace those of each ID token. `signature` is that of an attacker: with another key, with
-    the public secret of the client, or none. `absent` are fields that an answer of the token endpoint lacks.
+    The groups of each user, and the faults of the provider. `claims` replace claims of each ID token. `signature` forges
+    the signature as an attacker would: with another key, with the public secret of the client, or without a signature.
+    `absent` are fields that an answer of the token endpoint lacks.
     """
 
     groups: dict[str, list[str]] = field(default_factory=dict)
