@@ -21,12 +21,13 @@ class Scripted:
         """`waits` is called in each question before its answer, and its result is awaited."""
         self.seconds, self.answer, self.hangs, self.waits = seconds, answer, hangs, waits
         self.asked, self.at_once, self.most = [], 0, 0
-        self.is_asked = asyncio.Event()
+        self.is_asked, self.has_ended = asyncio.Event(), asyncio.Event()
         self.is_closed = False
 
     async def access(self, user):
         self.asked.append(user)
         self.is_asked.set()
+        self.has_ended.clear()
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         try:
@@ -40,6 +41,7 @@ class Scripted:
             return self.answer or Access(Status.AUTHORIZED, (f"token of {user}",))
         finally:
             self.at_once -= 1
+            self.has_ended.set()
 
     async def map(self, user):
         self.asked.append(user)
@@ -170,6 +172,8 @@ async def test_a_silent_connection_gets_one_question_and_the_others_end_at_once(
     assert "another" not in hung.asked
     assert not probe.done()
     await probe
+    # The caller has the same time limit as the question, so it may give up a moment earlier.
+    await hung.has_ended.wait()
     hung.hangs = False
     (answered,) = await service.ask({"": "later"})
     assert answered.access.status is Status.AUTHORIZED
