@@ -134,7 +134,7 @@ def _settings_of_this_process(
     dsn: Dsn, options: Sequence[str], *, scope: str, should_stop: Callable[[], bool]
 ) -> Effective:
     """
-    Return the settings of this process; wait for an unavailable database like a node.
+    Return the settings of this process. If the database is unavailable, wait for it as a node does.
 
     Raises:
         BadPartitions: the settings do not fit the partition of the database, or the other partitions.
@@ -144,7 +144,7 @@ def _settings_of_this_process(
     def gives_up(failing_for: float) -> bool:
         return should_stop() or failing_for > given[NODE_GIVE_UP].total_seconds()
 
-    # No node's session yet: the node gets its identity with the settings.
+    # A random id, because the node gets its own id only with the settings that are read here.
     asking = WorkConnection(
         dsn,
         node_id=uuid.uuid4(),
@@ -193,7 +193,7 @@ def run_manager(
     """
     Run a manager until it gets a signal (or, `attached`, until standard input closes).
 
-    `address` is where its pages are, `options` are settings of its command line.
+    `address` is the address of its pages, `options` are settings of its command line.
 
     Raises:
         InvalidSettings, SettingError: `options` are invalid, alone or with the stored settings.
@@ -204,8 +204,8 @@ def run_manager(
     def asked(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             _exit_soon()
-        # The handler must not touch any lock or event of the loop: it runs between any two of the loop's
-        # instructions, also while the loop holds the lock. The next pass sees the flag, soon enough.
+        # The handler only sets a flag, which the next pass of the loop reads. It must not use a lock or event of the
+        # loop: a signal may interrupt the loop while the loop holds that lock.
         stop.set()
 
     for number in _SIGNALS:
@@ -273,7 +273,7 @@ def _reach_store(
 
 
 def _exit_soon() -> None:
-    """Exit within a second even if a thread hangs: the claims are released as for any lost node."""
+    """Exit within a second, even if a thread hangs. Other nodes release its claims like those of any failed node."""
     timer = threading.Timer(_FORCED_EXIT_AFTER, lambda: os._exit(0))
     timer.daemon = True
     timer.start()

@@ -30,7 +30,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 # Seconds during which the drift of two clocks does not matter.
 _CLOCK_IS_GOOD_FOR: Final = 10.0
-# Errors that a server sends before it closes a connection: the driver has it as open until its next use.
+# Errors that a server sends before it closes a connection. The driver notices the end only at the next use.
 _LAST_WORDS: Final = (
     psycopg.errors.AdminShutdown,
     psycopg.errors.CrashShutdown,
@@ -40,8 +40,8 @@ _LAST_WORDS: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
 )
 
-# Errors after the loss of a connection, with or without Django. A session that was ended because its transaction was
-# idle has a separate error class.
+# Errors of the driver and of Django after the loss of a connection. If the server ended the session because its
+# transaction was idle, the error has a class of its own.
 _LOST: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     """
-    Make Django's connections of this process sessions of the node too, with its id and its limits.
+    Give the connections of Django in this process the name and the time limits of the node's sessions.
 
     Work of a daemon on Django's connection holds the same locks as work on its own connection.
     """
@@ -98,9 +98,9 @@ class WorkConnection:
         is_pooled: bool = False,
     ) -> None:
         """
-        `dsn` leads to sessions that clients share if it `is_pooled`. `gives_up` is called after each failure, with the
-        seconds since the first failure in a row. While an answer is pending, it is called with the seconds since the
-        request.
+        `is_pooled` is true if `dsn` leads to a pooler, whose sessions clients share. `gives_up` is called after each
+        failure, with the seconds since the first failure in a row. While an answer is pending, it is called with the
+        seconds since the request.
         """
         self._dsn, self._node_id, self._timeout, self._gives_up = dsn, node_id, timeout, gives_up
         self._is_pooled = is_pooled
@@ -150,7 +150,7 @@ class WorkConnection:
         """
         Close the connections if an error has ended one; return the driver's error, which Django wraps.
 
-        Some work uses Django's connection of this thread, with or without Django noticing the error. An error that is
+        Some work uses Django's connection of this thread, and Django may have noticed its loss or not. An error that is
         neither about a connection nor about waiting is raised again.
         """
         error = raised if isinstance(raised, psycopg.Error) else raised.__cause__
@@ -168,7 +168,7 @@ class WorkConnection:
         mine, djangos = self._connection, django_connection.connection
         if mine is None or mine.closed:
             return True
-        # Without a connection, Django has just failed to connect, or was not used at all.
+        # Django without a connection has just failed to connect (then it raised this error), or was not used at all.
         return djangos.closed if djangos is not None else isinstance(raised, OperationalError)
 
     def close(self) -> None:
@@ -188,7 +188,8 @@ class DatabaseClock:
     """
 
     def __init__(self) -> None:
-        # The database's time at a moment of the monotonic clock. One object, because other threads read it.
+        # The database's time, and the moment of the monotonic clock when it was read. Both are in one tuple, so that
+        # other threads never read one of them without the other.
         self._read_last = dt.datetime.min.replace(tzinfo=dt.UTC), time.monotonic()
         self._good_until = float("-inf")
 
@@ -213,14 +214,15 @@ class DatabaseClock:
 
     @property
     def is_known(self) -> bool:
-        """True after the first reading."""
+        """True after the database's time was read for the first time."""
         return self._good_until > float("-inf")
 
     def seconds_at(self, moment: float) -> float:
         """
-        Return a moment of this process's monotonic clock as seconds since 1970, by the last reading. It needs no query.
+        Convert a moment of this process's monotonic clock to seconds since 1970 by the database's clock, without a
+        query.
 
-        Any thread may call it after the first reading.
+        Any thread may call it after the database's time was read for the first time.
         """
         base, read_at = self._read_last
         return base.timestamp() + moment - read_at

@@ -1,5 +1,5 @@
 """
-Free space on the disks of a worker: below a limit the worker takes no work, and above the limit it continues by itself.
+Free space on the disks of a worker. Below a limit, the worker takes no work; above the limit, it continues by itself.
 
 On a full disk, the embedded database would stop, a log would lose lines, and an output would refuse documents.
 """
@@ -20,7 +20,7 @@ _LOOK_EVERY: Final = 1.0
 
 
 class FreeDisk:
-    """The disks of one process. Any thread may add a place; one thread checks them."""
+    """The disks that one process writes to. Any thread may add a place; one thread checks the free space."""
 
     def __init__(self) -> None:
         self._places = _usual_places()
@@ -28,7 +28,7 @@ class FreeDisk:
         self._shortage = ""
 
     def writes_to(self, files: Iterable[Path]) -> None:
-        """Add files that this process writes."""
+        """Add files that this process writes, so that the disks of their folders are checked."""
         for file in files:
             self._places.setdefault(file.parent, "output")
 

@@ -37,13 +37,13 @@ ALWAYS: Final[LiteralString] = "true"
 @dataclass(frozen=True, slots=True)
 class Duty(Generic[_C]):
     """
-    Named periodic work: `run` returns how much it moved.
+    Named periodic work: `run` returns the number of things that it changed.
 
     `call` is a condition in SQL: if it is false, the duty has no work. A loop reads the conditions of all its duties
     in one statement, so idle duties cost nothing.
 
     A duty with a time to `collect` moves documents that arrive in a stream. After each move it waits for this time, and
-    then moves more documents at once. Its moves do not change the condition of any duty.
+    then moves more documents together. Its moves do not change the condition of any duty.
 
     `in_flow` is the least pause of a duty while documents flow steadily, for work that is cheaper in larger amounts.
     """
@@ -67,7 +67,7 @@ class Duty(Generic[_C]):
 @dataclass(slots=True)
 class Rhythm(Generic[_C]):
     """
-    Performs the duties that are called and due.
+    Performs the duties that are called (their conditions are true) and due (their intervals have passed).
 
     A duty that moved something is due again at once, or after its time to collect. `changed` is the sum of the results
     of the last pass, without duties that collect.
@@ -83,12 +83,12 @@ class Rhythm(Generic[_C]):
         return frozenset(duty.name for duty, is_called in zip(self.duties, answers, strict=True) if is_called)
 
     def speed_up(self) -> None:
-        """Make every duty due after an event, except the housekeeping duties, which run seldom."""
+        """Make all duties due now, because of an event, except the housekeeping duties, which run seldom."""
         seldom = {duty.name for duty in self.duties if duty.every > _SELDOM}
         self._due_at = {name: due_at for name, due_at in self._due_at.items() if name in seldom}
 
     def speed_up_one(self, duty: Callable[[_C], int]) -> None:
-        """Make one duty due after an event that concerns only this duty."""
+        """Make one duty due now, because of an event that concerns only this duty."""
         self._due_at.pop(duty.__name__, None)
 
     def perform(
@@ -126,7 +126,7 @@ class Rhythm(Generic[_C]):
                 logger.warning("duty %s was broken off: %s", duty.name, error)
                 crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
-                # The duty now waits for as long as it delayed the other duties. They go first.
+                # The other duties go first: this duty waits for at least as long as it delayed them.
                 self._due_at[duty.name] = now + max(duty.every.total_seconds(), now - began_at)
                 self.was_broken_off = True
                 break

@@ -1,4 +1,4 @@
-"""The life of a node, for managers and workers: it joins, beats, listens, applies settings and leaves."""
+"""The life of a node, for managers and workers: it joins, sends heartbeats, listens, applies settings and leaves."""
 
 import datetime as dt
 from collections.abc import Callable, Collection
@@ -52,9 +52,9 @@ class Node:
     ) -> None:
         """
         `on_notification` is called for each notification of `channels`, and with two empty texts after a reconnect.
-        `answered` is called after each beat with the names of the conditions of `asks` that are true. Both run in the
-        thread of the heartbeat. A node that `stands` can become the main manager. `store` is an open coordination
-        store; None without one.
+        `answered` is called after each heartbeat with the names of the conditions of `asks` that are true. Both run in
+        the thread of the heartbeat. `stands` is true if the node can become the main manager. `store` is an open
+        coordination store; None if the database coordinates the nodes.
         """
         self._dsn, self._identity, self._settings, self._is_stopping = dsn, identity, settings, is_stopping
         self.heartbeats = HeartbeatThread(
@@ -81,7 +81,9 @@ class Node:
         return self._settings[HEARTBEAT_INTERVAL]
 
     def may_begin(self) -> bool:
-        """True if this node can trust its membership. If not, it stops before other nodes take its place."""
+        """
+        True if this node is certain to be a member still. Otherwise it must stop, before other nodes take its place.
+        """
         return self.heartbeats.trust.may_begin
 
     def work_connection(self) -> WorkConnection:
@@ -106,7 +108,7 @@ class Node:
         versions.report(connection, node_id=self._identity.id, settings=running.current().report())
 
     def start(self) -> None:
-        """Start to beat and to listen. Call it after `join`."""
+        """Start the heartbeats and the listener. Call it after `join`."""
         self.heartbeats.start()
         self.membership.start()
 

@@ -45,11 +45,11 @@ from nodes.settings.of_nodes import NODE_TIMEOUT
 from nodes.settings.running import current
 
 _PROGRESS: Final = 0.5
-# Interval of checks of the job (seconds), in case that a notification of a change was lost.
+# Interval of checks of the job (seconds), in case a notification of a change was lost.
 _ASKING: Final = 1.0
 # The same interval after an interrupt, until the job has paused.
 _INSISTING: Final = 0.15
-# Restarts of workers that died; a document that kills workers is given up before that.
+# Restarts of dead workers until the crawl ends. A document that kills workers is given up earlier.
 _RESTARTS: Final = 20
 # Errors of an unavailable database: the manager's loop waits for it, and decides when to give up.
 _AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
@@ -223,7 +223,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
     """
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         with connection.transaction():
-            # Otherwise a dead node would live until the clock has caught up.
+            # After a jump of the clock, a dead node would seem to live until the clock has caught up.
             notice_jump(connection)
         if job.node_scope != CLUSTER_SCOPE:
             _clear_scope(connection, job, mine=scope, say=say)

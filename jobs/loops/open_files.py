@@ -5,9 +5,9 @@ from typing import Final
 
 # Files of a worker that are not connections to sources: the database, logs, outputs, standard streams.
 _OTHER_FILES: Final = 128
-# A document that is being fetched may need a connection and a name lookup at once.
+# A document that is being fetched may need a connection and a name lookup at the same time.
 _FILES_A_DOCUMENT: Final = 2
-# More is never needed, and a limit of millions makes some libraries slow.
+# Highest limit: no process needs more open files, and a limit of millions makes some libraries slow.
 _ENOUGH: Final = 65_536
 
 

@@ -24,7 +24,7 @@ from nodes.tasks.settings import DEAD_AFTER, STOP_WITHIN
 
 logger = logging.getLogger(__name__)
 
-# Signs of life of a worker in the silence after which it is retired.
+# Divisor of the silence after which a worker is retired: the interval of its signs of life.
 _BEATS_OF_SILENCE: Final = 4
 _KIB_OF_MB: Final = 1024
 
@@ -56,7 +56,7 @@ def run_task_worker(
         settings = asking.run(partial(start_with, given), wait_at_most=wait_at_most)
         set_node(name=me.name, node_id=str(me.id))
         name_djangos_sessions(node_id=me.id, timeout=me.timeout)
-        # Workers that died on this machine need not wait until another machine misses them.
+        # This machine knows which of its workers have died, and retires them without waiting for their timeout.
         asking.run(
             lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), wait_at_most=wait_at_most
         )

@@ -11,13 +11,13 @@ from jobs.state import channels
 from nodes.membership.members import Asks
 from nodes.tasks.channels import RECRUIT
 
-# Conditions of a manager's heartbeat: a manager with a group has duties.
+# Conditions that a manager's heartbeat reads in the database: only a manager with a group has duties.
 _OWNS: Final = "owns"
 ASKS: Final[Asks] = MappingProxyType({_OWNS: "EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = beaten.id)"})
 
 
 class Events:
-    """The thread that learns of an event sets it, and the next pass clears it."""
+    """Flags, one for each event. The thread that learns of an event sets its flag, and the next pass clears it."""
 
     def __init__(self, *, scope: str) -> None:
         self._scope = scope

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-# Length of the past over which the flow is the mean (seconds).
+# Length of the past from which the mean is computed (seconds).
 _MEMORY: Final = 1.0
 # Documents a second of a steady flow.
 _STEADY: Final = 80.0
@@ -16,7 +16,8 @@ _FLOW_GOES_ON: Final = 1
 @dataclass(slots=True)
 class Flow:
     """
-    The offered documents of a manager: the mean of the last second, and their number since it last read its duties.
+    The documents that a manager offers: their mean over the last second, and their number since the manager last read
+    the conditions of its duties.
     """
 
     documents_a_second: float = 0.0
@@ -24,7 +25,7 @@ class Flow:
     _noted_at: float = -math.inf
 
     def note(self, documents: int, *, at: float) -> None:
-        """Note the documents of a pass at this moment (seconds of a clock that is never set)."""
+        """Add the documents of a pass at this moment (seconds of a clock that is never set)."""
         self._since_reading += documents
         seconds = at - self._noted_at
         kept = math.exp(-seconds / _MEMORY)

@@ -53,11 +53,13 @@ _PAUSE: Final = 0.12
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# Offered documents of a pass that supply the workers for a longer wait: more than the lanes that it examined. The wait
-# lasts at least this long (seconds), and twice as long if no worker runs out of documents.
+# After a pass that offered at least this number of documents, the workers have enough for a longer wait: the number is
+# higher than the number of examined lanes. The wait lasts at least this long (seconds), and twice as long if no worker
+# runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
-# Longest life of Django's connection (seconds): a duty that uses it each second must not open a session each time.
+# Longest life of Django's connection (seconds). Above one second, so that a duty that uses it each second need not open
+# a session each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
 _MY_GROUPS: Final[LiteralString] = """
@@ -84,7 +86,7 @@ class Manager:
     def __init__(
         self, *, dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None = None
     ) -> None:
-        """`store` is the connection to the coordination store, if there is one beside the database."""
+        """`store` is the connection to the coordination store; None if the database coordinates the nodes."""
         self._me = self.identity = identity
         self.events = Events(scope=identity.scope)
         self._node = Node(
@@ -171,7 +173,7 @@ class Manager:
         else:
             is_full = moved >= _FULL_PASS
             time.sleep(_LONG_PAUSE if is_full else _SHORT_PAUSE)
-            # A process that wakes this one is idle: its documents are stuffed at once.
+            # A process that wakes this manager is idle, so the manager stuffs documents for it immediately.
             self.events.woken.wait(_LONG_PAUSE if is_full else _PAUSE if moved else _PASS)
         if happened(self.events.woken):
             self._owner.speed_up()
@@ -182,7 +184,7 @@ class Manager:
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return the sum of the results of its duties."""
-        # Here, and not once a round: a pass that gave up waiting for a lock begins again.
+        # In each pass, and not once a round: a pass that gave up waiting for a lock begins again, and must report, too.
         is_main, workers = self._office.term is not None, self._office.workers
         self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)
         crawl.GROUPS.set(len(self._groups))
@@ -256,16 +258,17 @@ class Manager:
             if is_main:
                 self._office.look_soon()
         if happened(self.events.groups_changed):
-            # Groups were handed over, or have to be: the new owner begins at once.
+            # Groups were handed over, or have to be. The new owner must start immediately.
             self._main.speed_up()
             self._owner.speed_up()
             self._asked_at = float("-inf")
         if happened(self.events.tasks_changed) and is_main:
-            # A duty of another part stays at its pace.
+            # Only the duty that assigns tasks is due now. The other duties keep their intervals.
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self.events.limits_changed):
-            # Lanes that wait for the previous limits are searched among all lanes.
+            # Some lanes wait until a moment that the previous limits determined. Only a round over all lanes finds
+            # them.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
             self._office.look_soon()

@@ -19,8 +19,8 @@ from nodes.membership import leadership, snapshot
 from nodes.membership.fences import TermHeld
 from nodes.metrics import of_nodes
 
-# Reads of the cluster's state by the main manager, or while it seems to be lost, in one heartbeat interval. Another one
-# follows each wake-up of control.
+# Reads of the cluster's state in one heartbeat interval: by the main manager, and by all managers while the main
+# manager seems to be lost. Each change of a job's state causes another read.
 _LOOKS_A_BEAT: Final = 2
 
 logger = logging.getLogger(__name__)
@@ -28,8 +28,10 @@ logger = logging.getLogger(__name__)
 
 class Office:
     """
-    `term` is None while this manager is not the main manager. `misses_node` if a node seems to be lost. `workers` is
-    the number of running workers while this manager is the main manager.
+    The place of this manager as main manager, or as a candidate.
+
+    `term` is None while this manager is not the main manager. `misses_node` is true if a node seems to be lost.
+    `workers` is the number of running workers while this manager is the main manager.
     """
 
     def __init__(self, *, me: NodeIdentity, node: Node) -> None:
@@ -49,7 +51,7 @@ class Office:
         self.term = self.workers = None
 
     def look_soon(self) -> None:
-        """Read the scope in the next pass, even if the heartbeats saw no reason."""
+        """Make the next pass read the nodes of the scope, even if the heartbeats saw no reason for it."""
         self._looked_at = float("-inf")
 
     def keep_if_due(self, connection: psycopg.Connection[Any]) -> bool:

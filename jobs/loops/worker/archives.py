@@ -5,7 +5,8 @@ Each (worker, job) has a file of its own. The bytes are durable before the trans
 end of a file. A crash between the two leaves records without rows, which are harmless: the document is read again.
 
 The file is locked while its process lives. A worker ends the files of dead processes on its machine, each after its
-last complete record, and continues none of them. A file that is missing is lost, and its documents are read again.
+last complete record, and continues none of them. If a file is missing, its content is lost, and its documents are read
+again.
 """
 
 import datetime as dt
@@ -166,7 +167,7 @@ class JobArchives(ArchiveRecords):
                 self._end(connection, job_id, now=now)
 
     def end_all_files(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
-        """End all files: the worker ends."""
+        """End all files, because the worker ends."""
         for job_id in list(self._open):
             self._end(connection, job_id, now=now)
 
@@ -233,7 +234,7 @@ class JobArchives(ArchiveRecords):
             "format": job.archive,
             "now": now,
         }
-        # The row comes first, so that each file has one.
+        # The row is inserted before the file is created, so that no file is without a row.
         row = connection.execute(_OPEN, facts).fetchone()
         assert row is not None
         try:
@@ -247,8 +248,8 @@ class JobArchives(ArchiveRecords):
 
     def _refuse_unmounted_root(self, connection: psycopg.Connection[Any]) -> None:
         """
-        Check that the root has files if rows name files there. If its disk is not mounted, new files on another disk
-        would hide the loss of the old files.
+        Check that the root has files if rows of the database name files there. If its disk is not mounted, new files on
+        another disk would hide the loss of the old files.
 
         Raises:
             OutputError: the root is empty.

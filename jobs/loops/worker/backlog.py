@@ -6,11 +6,12 @@ from typing import Final
 
 from jobs.duties.index import Indexed
 
-# Texts that are indexed between two flushes; the larger number once they have waited this long (seconds).
+# Texts that are indexed between two flushes: usually, and once a text has waited this long (seconds).
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
 _IS_BEHIND: Final = 0.5
-# Wait (seconds) above which the worker takes no documents: those it has already will add to the backlog.
+# Wait (seconds) above which the worker takes no documents. The limit is early, because the documents that the worker
+# has already add to the backlog.
 _HOLDS: Final = 1.5
 
 

@@ -2,9 +2,9 @@
 The batches of a worker, from their take until the database has them as done.
 
 The worker compares its batches with the batches that the database has as sent to it. If the worker lacks a sent batch,
-it was taken by a statement whose answer was lost. None of its documents has begun, so the batch is returned. A batch
-that is done may still have open requests, which its turn inherited. So the worker keeps a batch until the write of its
-end was answered.
+the statement that took the batch ran, but its answer was lost. None of its documents has begun, so the batch is
+returned. A batch without documents may still have open requests, which its turn inherited. So the worker keeps a batch
+until the database has confirmed its end.
 """
 
 from collections.abc import Collection

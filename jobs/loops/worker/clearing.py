@@ -1,6 +1,6 @@
 """
-Work of a worker beside its crawl: it clears outputs, removes documents that no job keeps, and restores removed
-documents.
+Work of a worker at the same time as its crawl: it clears outputs, removes documents that no job keeps, and restores
+removed documents.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ async def clear_outputs(
 
 
 async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -> None:
-    """Carry out the restorations of operators, chunk by chunk. A refused one is left for the next time."""
+    """Carry out the restorations of operators, chunk by chunk. A refused restoration is left for the next time."""
     refused: frozenset[int] = frozenset()
     while may_begin():
         done = await database.run(partial(restore_some, opens=open_output, apart_from=refused))

@@ -1,5 +1,6 @@
 """
-Jobs that wait for a disk: a worker paused them because an output or an archive lacks room there, or is read-only.
+Jobs that wait for a disk: a worker paused them because an output or an archive cannot write there. The disk is full or
+read-only.
 
 Any worker of the same machine resumes such a job when the disk has room and may be written. The reason of the job holds
 the folder and the machine, so the wait survives the death of the worker.

@@ -14,11 +14,12 @@ _LONGEST_SLEEP: Final = 1.0
 
 class DocumentPace:
     """
-    The pace of one document: its start was its first turn, and further requests wait for theirs.
+    The pace of one document's requests: the start of the document admitted the first one, and each further one waits.
 
-    The gap of the bin and of its parents separates the moments at which two requests leave, even if the loop is busy or
-    has to connect first. So an admitted request delays the others until it has left. `delay` returns the crawl-delay as
-    it is known now: robots.txt may have come with the first request. `left` is called when a request has left.
+    The gap of the bin and of its parents is kept between the moments at which two requests leave, even if the loop is
+    busy, or a request needs a connection first. So an admitted request delays the others until it has left. `delay`
+    returns the crawl-delay as it is known now: robots.txt may have come with the first request. `left` is called when a
+    request has left.
 
     The process may freeze between the start of a document and its request. So `may_begin` is called again when the
     request is admitted, and when it leaves. If it returns False, the request ends as if it was cancelled.
@@ -33,7 +34,7 @@ class DocumentPace:
         may_begin: Callable[[], bool],
         sent: SentRequests | None = None,
     ) -> None:
-        """`sent` counts the requests for the evidence of politeness while that is on."""
+        """`sent` counts the requests for the evidence of politeness, while that evidence is switched on."""
         self._paces = paces
         self._delay = delay
         self._left = left
@@ -54,11 +55,11 @@ class DocumentPace:
         """Wait until the document may send a request, and count it."""
         if not self._is_first:
             self._paces[0].apply_crawl_delay(self._delay())
-        # Meanwhile other documents of the bin may start, or an edit of its limits may move the moment.
+        # Computed again after each sleep: other documents of the bin may have started, or its limits were edited.
         while (wait := self._wait()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(wait, _LONGEST_SLEEP))
         self.request_goes()
-        # The loop's time stands still while the loop is busy, so this is the real time.
+        # Not the loop's time, which stands still while the loop is busy.
         now = time.monotonic()
         if not self._is_first:
             self._paid = [paced.cadence.price for paced in self._paces]
@@ -73,7 +74,7 @@ class DocumentPace:
         return max(paced.wait(now=now, has_turn=self._is_first) for paced in self._paces)
 
     def request_leaves(self, address: str) -> None:
-        """Delay other requests until this one has left."""
+        """Delay other requests of the bin and its parents until this one has left."""
         self._is_leaving = True
         self._note_unanswered()
         self._leaves_for = address
@@ -124,7 +125,7 @@ class DocumentPace:
             paced.count_bytes(count, paid=paid, now=now)
 
     def end(self) -> None:
-        """End the count of the last start if its request was not sent, or failed and so read nothing."""
+        """Complete the count of the last request if it was not sent, or failed before any byte was read."""
         self._note_unanswered()
         self._settle(0)
 

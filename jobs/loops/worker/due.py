@@ -32,7 +32,7 @@ class Due:
 
     @property
     def is_asked_for(self) -> bool:
-        """True if the moment is known, or has come."""
+        """True if work was requested: its moment is known, or has come."""
         return self.is_over or self._timer is not None
 
     def comes_within(self, seconds: float) -> bool:

@@ -93,8 +93,8 @@ class Flushing:
 
     def _reason_of(self, refused: OutputError) -> str:
         """
-        Return the reason of a job whose output refused. It promises no resumption for a one-shot command, whose workers
-        end.
+        Return the reason of a job whose output refused. For a one-shot crawl, it promises no resumption, because the
+        workers end.
         """
         me = self._state.identity
         if refused.disk is None or me.scope != CLUSTER_SCOPE:
@@ -111,7 +111,8 @@ class Flushing:
         for of_job in by_job.values():
             job = state.jobs.find(of_job[0])
             if job is None:
-                # The facts of other jobs took its place meanwhile. The documents are offered again.
+                # This worker dropped its facts about the job meanwhile, in favour of other jobs. The documents are
+                # offered again.
                 state.results.give_back(of_job)
                 given_back.add(of_job[0].job_id)
                 continue
@@ -122,7 +123,7 @@ class Flushing:
                 crawl.OUTPUT_ERRORS.add()
                 await state.database.run(partial(state.writer.postpone, claims=of_job, reason=str(error)))
         for claimed in claims:
-            # The write that gives a document back settles it.
+            # Documents that were given back are settled by the write that stores it.
             if claimed.job_id not in given_back:
                 state.settle(claimed)
         state.results.flush_due.now()

@@ -1,8 +1,8 @@
 """
 One bin at a worker: its documents, and the paces of its requests.
 
-The worker that has the bin's turn keeps the pace, to the accuracy of its event loop's clock. Turns have limits of open
-requests. A successor inherits the requests of its turn when that turn ends.
+The worker that has the bin's turn keeps the pace, to the accuracy of its event loop's clock. Each turn has a limit of
+open requests. When a turn ends, its successor inherits its open requests.
 """
 
 import math
@@ -16,7 +16,7 @@ from jobs.queue.take import Claimed, PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import Cadence
 
-# Closed turns whose successors may still arrive: more than a bin ever has open.
+# Closed turns that are remembered, because their successors may still arrive. A bin never has more open turns.
 _FOLLOWERS_ON_THE_WAY: Final = 16
 
 
@@ -25,7 +25,7 @@ class PacedBin:
     """
     The pace of a bin, or of a parent of many bins, at one worker. Moments are on the event loop's clock, in seconds.
 
-    A request that was admitted and has not left yet delays the others: the gap begins when it leaves.
+    A request that was admitted and has not left yet delays the next ones, because the gap begins when a request leaves.
     """
 
     bin_id: int
@@ -78,8 +78,8 @@ class PacedBin:
         Return the seconds until a request may be admitted, or until the next check; 0 or less if it may be admitted
         now.
 
-        A request that `has_turn` was counted when its document began, so only requests that went out since then delay
-        it.
+        `has_turn` is true for the first request of a document: it was counted when the document began, so only requests
+        that left since then delay it.
         """
         if self.is_held:
             return self.cadence.gap
@@ -87,7 +87,8 @@ class PacedBin:
 
     def count_request(self, *, now: float, has_turn: bool) -> None:
         """
-        Count an admitted request; the next one may follow after the gap. A request that `has_turn` is counted already.
+        Count an admitted request; the next one may follow after the gap. A first request (`has_turn`) is in the pace
+        already, since its document began.
         """
         self.asked_at = now
         self.starts += 1
@@ -102,7 +103,7 @@ class PacedBin:
         self.cadence.read(size, paid=paid, now=now)
 
     def take_use(self) -> Use:
-        """Return the use of the bin here since the last call."""
+        """Return the requests, bytes and documents of the bin at this worker since the last call."""
         use = Use(self.starts, self.bytes_read, self.ended, self.seconds)
         self.starts = self.bytes_read = self.ended = 0
         self.seconds = 0.0
@@ -163,7 +164,7 @@ class BinQueue:
 
     @property
     def is_idle(self) -> bool:
-        """True if it has neither a turn nor an open request."""
+        """True if the bin has neither a turn nor an open request."""
         return not self.turns and not self.in_flight
 
     def add(self, taken: TurnTaken, *, parents: tuple[PacedBin, ...] = (), now: float) -> list[Claimed]:
@@ -195,7 +196,10 @@ class BinQueue:
 
     @property
     def may_begin(self) -> bool:
-        """True if a document waits and may begin. False while a request that starts a gap has not left yet."""
+        """
+        True if a document waits and may begin. False while an admitted request, whose gap has not begun, has not left
+        yet.
+        """
         return (
             bool(self.waiting)
             and not any(paced.is_held or paced.open >= paced.most_open for paced in self._next_paces)
@@ -207,8 +211,8 @@ class BinQueue:
         """
         Return the room that the worker keeps for a coming turn.
 
-        A bin with a pace needs two turns at once, because otherwise it is idle between two turns. The worker expects no
-        further turn from a host that gave a single document.
+        A bin with a pace needs a second turn before the first one ends, because otherwise it is idle between two turns.
+        After a turn with a single document, the worker expects no further turn of the host.
         """
         if not self.turns or not self.paced.cadence.gap:
             return 0
@@ -285,7 +289,7 @@ class BinQueue:
         closed: list[ClosedTurn] = []
         for turn in [turn for turn in self.turns if not turn.left]:
             successor = next((other for other in self.turns if other.follows == turn.id), None)
-            # A turn whose documents were dropped still links its neighbours: it has to inherit first.
+            # A turn whose documents were dropped may have a predecessor: it has to inherit that one's requests first.
             waits_for_requests = any(other.id == turn.follows for other in self.turns)
             if waits_for_requests or (turn.open and successor is None):
                 continue

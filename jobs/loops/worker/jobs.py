@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_JOBS: Final = 200
 
-# Versions of a job: a new map of slots makes a new version of its seeds.
+# The newest version of a job, with the map of slots: a new map makes a new version of the job's seeds.
 _READ: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.repository_id, job.specification, job.specification_version, job.revision,
        job.max_documents IS NOT NULL AS has_budget,
@@ -78,10 +78,10 @@ class JobAtWork:
     runtime: Runtime
     connector: RepositoryConnector
     revision: int
-    # Start of its run on this process's clock: facts about the source from before it are ignored.
+    # Start of the run on this process's clock. Older facts about the source are ignored.
     began_at: float
     access: JobAccess = NO_RULES
-    # None without stages between the source and the outputs.
+    # None if no stage is between the source and the outputs.
     pipeline: Pipeline | None = None
 
     @property
@@ -189,7 +189,7 @@ class JobTable:
             del self._jobs[next(iter(self._jobs))]
 
     async def prepare(self, claims: Iterable[Claimed], database: Database) -> None:
-        """Pass facts from other workers about these documents to each kind of source."""
+        """Give each kind of source the facts that other workers found out about these documents."""
         by_runtime: dict[int, tuple[Runtime, dict[str, float]]] = {}
         for claimed in claims:
             job = self.find(claimed)

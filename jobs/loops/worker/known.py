@@ -52,7 +52,7 @@ class KnownReferences:
 
     def unknown(self, job: JobFacts, hashes: Sequence[str], depth: int) -> Sequence[str]:
         """
-        Return the hashes for which `holds` is false. The dictionary answers for most of them, without a call for each.
+        Return the hashes for which `holds` is false. Most hashes are in the dictionary, and need no call of `holds`.
         """
         if job.hops is None and not job.loses_documents and not job.tracks_depth:
             at_hand = self._at_hand.get((job.id, job.run_no))
@@ -85,7 +85,8 @@ class KnownReferences:
         # Another depth of a hash that is in the young half takes no additional memory.
         if self._young.size >= self._of_a_half and self._young.find(run, hash_) is None:
             self._young, self._old = _Half(), self._young
-            # A reference that is requested again must be found in the old half, so that the young one gets it.
+            # Without the dictionary, the next look-up of a reference finds it in the old half, and copies it to the
+            # young one.
             self._clear_at_hand()
         self._young.put(run, hash_, depth)
 
@@ -140,7 +141,7 @@ class _Half:
 
 
 def _rest_of(hash_: str) -> bytes:
-    # Two digits make a byte: one digit of the bucket is stored, too.
+    # Only whole bytes, of two digits each, can be stored. So the last digit of an odd number is stored, too.
     return bytes.fromhex(hash_[_SHARED_DIGITS - _SHARED_DIGITS % 2 :])
 
 

@@ -39,8 +39,8 @@ class Limits:
             if queue.turns and (queue.bin_id in in_force or any(paced.bin_id in in_force for paced in queue.paces))
         }
         paces = {paced for queue in mine.values() for paced in queue.paces}
-        # A plan made for another pace would last too long. Bins that this worker no longer keeps are served by
-        # another worker. In both cases the waiting documents return to the queue.
+        # Waiting documents return to the queue in two cases: the limits became stricter, so this worker would need too
+        # long for them, or another worker serves the bin now.
         given_back = {
             paced
             for paced in paces

@@ -1,4 +1,4 @@
-"""A worker notifies outputs of the end of runs, beside its crawl: some outputs answer slowly."""
+"""A worker notifies outputs of the end of runs. Some outputs answer slowly, so this does not delay its crawl."""
 
 import asyncio
 import logging

@@ -40,7 +40,7 @@ class OpenedOutputs:
         return [output.path for output in self._opened.values() if isinstance(output, WritesFile)]
 
     def notice_changes(self, claims: Iterable[tuple[Claimed, JobFacts]]) -> None:
-        """Forget the opened outputs if one of these jobs has a newer version."""
+        """Forget all opened outputs if one of these jobs has a newer version than known."""
         newer: dict[int, int] = {}
         for claim, job in claims:
             # A document that was claimed before an edit may come back after it.

@@ -160,13 +160,14 @@ class JobOutputs(OutputWriter):
                 if outcome.parts or parts:
                     parts.update(((output, document.hash), outcome.parts) for output in result.job.outputs)
                 if reads:
-                    # Another job, with a pipeline, has the same document in this flush.
+                    # This content may replace the one that the pipeline of another job made of the same document in
+                    # this flush.
                     reads = {key: version for key, version in reads.items() if added[key] is not entry}
             elif outcome.removes:
                 leaving.append(_Leaving(document.hash, document.identifier, result.job, result.claimed.lane_id))
         jobs = {result.claimed.document.hash: result.job for result in results}
         departures = self._apply(cursor, added=added, leaving=leaving, reads=reads, parts=parts, jobs=jobs, now=now)
-        # Last, because the other jobs that keep a document are decided by its earlier refusals.
+        # Refusals are replaced last: until here, the earlier ones decide which other jobs keep a document.
         refusing = [result for result in results if result.job.has_refusals and result.outcome.ending.is_final]
         if refusing:
             read = [result for result in refusing if result.outcome.deliveries is not None or _is_decided(result)]

@@ -71,7 +71,7 @@ class Serving:
             for claimed in turn.documents:
                 self._state.writer.expect_unknown(claimed.lane_id)
         if not_served := queue.add(turn, parents=self._parents_of(turn, now=now), now=now):
-            # There may be no other result that triggers a flush.
+            # A flush is requested, because there may be no other result that triggers one.
             self._state.results.give_back(not_served)
         if turn.pace.wait > LONGEST_PLAN.total_seconds():
             # The turn was offered before its host began to back off. Its documents wait in their lane, where an
@@ -96,7 +96,8 @@ class Serving:
             if (held := hold_back_next(queue, self._state)) is not None:
                 self._state.results.add_unread([held], within=self._state.settings.flush_after.total_seconds())
                 continue
-            # The loop's time stands still while the loop is busy: the last start would seem to be in the future.
+            # Not the loop's time, which stands still while the loop is busy: the last start would seem to be in the
+            # future.
             now = time.monotonic()
             if not self._state.node.may_begin():
                 self.was_held = True

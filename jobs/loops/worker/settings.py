@@ -19,10 +19,10 @@ class WorkerSettings:
     """
     The settings of a worker that an operator may change.
 
-    `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at
-    the same time. `pools` limits the documents of each kind of batch in one take. A worker with `notifies` notifies
-    outputs of the end of runs. A worker that `keeps_strictly` takes no bin of another worker, however busy the other
-    worker is. `free_disk` is the least free space on each of its disks (MiB). `extraction` limits its child processes.
+    `capacity` limits the documents that are claimed and not yet flushed, and `open_documents` those in progress at the
+    same time. `pools` limits the documents of each kind of batch in one take. If `notifies`, the worker notifies
+    outputs of the end of runs. If `keeps_strictly`, it takes no bin of another worker, however busy the other worker
+    is. `free_disk` is the least free space on each of its disks (MiB). `extraction` limits its child processes.
     """
 
     capacity: int

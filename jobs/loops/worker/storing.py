@@ -1,8 +1,8 @@
 """
-Complete archive files go to their stores, and local copies end by their policy.
+Complete archive files are copied to their stores, and local copies are removed by the policy for them.
 
 A file is on the machine of its worker, so a worker of that machine stores it, in a thread of its own. Any worker of the
-machine may do it: the lock of the file excludes a second one, and a worker takes over the files of its predecessors.
+machine may do it, also for files of workers that ended: the lock of the file excludes a second worker.
 
 A store that does not answer is tried again after a pause. Meanwhile the machine keeps the files, up to a limit of their
 bytes. Above this limit, jobs with an archive wait (`jobs/duties/archives.py`).
@@ -131,7 +131,7 @@ class Storing:
         removed_at = float("-inf")
         while True:
             is_due = self._loop.time() - removed_at >= _REMOVAL_POLL
-            # Another worker of the machine may have stored the last file for which jobs are held.
+            # While jobs are held, check without a signal, too: another worker may have stored the last file.
             if self._state.may_find_files.is_set() or self.hold:
                 self._state.may_find_files.clear()
                 while await self.store_some():
@@ -200,7 +200,7 @@ class Storing:
         return bool(attempt.confirmed) or attempt.sha256 != file.sha256
 
     async def _note_stores(self, attempt: Attempt) -> None:
-        """Pause the stores that failed, and end the pauses of the other stores. Record both."""
+        """Pause the stores that failed, and end the pauses of the stores that confirmed the file. Log both."""
         for address, error in attempt.failures.items():
             known = self._pauses.get(address)
             seconds = min(_LONGEST_PAUSE, known.seconds * 2) if known else _FIRST_PAUSE
@@ -236,7 +236,7 @@ class Storing:
             return [_File(row.id, row.path, row.length, row.sha256, row.stores) for row in rows]
 
     def _paused(self) -> Collection[int]:
-        """Return the files whose pause goes on."""
+        """Return the files that must not be tried again yet."""
         now = self._loop.time()
         self._paused_files = {file: until for file, until in self._paused_files.items() if until > now}
         return self._paused_files

@@ -15,14 +15,14 @@ from jobs.queue.take import Claimed, Taken
 _POLL: Final = 0.5
 # The same for a worker without documents, which also learns of batches from its heartbeats.
 _IDLE_POLL: Final = 60.0
-# Documents for which a worker must have room: to take again soon after a take, and after a pause.
+# Documents for which a worker must have room to take again: soon after the last take, and later.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
 # Documents, waiting or in flight, above which a worker waits for a notification after a take that found nothing.
 _BUSY_ENOUGH: Final = 64
 # Divisor of the capacity for the largest room that is reserved for successors of turns with a pace.
 _SHARE_RESERVED: Final = 4
-# Bins that start documents before the loop runs other tasks: a bin with a pace waits for its moment.
+# Number of bins that start documents before the loop runs other tasks, so that no bin with a pace misses its moment.
 _BEGUN_AT_ONCE: Final = 8
 
 

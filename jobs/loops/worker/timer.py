@@ -9,7 +9,8 @@ class Timer:
     """
     A call of a function at the moment `at`.
 
-    uvloop's handle of a call within half a millisecond does not tell its moment, so this object keeps it.
+    This object keeps the moment, because uvloop's handle does not report the moment of a call that is due within half a
+    millisecond.
     """
 
     def __init__(

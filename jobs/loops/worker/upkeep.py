@@ -1,4 +1,6 @@
-"""Upkeep: a worker's documents, jobs and settings follow the database, and slow work runs beside the crawl."""
+"""
+Upkeep: a worker keeps its documents, jobs and settings as the database has them, and does slow work during the crawl.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -54,7 +56,8 @@ class Upkeep:
             asks.STORES: self._state.may_find_files,
         }
         if asks.TEXTS in true:
-            # Another worker may have ended before it indexed them, or another partition has sent them.
+            # This worker may not have written these texts: a worker ended before it indexed them, or another partition
+            # sent them.
             self._state.indexes = True
         if not self._state.batches.documents:
             # A busy worker looks for batches and texts by itself.
@@ -84,14 +87,14 @@ class Upkeep:
         """
         Make this worker's batches agree with those in the database.
 
-        A batch that only the database has was taken by a statement whose answer was lost. None of its documents has
-        started, so it goes back. A batch that only the worker has lost its claims to another process, so none of its
-        documents may start.
+        If only the database has a batch, the statement that took it ran, but its answer was lost. None of its documents
+        has started, so the batch is returned. If only the worker has a batch, another process has taken its claims, so
+        no further document of it may start.
         """
         state = self._state
         here = state.batches.all
         there = await state.database.run(lambda connection: release.batches_of(connection, worker=state.identity.id))
-        # Meanwhile batches may have come, and others may have ended.
+        # During the query, batches may have come or ended, so the batches from before and after it are compared.
         here |= state.batches.all
         if unknown := there - here:
             await state.database.run(
@@ -158,7 +161,7 @@ class Upkeep:
             await asyncio.sleep(_ARCHIVE_POLL)
 
     async def end_all_archive_files(self) -> None:
-        """End the archive files of this worker, which ends."""
+        """End the archive files of this worker, because the worker ends."""
         state = self._state
         await state.database.run(
             lambda connection: state.writer.archives.end_all_files(connection, now=state.clock.now(connection))

@@ -55,7 +55,7 @@ class Worker:
         stop: asyncio.Event,
         store: Coordination | None = None,
     ) -> None:
-        """`store` is the connection to the coordination store, if there is one beside the database."""
+        """`store` is the connection to the coordination store; None if the database coordinates the nodes."""
         self._loop = asyncio.get_running_loop()
         self._me = identity
         self._stop = stop
@@ -143,7 +143,9 @@ class Worker:
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _on_notification(self, channel: str, payload: str) -> None:
-        """Pass on a notification, in the heartbeat's thread. Two empty texts mean that any may have been lost."""
+        """
+        Pass on a notification, in the heartbeat's thread. Two empty texts mean that notifications may have been lost.
+        """
         if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:
@@ -159,7 +161,7 @@ class Worker:
         while True:
             self._report()
             if self._heartbeats.failed.is_set():
-                # One more write, which is refused and counted.
+                # The database refuses this last write, and counts the refusal.
                 await self._flushing.write_everything()
                 raise WorkerFailed(self._heartbeats.why)
             if self._heartbeats.has_given_up:
@@ -171,7 +173,8 @@ class Worker:
             elif self._heartbeats.trust.may_begin and (
                 self._serving.was_held or self._loop.time() - dispatched_at > _DISPATCHED_AGAIN
             ):
-                # Bins start their documents themselves. With a thousand bins, this takes a tenth of the loop's time.
+                # Seldom: bins start their documents themselves, and this check of a thousand bins takes a tenth of the
+                # loop's time.
                 dispatched_at = self._loop.time()
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
@@ -214,7 +217,7 @@ class Worker:
         self._serving.give_back_waiting(lambda _claimed: True)
         await self._database.run(self._node.begin_draining)
         await self._flushing.write_everything()
-        # The take that was cancelled may have claimed batches.
+        # The take that was cancelled may have claimed batches. The comparison returns them.
         await self._upkeep.compare_batches()
         forced = self._loop.create_task(force_stop.wait())
         deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()

@@ -42,8 +42,8 @@ from nodes.life.identity import NodeIdentity
 
 logger = logging.getLogger(__name__)
 
-# Shortest time between wake-ups (seconds), which are merged. Only idle workers send them, so there are few under
-# load.
+# Shortest time between two wake-ups (seconds); wake-ups in between are merged. Only idle workers send them, so there
+# are few under load.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.02
 # Possible difference of the database's time in two processes: each reads it with some delay.
 _CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
@@ -77,8 +77,8 @@ class ToWrite:
     closed: Sequence[close.ClosedTurn] = ()
     done_batches: Sequence[int] = ()
     runs_out: bool = True
-    # Documents of a flush that an output refused. They are given back to the queue, although other outputs may have
-    # them.
+    # Documents of a flush that an output refused. They return to the queue, although other outputs may have them
+    # already.
     refused: Sequence[Claimed] = ()
 
     @property
@@ -120,13 +120,11 @@ class Writer:
         self.archives = JobArchives(self.me)
 
     def expect_unknown(self, lane_id: int) -> None:
-        """
-        Record that the source's number of requests is still unknown. The first outcome of the lane reveals it.
-        """
+        """Record that the lane's host is still unknown. The first outcome of the lane makes it known."""
         self._unknown_lanes.add(lane_id)
 
     def is_unknown(self, lane_id: int) -> bool:
-        """True if the first outcome of this lane's host is still awaited, or not yet stored."""
+        """True if the first outcome of this lane is still awaited, or not yet stored."""
         return lane_id in self._unknown_lanes
 
     def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
