@@ -1,5 +1,6 @@
 """
 Duties: named periodic work, each with one owner.
 
-A loop steps a duty. A duty keeps no state that it could not rebuild from the database, and returns how much it moved.
+A loop calls a duty, which makes one step and returns the number of things that it changed. A duty keeps only state that
+it can rebuild from the database.
 """

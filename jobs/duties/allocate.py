@@ -80,8 +80,8 @@ SELECT DISTINCT batch.id
    AND lane.seed_id = ANY(%(seeds)s)
 """
 
-# Each owner once, however many groups it has: the next one follows the last in the index of owners. (With a join or
-# EXISTS, the server may read all groups and all nodes.)
+# Each owner once, however many groups it has. Each step of the recursion looks up the next owner in the index. (With a
+# join or EXISTS, the server may read all groups and all nodes.)
 _OWNERS: Final[LiteralString] = """
 WITH RECURSIVE owner AS (
     (SELECT owner_id FROM jobs_throttlegroup WHERE owner_id IS NOT NULL ORDER BY owner_id LIMIT 1)
@@ -99,8 +99,8 @@ EXISTS (SELECT FROM ({_OWNERS}) AS owner
                           WHERE held.owner_id = owner.id AND held.node_scope = %(scope)s
                             AND (held.state = 'owned' OR owner.status IN ('stopped', 'failed')) LIMIT 1), false))
 """
-# True if a group must be examined: it has no owner, its owner leaves or has ended, or it is on its way. Also true if
-# a manager owns no group while another manager has several.
+# True if a group must be examined: it has no owner, its owner leaves or has ended, or it is being handed over. Also
+# true if a manager owns no group while another manager has several.
 GROUPS_TO_GIVE: Final[LiteralString] = f"""
 EXISTS ({_MARKED})
 OR EXISTS (SELECT FROM jobs_throttlegroup WHERE node_scope = %(scope)s AND state <> 'owned')
@@ -123,8 +123,8 @@ SELECT held.id FROM jobs_throttlegroup AS held
  ORDER BY held.id
    FOR UPDATE OF held
 """
-# Jobs with seeds in these groups: a trigger marks these jobs.
-# Locks: Job by id.
+# Jobs with seeds in these groups. They are locked first, because a trigger marks the job of each changed seed. Locks:
+# Job by id.
 _LOCK_JOBS: Final[LiteralString] = """
 SELECT FROM jobs_job WHERE id IN (SELECT job_id FROM jobs_seed WHERE group_id = ANY(%s)) ORDER BY id FOR NO KEY UPDATE
 """
@@ -162,7 +162,7 @@ def allocate_groups(at: Pass) -> int:
 
 
 def retire_groups(at: Pass) -> int:
-    """Write the weights of the groups, and drop groups without a running seed; return 0."""
+    """Store the weights of the groups, and delete groups without a running seed; return 0."""
     with at.connection.transaction(), named_rows(at.connection) as cursor:
         hold_term(at.connection, at.office)
         idle = [row.id for row in cursor.execute(_LOCK_IDLE, {"scope": at.scope})]
@@ -183,7 +183,7 @@ def join_groups(at: Pass) -> int:
     jobs = [job.id for job in marked]
     joined = _join(at, jobs)
     if joined < _AT_ONCE:
-        # Apart from the transaction that assigns seeds: a change of a seed locks its job first.
+        # Not in the transaction that assigns seeds, because a change of a seed locks its job first.
         with at.connection.transaction():
             hold_term(at.connection, at.office)
             at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.ungrouped for job in marked]})

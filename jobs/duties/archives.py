@@ -3,7 +3,7 @@ Jobs that wait for the stores of their archive.
 
 A worker reports with each heartbeat that its machine holds more unconfirmed archive files than it may
 (`jobs/loops/worker/storing.py`). Any worker may get documents of any job, so one such worker holds every job with an
-archive. Meanwhile no document of these jobs is handed out. The jobs continue by themselves.
+archive. Meanwhile no document of these jobs is handed out. The jobs continue by themselves when the files are stored.
 """
 
 from typing import Final, LiteralString
@@ -49,6 +49,6 @@ def hold_jobs_with_archive(at: Pass) -> int:
         hold_term(at.connection, at.office)
         changed = at.connection.execute(_HOLD, {"scope": at.scope}).fetchall()
     for (job_id,) in changed:
-        # Workers release the documents that they have not started.
+        # After this notification, workers release the job's documents that they have not started.
         notify(at.connection, channels.CONTROL, str(job_id))
     return len(changed)

@@ -22,7 +22,7 @@ from jobs.state.transitions import lock_job
 from nodes.errors import Invalid, Unknown
 from nodes.membership.fences import hold_term
 
-# A start that waits becomes due when its job has ended.
+# Starts that are due. A start that waits for the end of its job's run is due when the job is inactive.
 CHAINED_STARTS: Final[LiteralString] = """
 SELECT pending.successor_id FROM jobs_chainedstart AS pending JOIN jobs_job AS job ON job.id = pending.successor_id
  WHERE job.node_scope = %(scope)s AND (NOT pending.waits OR job.phase = 'inactive')
@@ -92,7 +92,7 @@ def _settle(at: Pass, successor: int) -> int:
         return 1
     pending = list(ChainedStart.objects.filter(successor=job).select_for_update().order_by("id"))
     if pending and job.phase == Phase.INACTIVE:
-        # Starts that waited for the end of one run become one start.
+        # All starts that waited for the end of the same run become one start.
         due = [start for start in pending if start.waits] or pending[:1]
         _start(at, job, due)
         job.refresh_from_db()
@@ -114,7 +114,7 @@ def _start(at: Pass, job: Job, due: list[ChainedStart]) -> None:
 
 
 def _overlap(at: Pass, job: Job, start: ChainedStart) -> None:
-    """Apply the overlap rule of the chain to a start whose job already runs."""
+    """Skip or defer a start whose job already runs, or end that run first, by the overlap rule of the chain."""
     after = _in_words(start)
     if start.overlap == Overlap.SKIP or job.phase in _DELETED or job.phase == Phase.INACTIVE:
         message = f"did not start after {after}: it was “{job.status}”"

@@ -1,9 +1,9 @@
 """
 Checks of a few invariants of the cluster while it runs.
 
-Tests prove the invariants, and these checks show operators that they hold now, on their own data. Each check is one
-statement, and so sees one snapshot. A check is cheap, because it reads active rows and a sample of the rest. A
-transient state (a node has just ended) counts only after some time.
+These checks show operators that the invariants hold now, on their own data. Each check is one statement, so it sees one
+snapshot. A check is cheap, because it reads active rows and a sample of the rest. A state that is allowed for a moment
+(a node has just ended) counts as a violation only after some time.
 """
 
 import logging

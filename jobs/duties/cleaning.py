@@ -31,7 +31,10 @@ WITHOUT_TASK_WORKERS: Final[LiteralString] = "NOT EXISTS (SELECT FROM tasks_task
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """The rows that a cleaning would delete now: `rows` is an estimate for partitions, which have `bytes`."""
+    """
+    The rows that a cleaning would delete now. For tables with partitions by day, `rows` is an estimate, and `bytes` is
+    set.
+    """
 
     rows: int
     partitions: int
@@ -107,7 +110,7 @@ def _without_locks(statement: LiteralString) -> LiteralString:
 
 
 def clean_without_task_workers(at: Pass) -> int:
-    """Delete the old rows of every subject that has some, since no task worker does it; return 0."""
+    """Delete the old rows of every subject, because there is no task worker that does it; return 0."""
     now = moment_of_ages(at.connection, now=at.now)
     for subject in _find_old_subjects(at.connection, now=now):
         clean(at.connection, subject, now=now, term=at.office)
@@ -122,7 +125,8 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
         conditions[subject.name] = []
         for table in subject.tables:
             if isinstance(table, Days):
-                # The search reads the catalogue of the database for each day, so only the cleaning does it.
+                # To find old partitions, the database's catalogue must be read, so only the cleaning itself looks for
+                # them.
                 conditions[subject.name].append("true")
             elif (days := table.days()) is not None:
                 name = f"before_{len(before)}"

@@ -1,7 +1,7 @@
 """
 If the clock of the database is set back while nodes run, the main manager corrects the stored moments.
 
-Batches of a running crawl, and heartbeats of ended nodes, show a jump: neither can lie in the future. The first
+A batch of a running crawl, or a heartbeat of an ended node, shows a jump if its moment is in the future. The first
 registration after a jump corrects moments, too (`nodes/membership/jumps.py`).
 """
 

@@ -1,5 +1,6 @@
 """
-Missing connectors: a job whose connector is not installed shows the reason, waits, and continues by itself.
+Missing connectors: a job whose connector is not installed shows the reason, waits, and continues by itself once the
+connector is installed.
 
 The same applies if the main manager cannot open a secret of a connection, as after a restore without the key. It also
 applies if the path of a confined connection is outside the roots, as after a change of CRAWLCTL_OUTPUT_ROOT. No
@@ -34,7 +35,7 @@ SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'inactive' AND NOT connectors_ready
 """
-# Most connections have no secret and no path, so their configuration is not read.
+# The configuration is read only if the connection has a secret or a path: most have neither.
 _SEALED: Final[LiteralString] = f"position('{MARK}' IN {{}}::text) > 0"
 _CONFINED: Final[LiteralString] = "{0}.is_confined AND {0}.connector IN ({1})"
 _REPOSITORY_CONFINED: Final[LiteralString] = _CONFINED.format(

@@ -23,9 +23,9 @@ class Pass:
     One pass of a manager's loop.
 
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope; `groups`
-    are the groups that it owns. `sources` asks their sources, `rounds` walks over their lanes, and `cursors` has the
-    cursors of their ready lanes. `workers` are the workers of the scope. `charging` has the last reading of waiting
-    documents, and `definitions` has the last reading of the definitions of jobs.
+    are the groups that it owns. `sources` asks the sources of these groups, `rounds` walks over their lanes, and
+    `cursors` has the cursors of their ready lanes. `workers` are the workers of the scope. `charging` has the last
+    reading of waiting documents, and `definitions` has the last reading of the definitions of jobs.
     """
 
     connection: psycopg.Connection[Any]

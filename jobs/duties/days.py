@@ -3,8 +3,8 @@ Tables with a partition for each day: a day is created before it is needed, and 
 
 A new day is created as a separate table and then attached, because that locks out neither readers nor writers. Only the
 default partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
-Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon waits for the next
-turn of the duty.
+Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon is tried again at
+the next turn of the duty.
 """
 
 import datetime as dt
@@ -24,7 +24,7 @@ SELECT partition.relname
   FROM pg_inherits JOIN pg_class AS partition ON partition.oid = inhrelid
  WHERE inhparent = %(table)s::regclass AND partition.relname ~ ('^' || %(table)s || '_[0-9]{8}$')
 """
-# Main managers of several scopes may try: one is enough.
+# The main manager of each scope may try this. One of them does it, and the others skip it.
 _ALONE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%(table)s))"
 _LOCK_SOON: Final[LiteralString] = "SET LOCAL lock_timeout = '500ms'"
 
@@ -116,7 +116,7 @@ def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, tab
                 return False
             connection.execute(statement)
     except (LockNotAvailable, DuplicateTable):
-        # A reader is slow, or another main manager was faster: there is time.
+        # A reader is slow, or another main manager was faster. The next turn of the duty is early enough.
         return False
     return True
 

@@ -11,7 +11,7 @@ _LIVE_WORKERS: Final[LiteralString] = (
 )
 _BEGINS: Final[LiteralString] = "Waiting for room on a disk: "
 
-# Locks: Job. A reason that another duty gave stays.
+# Locks: Job. If another duty has set a reason, that reason stays.
 _SAY: Final[LiteralString] = f"""
 WITH found AS (
     SELECT CASE WHEN bool_and(coalesce(worker.progress ->> 'disk', '') <> '')

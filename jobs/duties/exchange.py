@@ -46,7 +46,7 @@ SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM job
 
 
 def keep_exchange(at: Pass) -> int:
-    """Publish rows for the other partitions, and subscribe to the rows of the others. Return the number of changes."""
+    """Make missing publications for other partitions, and subscriptions to theirs. Return the number of changes."""
     placement = here.placement()
     if placement is None:
         return 0
@@ -70,7 +70,7 @@ def send_figures(at: Pass) -> int:
         return 0
     sender = FactSender(at.connection, placement.here, "figures", "life")
     processed = waiting = 0
-    # Over the duty's own connection: Django's would be opened again for every few calls.
+    # Read through the duty's connection. Django's connection would have to be opened again every few calls.
     for one in figures_of_jobs(at.connection):
         processed, waiting = processed + one.counts.processed, waiting + one.counts.waiting
         if not placement.is_control:
@@ -111,7 +111,7 @@ def receive_references(at: Pass) -> int:
             foreign=foreign,
         )
 
-    # The connector of one job may not be installed here.
+    # One by one, because an error of one job must not stop the others: its connector may be missing here.
     return one_by_one(runs, apply, name=lambda run: f"job {run.id}")
 
 

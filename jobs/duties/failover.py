@@ -14,7 +14,8 @@ from jobs.queue.flushing import gates
 from jobs.queue.sql.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Documents of failed workers that are released in one pass: after it the main manager checks the cluster, and stuffs.
+# Documents of failed workers that are released in one pass. The main manager has to check the cluster and stuff between
+# two passes.
 _DOCUMENTS_A_PASS: Final = 5_000
 
 
@@ -31,7 +32,7 @@ def release_lost_documents(at: Pass) -> int:
 
 
 def open_gates(at: Pass) -> int:
-    """Open the gates of ended nodes, so that no document waits behind them for good; return the number of gates."""
+    """Open the gates of ended nodes, so that no document waits behind them forever; return the number of gates."""
     return gates.open_gates_of_lost_nodes(at.connection, term=at.office)
 
 
@@ -40,8 +41,8 @@ def withdraw_from_stopped_jobs(at: Pass) -> int:
     return release.withdraw_of_stopped_jobs(at.connection, scope=at.scope, now=at.now)
 
 
-# Jobs of one-shot commands without a live node. With a node, these jobs would continue or end. A scope that never had
-# a node is about to get one: resuming a job gives it a new scope before the node registers there.
+# Jobs of one-shot commands without a live node. With a node, these jobs would continue or end. A scope that never had a
+# node is left out: it will have one soon, because a resumed job gets a new scope before its node registers there.
 _DEAD: Final[LiteralString] = """
 SELECT job.id, job.node_scope, job.phase = 'active' AND job.stop_request = 'none' AS was_running FROM jobs_job AS job
  WHERE job.node_scope <> %(cluster)s
@@ -72,7 +73,7 @@ def interrupt_dead_one_shots(at: Pass) -> int:
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
-        # The job leaves its scope last: until then, another main manager finds it again, whatever was done.
+        # The job leaves its scope last. If this main manager dies before that, the next one finds the job again.
         forget_scope(at.connection, scope=job.node_scope)
         with transaction.atomic():
             if job.was_running and not move(at, job.id, "interrupt", reason="its process no longer exists"):

@@ -21,8 +21,9 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.wake import wake_job
 
-# Each state of a batch has its own index: a condition on both at once would read all batches of the last minutes.
-# Running jobs have an index too, and only these get a request to stop.
+# Each state of a batch has its own index, so each has its own condition: one condition on both states would read all
+# batches of the last minutes. Requests to stop are searched in the index of running jobs, because no other job gets
+# one.
 JOBS_WITHOUT_CLAIMS: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
@@ -45,7 +46,8 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
         WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
-# Probes an index once for each of the job's lanes. Documents behind a gate are in no index of a lane.
+# Probes an index once for each of the job's lanes. Documents behind a gate have a condition of their own, because no
+# index of a lane has them.
 _LEFT: Final[LiteralString] = f"""
 SELECT EXISTS (
        SELECT FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
@@ -67,9 +69,9 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
-# True if the job has such a document or a claimed one. One statement reads both, so in one snapshot: between two
-# statements a pending document may become claimed. If the run ended then, it would remove the documents to which this
-# document leads.
+# True if the job has such a document or a claimed one. One statement reads both in one snapshot. Between two
+# statements, a pending document could become claimed, and both would miss it. The run would then end, and remove the
+# documents to which this document leads.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s
@@ -100,7 +102,7 @@ def end_runs(at: Pass) -> int:
     """Move each job without claimed documents to its next state; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(JOBS_WITHOUT_CLAIMS, {"scope": at.scope}).fetchall()
-    # The guard calls the rules of installed connectors. An error of one job must not stop the others.
+    # One by one, because an error of one job must not stop the others: the guard calls rules of installed connectors.
     return one_by_one(jobs, lambda job: _move(at, job), name=lambda job: f"job {job.id}")
 
 
@@ -173,12 +175,15 @@ def is_quiet(at: Pass, job: Any) -> bool:
 
 
 def has_more(at: Pass, job: Any) -> bool:
-    """True if documents of an active job wait, perhaps for a place."""
+    """True if documents of an active job wait, perhaps for a place of the document limit."""
     return _is_run_left(at, job, below=_NEVER)
 
 
 def is_at_rest(at: Pass, job: Any) -> bool:
-    """True if no document of an active job is in progress, or can continue without a new place of the limit."""
+    """
+    True if no document of an active job is in progress, and none can continue without another place of the document
+    limit.
+    """
     return not _is_run_left(at, job, below=FIRST_FRESH, question=_LEFT_OR_CLAIMED)
 
 
@@ -196,7 +201,7 @@ def _notify_outputs(at: Pass, job: Any) -> bool:
 
 
 def _is_run_left(at: Pass, job: Any, *, below: int, question: LiteralString = _LEFT) -> bool:
-    """True if documents must be processed before the run ends; in a continuous job as long as it has documents."""
+    """True if documents must be processed before the run ends. For a continuous job, true while it has documents."""
     continues = job.kind == Kind.CONTINUOUS
     facts = {"run": job.run_no, "below": below, "continues": continues, "rechecks": RECHECKED[job.scan]}
     return _is_left(at, question, job, **facts)

@@ -29,7 +29,7 @@ from nodes.membership.fences import hold_term
 
 # Seconds of a step after which no other host begins.
 _STEP: Final = 0.1
-# Documents of a host in a sample, and the least number of one lane.
+# Largest number of documents of a host in a sample, and least number of documents of one lane.
 _SAMPLE: Final = 150
 _LEAST_SAMPLE: Final = 20
 # Lanes of a host that are priced together.
@@ -42,7 +42,7 @@ _PART_OF_AGE: Final = 0.1
 _USABLE: Final = 0.95
 # Next readings of a lane from which the rate of its documents without a goal is estimated.
 _READINGS: Final = 300
-# Time for which the needs of a policy's hosts are remembered, and policies.
+# Time for which the needs of a policy's hosts are remembered, and the number of remembered policies.
 _NEEDS_KEPT: Final = dt.timedelta(minutes=1)
 _POLICIES: Final = 1_000
 _FORGOTTEN_AT_ONCE: Final = 5_000
@@ -112,7 +112,7 @@ SELECT identifier, extract(epoch FROM check_time - fetched_at)::float AS interva
 
 # Locks: the rate of a document that has left the lane.
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_changerate WHERE lane_id = %(lane)s AND hash = ANY(%(hashes)s)"
-# After a move to another partition, most documents of a lane have left.
+# Rates of all documents that have left a lane. After a move to another partition, that may be most of them.
 _FORGET_LEFT: Final[LiteralString] = """
 DELETE FROM jobs_changerate
  WHERE lane_id = %(lane)s

@@ -39,7 +39,7 @@ SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > 
  WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
  ORDER BY started_at, id
 """
-# Running seeds of each group. A group without any will be deleted.
+# Groups with their number of running seeds. A group without running seeds will be deleted.
 _ITEMS: Final[LiteralString] = f"""
 SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
        coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,
@@ -59,7 +59,8 @@ SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float 
  GROUP BY group_id
 """
 _LOAD_PERIOD: Final = dt.timedelta(minutes=5)
-# Least load of a group: one that has just begun counts too, so that the next one goes to another manager.
+# Least load of a group. A group that has just begun has no load yet, and must count, so that the next group goes to
+# another manager.
 _LEAST_LOAD: Final = 0.1
 # Locks: ThrottleGroup by id. The conditions check the epoch and the state that were read.
 _LOCK: Final[LiteralString] = """
@@ -145,7 +146,7 @@ def give(
     connection: psycopg.Connection[Any], actions: Iterable[Give | TakeBack], *, cluster_view: ClusterView, scope: str
 ) -> set[int]:
     """
-    Give groups to new owners, which begin at once. Return the groups. Called in a transaction of the main manager.
+    Give groups to new owners, effective immediately. Return the groups. Called in a transaction of the main manager.
     """
     wanted = list(actions)
     given = {
@@ -237,8 +238,8 @@ def _write(
     now: dt.datetime | None = None,
 ) -> set[int]:
     """
-    Lock and write the groups, except for groups that have changed meanwhile or may not change for this cause. Return
-    the written groups.
+    Lock and write the groups. Skip a group if it changed since it was read, or if its state does not allow this cause.
+    Return the written groups.
     """
     if not actions:
         return set()

@@ -20,7 +20,7 @@ from jobs.models import Job, RemovalQuestion, Seed
 from jobs.queue.removing.unreached import COMPARED, EXAMPLES, FOLLOWED, Unreached
 
 _HOSTS_KEPT: Final = 100
-# True if an output keeps its documents: only such an output can lose any.
+# True if the job has an output that keeps documents. Only such an output can lose documents.
 _HOLDS: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_job_outputs AS link JOIN jobs_outputconnection AS output ON output.id = link.outputconnection_id
                 WHERE link.job_id = %(job)s AND output.connector <> 'null')
@@ -74,7 +74,7 @@ def examples(at: Pass, job: Any) -> list[str]:
 def ask(at: Pass, job: Any, facts: Facts, examples: Sequence[str], *, reason: str = "") -> bool:
     """End the run without its clean-up, and ask an operator; return True if the run ended."""
     thresholds = thresholds_of(job)
-    # A host that loses too much is listed, however many hosts lose more documents.
+    # Hosts that lose too large a share come first, so that the limit of the list never cuts them off.
     hosts = [*hosts_that_lose_too_much(facts, thresholds), *facts.hosts]
     with transaction.atomic():
         moved = move(

@@ -34,7 +34,7 @@ def compare_with_rules(at: Pass, job: Any, identifiers: Sequence[str]) -> Refuse
 
 
 async def _compare(kind: RepositoryKind, asked: Asked, identifiers: Sequence[str]) -> Refused:
-    # A connector is set up and closed inside an event loop, though it sends no request here.
+    # Asynchronous, because a connector has to be set up and closed inside an event loop. No request is sent here.
     runtime = kind.runtime()
     try:
         connector = runtime.open(asked)
@@ -43,7 +43,7 @@ async def _compare(kind: RepositoryKind, asked: Asked, identifiers: Sequence[str
         refused = sum(not connector.admits(identifier) for identifier in identifiers)
         return Refused(examined=len(identifiers), refused=refused)
     except ValueError:
-        # A configuration that cannot be read here gives no answer about the documents.
+        # The configuration is invalid for this process, so nothing is known about the documents.
         return Refused()
     finally:
         await runtime.close()

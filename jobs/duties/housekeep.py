@@ -16,8 +16,8 @@ from jobs.queue.release import free_places
 from jobs.queue.sql.low_water import raise_marks
 from nodes.membership.fences import hold_term
 
-# The oldest have the lowest ids.
-# Locks: the batches that it deletes, then their turns and the BinHour rows of these.
+# The oldest batches have the lowest ids. Locks: the deleted batches, then their turns, then the BinHour rows of these
+# turns.
 _FORGET_BATCHES: Final[LiteralString] = f"""
 WITH old AS (
     SELECT id FROM jobs_batch

@@ -6,7 +6,8 @@ words. A row stays locked while its vector is computed. So a flush that writes t
 vector always belongs to the text of its row.
 
 This process computes the vectors of most texts (`jobs.connectors.output.vectors`), in less than half of the processor
-time, and PostgreSQL computes all others. PostgreSQL tells the kind of each character and the stem of each word once.
+time that PostgreSQL needs. PostgreSQL computes the others. The process asks PostgreSQL once for the kind of each
+character and the stem of each word, and caches the answers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +25,11 @@ from jobs.queue.sql.rows import named_rows
 # PostgreSQL refuses a vector of more than 1 MB. Its size depends on the number of different words, so ever shorter
 # texts are tried (characters); the last one fits in any case.
 _CUTS: Final = (2_000_000, 500_000, 100_000, 25_000)
-# Texts that need several attempts and are processed at a time: their rows are locked meanwhile.
+# Texts that need several attempts, and are processed in one transaction. Small, because their rows are locked
+# meanwhile.
 _CUT_AT_ONCE: Final = 10
 
-# Stems of one language that a process caches: more words than most sites have.
+# Number of stems of one language that a process caches. Most sites have fewer words.
 _STEMS_KEPT: Final = 50_000
 # Characters of a title and of a description that are indexed.
 _SHORT: Final = 5_000

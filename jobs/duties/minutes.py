@@ -12,11 +12,12 @@ from jobs.queries.cluster.present import read_present
 from nodes.membership.fences import hold_term
 
 KEPT: Final = dt.timedelta(days=30)
-# A whole state bounds the rows that are read for any minute.
+# Interval of whole states. The other rows only have changes, so a reader of any minute begins at the whole state before
+# it.
 _WHOLE_EVERY: Final = dt.timedelta(hours=1)
 _DELETED_AT_ONCE: Final = 1_000
 
-# In most calls the minute is stored already. Only the other calls read the rows since the last complete minute.
+# True if the present minute is not stored yet. Only then are the rows since the last whole state read.
 MINUTE_TO_KEEP: Final[LiteralString] = (
     f"{OF_THE_CLUSTER} AND NOT EXISTS (SELECT FROM jobs_clusterminute WHERE at >= date_trunc('minute', clock_timestamp()))"
 )

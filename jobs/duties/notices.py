@@ -9,7 +9,8 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
 from nodes.tasks.channels import RECRUIT, notify
 
-# Interval of checks (seconds), and the shortest time between two of them, as a change of a job makes all duties due.
+# Interval of checks (seconds). Also the shortest time between two checks, because a change of a job makes all duties
+# due.
 CHECK_EVERY: Final = 20.0
 # At most one check waits or runs at a time. Without a rule there is no check.
 NOTICES_TO_CHECK: Final[LiteralString] = f"""

@@ -18,10 +18,10 @@ _OF_ALL = (FenceRefused, psycopg.OperationalError, django.db.OperationalError, d
 
 def one_by_one(rows: Iterable[_R], process: Callable[[_R], int], *, name: Callable[[_R], object]) -> int:
     """
-    Return the sum of what `process` returns for each row. After an error of a row, the others have their turn.
+    Call `process` for each row, and return the sum of its results. After an error of a row, continue with the others.
 
     Raises:
-        FenceRefused, OperationalError: at once.
+        FenceRefused, OperationalError: immediately, without processing further rows.
         Exception: the first error of a row, raised after the last row. A note of the exception has the name of the row.
     """
     done, first = 0, None

@@ -53,7 +53,7 @@ def _adopt_jobs(at: Pass, placement: Placement) -> int:
     adopted = 0
     for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
         if not has_map(at.connection):
-            # A new partition would consider hosts of other partitions its own.
+            # Before it has the map of slots, a new partition would consider hosts of other partitions its own.
             return 0
         number = int(fact.key.partition(":")[2])
         try:
@@ -112,7 +112,8 @@ def _follow(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     """Answer the question about removals as the operator did in the control partition; return 1 for an answer."""
     if wanted["guard"] == Guard.ALLOWED:
-        # Wake the lanes before the transition. No stuffer reads them before it, and they must not sleep after it.
+        # Wake the lanes before the transition: stuffing does not read them until then, and they must not sleep
+        # afterwards.
         wake_job(at.connection, job_id=job.id, now=at.now)
         return try_transition(job.id, "allow removals", at=at)
     is_refused = wanted["guard"] == Guard.NO and not wanted["is_running"]
@@ -122,7 +123,7 @@ def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     name = "start minimal" if wanted["minimal"] else "start"
     run = {
-        # The preparation of a run raises the number by one.
+        # One less than wanted, because the preparation of the run raises the number by one.
         "run_no": wanted["run_no"] - 1,
         "from_the_beginning": wanted["from_the_beginning"],
         "window_ends_at": None,

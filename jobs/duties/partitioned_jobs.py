@@ -1,8 +1,8 @@
 """
 Jobs of several partitions: their rows, their figures, and the notes about their runs.
 
-`jobs.duties.partitioned_runs` leads the runs in the control partition, and `jobs.duties.partitioned_following` follows them in the
-others.
+The duties that use them are `jobs.duties.partitioned_runs` in the control partition, and
+`jobs.duties.partitioned_following` in the others.
 """
 
 from collections.abc import Mapping
@@ -67,7 +67,8 @@ def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
     """
     Count the figures of a partition for a round of questions about the end of a run.
 
-    A partition that is not quiet counts nothing: its figures prove no end, and it may have sent millions of references.
+    A partition that is not quiet counts nothing, because its figures cannot prove the end of the run, and counting may
+    be expensive: it may have sent millions of references.
     """
     return count_figures(at, placement, job) if is_quiet(at, job) else Figures(quiet=False, sent={}, applied={})
 
@@ -76,8 +77,8 @@ def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
     Count the references that this partition sent and applied for a run, and decide whether the run is quiet here.
 
-    All figures are of one snapshot: a document that is flushed meanwhile counts as in progress, or its references count
-    as sent.
+    All figures are of one snapshot. So a document that is flushed at this moment counts as in progress, or its
+    references count as sent.
     """
     about = {"here": placement.here, "number": job.number, "run": job.run_no}
     with at.connection.transaction():

@@ -1,4 +1,7 @@
-"""Document limits of jobs of several partitions: the control partition divides the places, and the others report."""
+"""
+Document limits of jobs of several partitions. The control partition divides the places of the limit, and the others
+report their use.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, LiteralString
@@ -27,7 +30,7 @@ def divide(
     """
     Return the shares to send to the other partitions of a job, and True if the limit ends the run.
 
-    Without a limit there are no shares. The share of this partition is changed at once.
+    Without a limit there are no shares. The share of this partition is changed here.
     """
     if job.total is None:
         return {}, False
@@ -82,6 +85,6 @@ def apply_share(at: Pass, job: Any, share: int | None) -> int:
         hold_term(at.connection, at.office)
         changed = at.connection.execute(_CHANGE, {"share": share, "job": job.id, "run": job.run_no}).rowcount
     if changed and share > job.most:
-        # Documents of the job waited for a place.
+        # Documents may have waited for a place of the limit.
         wake_job(at.connection, job_id=job.id, now=at.now)
     return changed

@@ -54,7 +54,8 @@ def runs_elsewhere(at: Pass) -> dict[int, int]:
     """
     Return the number of the last run that another partition reported, by job, if this is the control partition.
 
-    The number is above the own one if this database was restored from a backup that is older than the run.
+    That number is above the number in this database if this database was restored from a backup that is older than the
+    run.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -93,7 +94,7 @@ def _lead(
     if job.phase == Phase.ACTIVE and job.may_finish_run < job.run_no and not job.move_hold:
         job, looked = _look_for_the_end(at, placement, job, of_run)
         changes += looked
-    # A run whose removals wait for approval continues after the answer.
+    # A partition whose removals wait for approval has not ended its run: the run continues after the answer.
     ended = [
         name
         for name in placement.others
@@ -131,10 +132,10 @@ def _lead(
         "round": job.round_no,
     }
     if job.phase == Phase.STARTING_UP:
-        # Sent before the run: a partition adopts the job first.
+        # The definition is sent before the run, because a partition has to adopt the job first.
         changes += _send_job(placement, job, FactSender(at.connection, placement.here, "job"))
     if job.phase != Phase.READY_FOR_STARTUP:
-        # A run that is not prepared yet has the number of the one before.
+        # Not before the run is prepared: until then the job has the number of its previous run.
         for name in placement.others:
             changes += sender.send(name, f"run:{job.number}", {**wanted, "share": sent_shares.get(name)})
     return changes
@@ -142,7 +143,7 @@ def _lead(
 
 def _abort_forgotten(at: Pass, job: Any, reports: Mapping[str, Mapping[str, Any]]) -> int:
     """
-    Abort a run whose number another partition has already used, because that partition would never follow. Return the
+    Abort a run if another partition has already had a later run, because that partition would never follow. Return the
     number of transitions, 0 or 1.
     """
     if job.phase not in {Phase.STARTING_UP, Phase.ACTIVE} or job.stop_request != "none":

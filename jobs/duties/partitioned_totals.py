@@ -23,11 +23,11 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS
 from nodes.membership.fences import hold_term
 
 _KIND: Final = "total"
-# Time for which one partition has the only request of a policy, before the next partition gets it (seconds).
+# Seconds after which the next partition has its turn, if a policy allows fewer requests than there are partitions.
 _TURN: Final = 30
 # Time after which all transactions that read the share before it was lowered have ended.
 _MARGIN: Final = dt.timedelta(seconds=2)
-# Lanes that are counted: more are not needed for a proportion.
+# Largest number of lanes that are counted. The proportions of the needs do not have to be more exact.
 _COUNTED: Final = 1_000
 
 _HAS_TOTAL: Final[LiteralString] = """
@@ -104,7 +104,8 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, r
                 shares[name] = TotalShare(own, held, round_down(row.need), is_confirmed=not is_lowering)
                 continue
             if sender.last(name, key) is None:
-                # A partition that was added later gets what it needs from the shares of the others.
+                # A partition that was added later begins without a share. Its share is then taken from the shares of
+                # the others, by its need.
                 first = equal if row.of is None else Fraction(0)
                 changes += _send_share(at, sender, name, row, first)
             shares[name] = share_of(sender.last(name, key) or {}, reports.get((name, key)))
@@ -122,7 +123,7 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, r
 
 
 def _follow(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, received: list[Fact]) -> int:
-    # A policy that was deleted and made again has another number, and the highest is the present one.
+    # If a policy was deleted and made again, the fact with the highest number is the one of the present policy.
     by_name = {fact.body["name"]: fact for fact in sorted(received, key=_policy_of)}
     changes = 0
     for row in rows:
@@ -147,7 +148,7 @@ def _policy_of(fact: Fact) -> int:
 def _send_share(at: Pass, sender: FactSender, target: str, row: Any, share: Fraction) -> int:
     key = f"{_KIND}:{row.id}"
     before = (sender.last(target, key) or {}).get("number", 0)
-    # A control partition that was restored does not give a number again.
+    # The number depends on the time, so that a restored control partition does not give a number twice.
     number = max(before + 1, int(at.now.timestamp() * 1000))
     sender.send(target, key, {"name": row.name, "number": number, "share": [share.numerator, share.denominator]})
     return 1
@@ -161,7 +162,7 @@ def _send_name(sender: FactSender, target: str, row: Any) -> None:
 
 
 def _released(at: Pass, row: Any) -> Any:
-    """Return the policy. Remove the mark of a lowered share if no turn of the earlier share is open."""
+    """Return the policy. If its share was lowered, and no turn of the earlier share is open, remove that mark."""
     if row.lowered_at is None or row.is_lowering:
         return row
     with at.connection.transaction():

@@ -18,7 +18,7 @@ from nodes.membership.fences import hold_term
 OF_THE_CLUSTER: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
 JOBS_RUN: Final[LiteralString] = f"{OF_THE_CLUSTER} AND EXISTS (SELECT FROM jobs_job WHERE phase <> 'inactive')"
 
-# Pause after a reading, in multiples of its duration: reading takes at most one percent of the manager's time.
+# Pause after a reading, in multiples of its duration, so that readings take at most one percent of the manager's time.
 _REST: Final = 99
 _LONGEST_REST: Final = LONGEST_STEP - 5
 

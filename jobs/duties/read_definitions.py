@@ -14,7 +14,10 @@ _NOTHING: Final = dt.timedelta()
 
 @dataclass(slots=True)
 class ReadDefinitions:
-    """The last reading of a main manager: its jobs, the versions of definitions, and its time. The first pass reads."""
+    """
+    The last reading of a main manager: its jobs, the versions of definitions, and its time. Initially, a reading is
+    due.
+    """
 
     _seen: object = None
     _at: dt.datetime | None = None
@@ -27,7 +30,7 @@ class ReadDefinitions:
         """
         True if the definitions of these jobs must be read now. A call that returns True also notes that they are read.
 
-        `versions` stays equal until a save of a definition keeps a version.
+        `versions` changes only if a save of a definition keeps a version.
         """
         seen = (tuple(jobs), versions)
         # A negative age shows that the clock was set back.

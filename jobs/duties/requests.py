@@ -1,8 +1,9 @@
 """
-Requests to the cluster: the main manager answers requests of administrators.
+Requests of administrators to the cluster, such as moves of groups, and the main manager's answers.
 
 Answer and effect are one transaction under the term. If a main manager dies, each request is either answered and begun,
-or the next main manager answers it. A begun move completes by itself (`duties.hand_over`), and the request ends then.
+or the next main manager answers it. A begun move completes by itself (`duties.hand_over`), and its end is the end of
+the request.
 """
 
 import uuid
@@ -124,7 +125,7 @@ def _move(at: Pass, request: Any) -> tuple[dict[str, Any], bool]:
     item = next((item for item in cluster_view.items if item.id == request.item), None)
     if item is None:
         raise _Refused(f"Group {request.item} no longer exists.")
-    # The move begins only at the epoch read here, so another owner cannot come in between.
+    # The move begins only if the group still has the epoch that was read here, so it cannot have another owner by then.
     _compare(request, {"owner": item.owner, "destination": item.destination})
     to = next((manager for manager in cluster_view.managers if manager.id == request.node), None)
     if to is None:

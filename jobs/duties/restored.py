@@ -1,10 +1,10 @@
 """
-The duty after a restore of the database: the outputs are newer than the database, so each of them is verified and
-repaired by a background task.
+The duty after a restore of the database. The outputs are newer than the database, so a background task verifies and
+repairs each output.
 
 The run in progress, or the next one, reads again all documents that were read after the backup. Before its end,
 documents that it has not reached yet would look like ghosts. So the verification of an output waits for one run of each
-of its jobs, but at most one day. Ghosts then leave the output through the thresholds of the delete guard.
+of its jobs, but at most one day. The delete guard's thresholds then apply to the removal of ghosts.
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""The subjects of retention: the rows of each that are deleted at some age, and the settings of that age."""
+"""
+The subjects of retention. Each has rows that are deleted at an age, and a setting for this age if operators may choose
+it.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -90,7 +93,7 @@ _OLD_FAILURE_HOURS: Final[LiteralString] = """
 FROM jobs_failurehour
  WHERE (group_id, hour) IN (SELECT group_id, hour FROM jobs_failurehour WHERE hour < %(before)s ORDER BY hour LIMIT %(most)s)
 """
-# Checked again under the lock of the row: the failure may occur again meanwhile.
+# Checked again under the lock of the row, because the failure may have occurred again.
 _OLD_FAILURES: Final[LiteralString] = """
 FROM jobs_failuregroup
  WHERE id IN (SELECT id FROM jobs_failuregroup WHERE last_at < %(before)s ORDER BY last_at LIMIT %(most)s)
@@ -132,8 +135,8 @@ FROM jobs_archiveverification AS old
  WHERE old.id IN ({_OLDER_OF_ARCHIVES} LIMIT %(most)s)
    AND NOT EXISTS (SELECT FROM jobs_archivefault AS found WHERE found.verification_id = old.id)
 """
-# A count of documents is deleted at 0 only: a delta that is folded meanwhile inserts it again. Counts of events belong
-# to a run that has ended.
+# A count of documents is deleted only when it is 0, because a delta that is folded at the same time inserts the row
+# again. Counts of events can be deleted: they belong to a run that has ended.
 _OLD_COUNTS: Final[tuple[LiteralString, ...]] = tuple(
     f"""
 FROM {table} WHERE id IN (

@@ -50,8 +50,8 @@ MOVES: Final[LiteralString] = """(EXISTS (
 # Chunks that one pass applies.
 _AT_ONCE: Final = 10
 _SENT_KEY: Final = "sending:all"
-# A held job is at a standstill once no node reads its seeds, processes its documents or removes them. The control
-# partition prepares no run meanwhile. Locks: Job by id.
+# Held jobs for which no node reads seeds, processes documents or removes documents any more. The control partition
+# prepares no run of them meanwhile. Locks: Job by id.
 _HOLD: Final[LiteralString] = """
 WITH locked AS MATERIALIZED (
     SELECT job.id, CASE WHEN job.phase IN ('inactive', 'ready_for_notify', 'notifying')
@@ -146,7 +146,7 @@ def _make_step(at: Pass, placement: Placement, move: Move) -> int:
         return _hold(at, placement, move, own)
     if step == Step.ADOPT:
         return _adopt(at, placement, move, own)
-    # Documents that come back may belong to a third partition.
+    # First take back the documents that were sent to a lost partition: they may now belong to a third one.
     return 0 if has_chunks_to_take_back(at.connection, placement.here, lost=move.without) else _send(at, placement, own)
 
 
@@ -239,7 +239,7 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
     """Send some documents that belong to other partitions now."""
     body = own_fact(at.connection, _SENT_KEY)
     series = _series(at, own.number)
-    # A restored database sends a new series of chunks, with all documents that it still has.
+    # A restored database sends its documents again, with a new series of chunks.
     sent = Sent(series) if body is None or body["series"] != series else Sent(**body)
     placed = here.placement_of_hosts(at.connection)
     assert placed is not None
@@ -262,7 +262,7 @@ def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
     lost = move.without if move is not None else ()
     while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:
         present = read_map(at.connection, placement.names)
-        # This partition may still apply the old map.
+        # By the newest map, because this partition may still apply the old one.
         newest = move.to if move is not None and move.number > present.epoch else present
         try:
             apply_chunk(

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 _T = TypeVar("_T")
 
-# Seconds for which an answer is awaited at once: most sources need no request.
+# Seconds for which the caller waits for an answer. Most sources answer in this time, because they need no request.
 _AT_ONCE: Final = 0.05
 # Open questions of one manager at a time, including questions whose answers are no longer needed.
 _MOST: Final = 32
@@ -26,7 +26,7 @@ class Sources(Protocol):
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         """
-        Return the answer, or None while the question is open: ask the same again later.
+        Return the answer, or None while the question is open; then call it again later with the same question.
 
         Raises:
             the exception that the question raised.
@@ -51,7 +51,7 @@ class _Open:
 
 
 class AskAside:
-    """Asks in daemon threads, which do not delay the end of the process. Belongs to one thread."""
+    """Asks in daemon threads, which do not delay the end of the process. Only one thread may call its methods."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Open] = {}

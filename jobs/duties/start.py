@@ -79,7 +79,8 @@ def prepare_runs(at: Pass) -> int:
         ready = cursor.execute(JOBS_TO_PREPARE, {"scope": at.scope, "now": at.now}).fetchall()
     moved, elsewhere = 0, runs_elsewhere(at) if ready else {}
     for job in ready:
-        # A run reads the robots.txt of each host again: first one document of each host, behind its robots.txt.
+        # A run reads the robots.txt of each host again. So each host counts as unknown, and at first gets a single
+        # document.
         at.connection.execute(_FORGET_HOSTS, {"job": job.id, "namespaces": registry.namespaces_that_ask_first()})
         moved += _prepare(at, job, after=max(job.run_no, elsewhere.get(job.id, 0)))
     return moved
@@ -99,9 +100,7 @@ def _prepare(at: Pass, job: Any, *, after: int) -> bool:
 
 
 def seed_seeds(at: Pass) -> int:
-    """
-    Put the seeds of starting or reseeding jobs into their runs, for this manager's groups; return the number of seeds.
-    """
+    """Seed starting and reseeding jobs with the seeds of this manager's groups; return the number of seeds."""
     held = {group.id: group for group in at.groups}
     with named_rows(at.connection) as cursor:
         seeds = cursor.execute(_TO_SEED, {"groups": list(held), "now": at.now}).fetchall()
@@ -144,7 +143,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
             now=at.now,
         )
     except FenceRefused as refused:
-        # The group was lost meanwhile, or the job was stopped: then this manager must not read its seeds.
+        # This manager may have lost the group, or the job was stopped. In both cases it must not read the seeds.
         if refused.fence != "group":
             raise
         return False
@@ -153,9 +152,11 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
 
 def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str, bool]:
     """
-    Return the documents that the source names, by hash, the version of this seeding, and True if the depth of a
-    document matters. It matters if the rules of the job limit the depth, or if the source reads seeds in another way
-    than other documents.
+    Return the documents that the source names, by hash; the version of this seeding; and True if the depth of a
+    document matters.
+
+    The depth matters if the rules of the job limit it, or if the source reads seeds in another way than other
+    documents.
     """
     named = Seeding()
     asked = Asked(

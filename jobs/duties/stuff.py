@@ -20,9 +20,8 @@ from jobs.state import channels
 from jobs.throttling.bins import largest_turn
 from nodes.membership.fences import FenceRefused
 
-# The groups of this manager with a ready lane, and among these the groups with documents to expire or remove. Also
-# the workers of the present backlog, its size, and the seeds without a ready lane, as far as they were scanned from the
-# start.
+# Returns: the groups of this manager with a ready lane; among these, the groups with documents to expire or remove; the
+# size of the backlog and its workers; and the seeds that were scanned from the start and have no ready lane.
 _LOOK: Final[LiteralString] = f"""
 WITH seen AS MATERIALIZED (
     SELECT seed.group_id, seed.id AS seed_id, job.phase = 'active' AS to_process,
@@ -63,7 +62,7 @@ _WORKS: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET failing_since = NULL, failing_why = '' WHERE id = ANY(%(groups)s) AND owner_id = %(me)s
 """
 _LONGEST_WHY: Final = 300
-# Offered documents that are not taken yet, at most, for each worker. Workers take fewer between two passes.
+# Largest number of documents for each worker that are offered and not taken yet. Workers take fewer between two passes.
 _BACKLOG_A_WORKER: Final = 1024
 
 
@@ -114,7 +113,7 @@ def stuff_groups(at: Pass) -> int:
         except FenceRefused:
             raise
         except psycopg.OperationalError as error:
-            # The statement was aborted, and the pass with it. If the connection is lost, the group is not the cause.
+            # The error ends the pass. If the connection is lost, the group is not the cause, so no error is stored.
             if not at.connection.closed:
                 _report_failure(at, group, error)
             raise
@@ -173,5 +172,5 @@ def wake_late_lanes(at: Pass) -> int:
     if not at.groups:
         return 0
     woken = at.rounds.go_on(at.connection, groups=[group.id for group in at.groups], now=at.now)
-    # A duty that moved something is due again at once, and so is a fast round.
+    # A result above 0 makes the duty due again immediately, which a fast round needs.
     return woken or int(at.rounds.is_fast)

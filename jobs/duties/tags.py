@@ -1,5 +1,5 @@
 """
-Jobs whose seeds need workers with a tag. If no running worker has the tag, the job shows this reason beside its status.
+Jobs whose seeds need workers with a tag. If no running worker has the tag, the job shows that reason with its status.
 """
 
 from typing import Final, LiteralString
@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from jobs.duties.context import Pass
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Locks: Job. A reason that another duty gave stays.
+# Locks: Job. If another duty has set a reason, that reason stays.
 _SAY: Final[LiteralString] = """
 WITH lacking AS (
     SELECT seed.job_id, min(seed.tag) AS tag

@@ -13,7 +13,7 @@ from nodes.membership.fences import hold_term
 LIMITS_TO_END: Final[LiteralString] = f"""
 %(scope)s = '{CLUSTER_SCOPE}' AND EXISTS (SELECT FROM jobs_webmasterlimit WHERE expires_at <= clock_timestamp())
 """
-# Locks: the policy, as changes of it do, and the rows that it deletes.
+# Locks: the policy, because changes of the policy lock it, too, and the deleted rows.
 _LOCK: Final[LiteralString] = "SELECT id FROM jobs_throttlepolicy WHERE name = %(name)s FOR UPDATE"
 _END: Final[LiteralString] = """
 WITH ended AS (

@@ -39,7 +39,7 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
   FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)
  WHERE job.id = seen.id AND job.schedule_checked_at = seen.checked_at
 """
-# Longest interval between checks: rules of time zones change, and clocks are set.
+# Longest interval between two checks, because rules of time zones change, and clocks are set.
 _AT_MOST: Final = dt.timedelta(hours=1)
 # A waiting job, and the times of its last and its next check.
 _Waiting = tuple[int, dt.datetime, dt.datetime]
@@ -61,7 +61,9 @@ def apply_windows(at: Pass) -> int:
 
 
 def _apply(at: Pass, job: Job, waiting: list[_Waiting]) -> bool:
-    """Start, hold or continue a job; if it goes on waiting, add its next check. Return True if it moved."""
+    """
+    Start, hold or continue a job. If it still has to wait, add its next check to `waiting`. Return True if it moved.
+    """
     windows = [window.times for window in job.windows.all()]
     if job.phase == Phase.ACTIVE and job.window == Place.INSIDE:
         return _wait(at, job, windows)
