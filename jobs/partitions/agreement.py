@@ -20,11 +20,11 @@ from jobs.partitions.slots import KEY, SlotMap
 
 logger = logging.getLogger(__name__)
 
-# The key of the fact that a database notes for itself.
+# Key of the fact in which a database notes its own partition, and the names of all.
 _NAMES: Final = "names:all"
-# The same for the identities of the other databases, by partition.
+# Key of the fact with the identities of the other databases, by partition.
 _KNOWN: Final = "known:all"
-# One process at a time writes the note, so that a database has one identity.
+# Lets one process at a time write the note, so that a database never has two identities.
 _ALONE: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('crawlctl partition note', 0))"
 _FORGET_JOBS: Final[LiteralString] = "DELETE FROM jobs_partitionedjob"
 # Longest wait (seconds) for the database of another partition.
@@ -45,7 +45,7 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
         before = own_fact(connection, _NAMES)
         if stated is None:
             if before is not None and _is_alone(before):
-                # The others were removed: no run waits for them.
+                # The other partitions were removed, so no run waits for them.
                 connection.execute(_FORGET_JOBS)
             elif before is not None:
                 raise BadPartitions(
@@ -92,7 +92,7 @@ def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
 
 def add(connection: psycopg.Connection[Any], name: str) -> bool:
     """
-    Note the partition `name` beside the known ones, without slots. Return False if it is noted already.
+    Add the partition `name` to the noted ones, without slots. Return False if it is noted already.
 
     Raises:
         BadPartitions: the settings do not name the new partition last, after the known ones.
@@ -111,7 +111,7 @@ def add(connection: psycopg.Connection[Any], name: str) -> bool:
         )
     with connection.transaction():
         if own_fact(connection, KEY) is None:
-            # Without a note, the longer list of names would define the first map.
+            # Store the first map now: later it would be computed from the longer list of names.
             send_fact(connection, stated.here, stated.here, KEY, SlotMap.even(before).as_json())
         return send_fact(connection, stated.here, stated.here, _NAMES, {**noted, "names": [*before, name]})
 
@@ -156,7 +156,10 @@ def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> P
 
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Forget the database of a partition, so that the next start accepts a new one. Return True if it was known."""
+    """
+    Forget the identity of a partition's database, so that the next start accepts a new database. Return True if it was
+    known.
+    """
     stated = placement()
     known = dict(own_fact(connection, _KNOWN) or {})
     if stated is None or known.pop(name, None) is None:

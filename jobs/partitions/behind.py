@@ -13,7 +13,7 @@ SELECT split_part(slot_name::text, '_to_', 2) AS name, coalesce(wal_status, 'los
  WHERE database = current_database() AND starts_with(slot_name::text, %(prefix)s)
  ORDER BY 1
 """
-# Part of the limit from which the attention list has a line.
+# Part of the limit above which the attention list has a line about the partition.
 _PART: Final = 0.5
 # The same for a server without a limit (bytes).
 _MUCH: Final = 1024**3
@@ -22,10 +22,11 @@ _MUCH: Final = 1024**3
 @dataclass(frozen=True, slots=True)
 class Behind:
     """
-    Another partition, and the bytes of the write-ahead log that are `kept` for it; `most` is the limit, None without one.
+    Another partition that does not take its rows. `kept` bytes of the write-ahead log are kept for it; `most` is the
+    limit, None without one.
 
-    Above the limit the log is lost for this partition: when it returns, the exchange begins again with all rows of the
-    run.
+    Above the limit, the server deletes this log. When the partition returns, the exchange begins again with all rows of
+    the run.
     """
 
     name: str

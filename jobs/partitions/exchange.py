@@ -36,7 +36,7 @@ SELECT subname::text, subconninfo,
   FROM pg_subscription AS subscription
  WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-# A slot that fell too far behind has lost rows.
+# A replication slot that fell too far behind has lost rows.
 _SLOT: Final[LiteralString] = "SELECT FROM pg_replication_slots WHERE slot_name = %s AND wal_status <> 'lost'"
 _SLOTS: Final[LiteralString] = "SELECT slot_name::text FROM pg_replication_slots"
 _END_READERS: Final[LiteralString] = """
@@ -45,13 +45,13 @@ SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_nam
 _DROP_SLOTS: Final[LiteralString] = """
 SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = ANY(%s)
 """
-# Numbers in microseconds since 1970 are above all that the lost rows had.
+# Continue the numbers of rows from the microseconds since 1970, which are above all numbers of the lost rows.
 _RAISE_NUMBERS: Final[LiteralString] = """
 SELECT setval(pg_get_serial_sequence(name, 'number'), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
   FROM unnest(%s::text[]) AS name
 """
-# Links of the present runs to documents of a partition that were not sent to it as references. All references of a run
-# track depths, or none does.
+# Send links of the present runs to documents of a partition that were not sent to it as references. `tracks_depth` is
+# taken from any sent reference, because it is the same in all references of a run.
 _OFFER: Final[LiteralString] = """
 INSERT INTO jobs_foreignreference
        (source, target, job_number, run_no, hash, identifier, bin, seed, depth, redirects, tracks_depth, found_on, edges)
@@ -69,7 +69,7 @@ SELECT %(here)s::text, link.target, known.number, link.run_no, link.hash, link.i
                       AND sent.run_no = link.run_no AND sent.hash = link.hash)
 """
 _INCARNATION: Final = "incarnation:exchange"
-# Longest wait (seconds) for another partition: this process has other duties.
+# Longest wait (seconds) for another partition. Short, because this process has other duties.
 _CONNECT_WITHIN: Final = 3
 
 
@@ -127,7 +127,7 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
         if pair.subscription not in present:
             made += _subscribe(connection, pair, addresses[other])
         elif present[pair.subscription][0] != addresses[other]:
-            # The other server has moved. Its slot is where the rows went on.
+            # The other database has a new address. Its replication slot moved with it, so no row is lost.
             connection.execute(
                 sql.SQL("ALTER SUBSCRIPTION {} CONNECTION {}").format(
                     sql.Identifier(pair.subscription), addresses[other]
@@ -143,7 +143,8 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
 
 def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Placement) -> bool:
     """
-    Drop the subscriptions of this partition and the slots of the others if its database was restored.
+    If the database of this partition was restored, drop its subscriptions, and the replication slots from which others
+    read.
 
     Return True if it was restored. `keep_subscriptions` then makes both again, with a copy of all rows that still
     exist.
@@ -161,7 +162,7 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
                 _unsubscribe(connection, pair)
         slots = [_Pair(placement.here, other).slot for other in placement.others]
         connection.execute(_END_READERS, (slots,))
-        # A reader that has not ended yet makes this fail: the next call does it again.
+        # This fails if a reader has not ended yet. The next call repeats it.
         connection.execute(_DROP_SLOTS, (slots,))
     # Last, so that an interruption begins again.
     send_fact(connection, placement.here, placement.here, _INCARNATION, now)
@@ -170,9 +171,10 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
 
 def drop_exchange(connection: psycopg.Connection[Any], placement: Placement, others: Sequence[str]) -> None:
     """
-    Drop the subscriptions, slots and publications between this database and `others`, on its side.
+    Drop the subscriptions, slots and publications that this database has for the exchange with `others`.
 
-    A slot that still has a reader is left: the other side drops its subscription, and the next call drops the slot.
+    A slot that still has a reader is kept. The next call drops the slot, after the other side has dropped its
+    subscription.
     """
     present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
     for pair in (_Pair(other, placement.here) for other in others):
@@ -187,7 +189,7 @@ def drop_exchange(connection: psycopg.Connection[Any], placement: Placement, oth
 
 
 def has_exchange(connection: psycopg.Connection[Any], placement: Placement, others: Sequence[str]) -> bool:
-    """True if a subscription, slot or publication between this database and one of `others` exists on its side."""
+    """True if this database still has a subscription, slot or publication for the exchange with one of `others`."""
     present = {name for name, _, _ in connection.execute(_SUBSCRIPTIONS)}
     present |= {name for (name,) in connection.execute(_PUBLICATIONS)}
     present |= {name for (name,) in connection.execute(_SLOTS)}
@@ -233,7 +235,8 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
         logger.warning("partition %s does not answer: %s", pair.source, str(error).strip())
         return False
     _forget_received(connection, pair.source)
-    # Before the subscription: the partition answers no question about the end of a run without it.
+    # The links are sent before the subscription exists, because until then the partition cannot agree to the end of a
+    # run.
     offer_links(connection, pair.target, pair.source)
     try:
         connection.execute(
@@ -242,7 +245,7 @@ def _subscribe(connection: psycopg.Connection[Any], pair: _Pair, address: str) -
             ).format(sql.Identifier(pair.subscription), address, sql.Identifier(pair.publication), pair.slot)
         )
     except psycopg.OperationalError as error:
-        # The server itself connects to the source, which may be away now, or out of its reach.
+        # The database server connects to the source, which may have stopped since, or cannot be reached from there.
         if connection.closed:
             raise
         logger.warning("the server cannot subscribe to partition %s: %s", pair.source, str(error).strip())

@@ -34,13 +34,13 @@ SELECT DISTINCT ON (source, key) source, key, body, number FROM jobs_partitionfa
  WHERE target = %(here)s AND source <> %(here)s AND key LIKE %(like)s
  ORDER BY source, key, number DESC
 """
-# The newest facts of some kinds: those of other partitions for this one, and its own.
+# The newest facts of some kinds that this partition has received or sent.
 _EXCHANGED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, target, key) source, target, key, body, number FROM jobs_partitionfact
  WHERE (source = %(here)s OR target = %(here)s) AND split_part(key, ':', 1) = ANY(%(kinds)s)
  ORDER BY source, target, key, number DESC
 """
-# Facts of other partitions whose numbers this one has not noted for itself.
+# The newest received facts whose numbers this partition has not noted as stored.
 _NOT_ADOPTED: Final[LiteralString] = f"""
 SELECT source, key, body, number FROM ({_RECEIVED}) AS received
  WHERE jsonb_build_object('number', number, 'source', source) IS DISTINCT FROM (
@@ -90,7 +90,7 @@ class FactSender:
     """
     Sends facts of some kinds (the keys before their first colon).
 
-    The sender gets the facts that were sent `last`, or reads them once: an unchanged fact costs no statement.
+    The sender is given the facts that were sent `last`, or reads them once. So an unchanged fact needs no statement.
     """
 
     def __init__(
@@ -129,7 +129,10 @@ def sent_fact(connection: psycopg.Connection[Any], here: str, target: str, key: 
 
 
 def own_fact(connection: psycopg.Connection[Any], key: str) -> Mapping[str, Any] | None:
-    """Return the fact that this partition, whatever its name, noted for itself; None without one."""
+    """
+    Return the fact with this key that the database noted for itself; None without one. Its partition's name is not
+    needed.
+    """
     row = connection.execute(_OWN, {"key": key}).fetchone()
     return row[0] if row else None
 
@@ -160,7 +163,7 @@ def not_adopted(connection: psycopg.Connection[Any], here: str, *, kind: str) ->
     """
     Return the newest facts of a kind that this partition has not stored yet.
 
-    The partition notes stored facts as facts for itself, which are not sent.
+    For each stored fact, the partition keeps a note: a fact for itself, which is not sent.
     """
     rows = connection.execute(_NOT_ADOPTED, {"here": here, "like": f"{kind}:%"}).fetchall()
     return [Fact(*row) for row in rows]

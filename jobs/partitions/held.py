@@ -30,7 +30,7 @@ class Held(Generic[T]):
     found: Merged[T | None]
 
     def beside(self, own: T) -> Merged[T]:
-        """Return the answers, with the answer of this partition."""
+        """Return these answers together with `own`, the answer of this partition."""
         others = {name: answer for name, answer in self.found.others.items() if answer is not None}
         return Merged(own, others, self.found.silent)
 
@@ -47,7 +47,7 @@ class _Answers(Generic[T]):
 
 
 class HeldAnswers(Generic[T]):
-    """The last answers of other partitions in each language, read again in a thread of their own."""
+    """The last answers of other partitions in each language. A separate thread reads them again."""
 
     def __init__(self, read: Callable[[str], T]) -> None:
         self._read = read
@@ -59,8 +59,8 @@ class HeldAnswers(Generic[T]):
         """
         Return the last answers, and begin to read them again after some seconds.
 
-        The caller waits for the first answers, for those of a page that was not open for a while, and for the first ones
-        after a change: an operator sees the effect of a button at once.
+        The caller waits for new answers if there are none yet, if the last ones are old because no page was open, or
+        after a change: an operator must see the effect of a button.
 
         The result is None outside of the control partition.
         """
@@ -75,13 +75,13 @@ class HeldAnswers(Generic[T]):
                 reading.join()
                 last = self._answers.get(language)
         if last is not None and last.is_before_change():
-            # The reading was already on its way when the change was made.
+            # These answers were requested before the change, so read them once more.
             self._begin_reading(language).join()
             last = self._answers.get(language)
         return last.held if last is not None else None
 
     def keep(self, found: Merged[T | None]) -> None:
-        """Keep answers that a page has just read, so that the open page does not show older ones next."""
+        """Keep answers that a page has just read, so that its next update does not show older ones."""
         if here.control_name():
             now = time.monotonic()
             self._answers[translation.get_language()] = _Answers(Held(found), now, now)

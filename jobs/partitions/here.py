@@ -20,7 +20,7 @@ from nodes.settings.running import current
 _PATH: Final = "/partition/{}/"
 
 _follows: ContextVar[bool] = ContextVar("follows", default=False)
-# Name of the other partition whose database this thread uses; "" for the own one.
+# Name of the other partition whose database this thread uses; "" for the own database.
 _inside: ContextVar[str] = ContextVar("inside", default="")
 
 
@@ -46,7 +46,7 @@ def placement() -> Placement | None:
 
 def placement_of_hosts(connection: psycopg.Connection[Any]) -> Placement | None:
     """
-    Return the placement of this process with the slots as this database noted them.
+    Return the placement of this process, with the map of slots that this database noted.
 
     Raises:
         BadPartitions: the settings contradict each other.
@@ -99,7 +99,8 @@ def addresses_in(name: str) -> Iterator[None]:
 
 def key_in(name: str, number: object) -> str:
     """
-    Return the key of a row in a list of all partitions, such as `b:17`; only the number for a row of this partition.
+    Return the key of a row in a list of all partitions, such as `b:17`. For a row of this partition, it is the number
+    alone.
     """
     return f"{name}:{number}" if name else str(number)
 
@@ -143,7 +144,8 @@ def refuse_elsewhere() -> None:
 
 def refuse_job_elsewhere(node_scope: str) -> None:
     """
-    Check that operators may change a job of this scope in this partition. Jobs of a one-shot belong to no control partition.
+    Check that operators may change a job of this scope in this partition. Jobs of a one-shot command may be changed in
+    any partition.
 
     Raises:
         ControlledElsewhere: this is not the control partition.
@@ -159,7 +161,7 @@ def is_controlled_elsewhere(node_scope: str) -> bool:
 
 @contextmanager
 def following() -> Iterator[None]:
-    """Let the verbs of this context change jobs: the control partition has asked for it."""
+    """Allow changes of jobs in this context, although this is not the control partition: it has requested them."""
     token = _follows.set(True)
     try:
         yield

@@ -1,8 +1,8 @@
 """
 The jobs that exist: the control partition sends the numbers of its jobs.
 
-The others delete a job whose number is no longer among them. All partitions forget the facts of deleted jobs. A number
-above the highest sent number belongs to a job that the others do not know yet.
+The other partitions delete a job whose number was not sent again. All partitions forget the facts of deleted jobs. A
+number above the highest sent number belongs to a new job, which is not deleted.
 """
 
 from collections.abc import Collection, Iterable
@@ -29,7 +29,7 @@ DELETE FROM jobs_partitionfact AS fact
    AND NOT EXISTS (SELECT FROM jobs_partitionedjob AS known WHERE known.number = about.job_number)
 """
 
-# The numbers of jobs come from the index: a crawl may have millions of references.
+# The recursion reads each number of a job once from the index, because a crawl may have millions of references.
 _FORGET_REFERENCES: Final[LiteralString] = """
 WITH RECURSIVE present AS (
     SELECT min(job_number) AS number FROM jobs_foreignreference

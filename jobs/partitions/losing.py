@@ -61,8 +61,10 @@ class Loss:
     """
     The loss of a partition.
 
-    Its `slots` go to the others, `given` by name. `documents` is the last number that it sent, at `told_at`. `links` of
-    the others lead to its documents. If it `ends_a_move`, documents are copied, and only its slots are given to others now.
+    - `slots` is the number of its slots, and `given` is the number that each other partition gets.
+    - `documents` is the last number of documents that it sent, at the time `told_at`.
+    - `links` is the number of links in other partitions that lead to its documents.
+    - `ends_a_move` is true while a move copies documents: then the removal only gives its slots to others.
     """
 
     name: str
@@ -106,7 +108,7 @@ def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -
             return moving
         planned = _plan(placement, databases, name)
         new = _map_without(databases[placement.here], placement, name)
-        # The control partition last: the others take their slots from its map.
+        # The control partition comes last, because the others take their slots from its map.
         for partition in reversed(list(databases)):
             _take_over(databases[partition], replace(placement, here=partition), name, new)
         finish_removal(placement, databases, name)

@@ -41,7 +41,8 @@ _LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source =
 T = TypeVar("T")
 L = TypeVar("L")
 
-# Errors of a statement or its values: they are no silence, unless the partition lacks what the statement names.
+# Errors of a statement or its values. The partition is not silent then, unless it lacks a table or column of the
+# statement.
 _OF_THE_STATEMENT: Final = (
     *(django.db.DataError, django.db.IntegrityError, django.db.NotSupportedError, django.db.ProgrammingError),
     *(psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, psycopg.ProgrammingError),
@@ -70,7 +71,7 @@ class PartitionAway(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A partition that did not answer, and the time of the last figures that it sent to this one."""
+    """A partition that did not answer, and the time of the last figures that this partition received from it."""
 
     name: str
     heard_at: dt.datetime | None
@@ -168,7 +169,9 @@ def change_in(name: str, change: Callable[[], T]) -> T:
 
 
 def change_at_home(change: Callable[[], T]) -> T:
-    """Run `change` in the own database of this process, for a thread inside of another partition. Return its result."""
+    """
+    Run `change` in the own database of this process, although this thread uses another partition's. Return its result.
+    """
     language = translation.get_language()
     answers: list[T] = []
     errors: list[Exception] = []
@@ -262,7 +265,7 @@ def rows_of_next_page(
     The last column only distinguishes rows of one database, so it has no meaning in other databases.
     """
     if len(columns) == 1 and partition != last_partition:
-        # Only the order of the partitions is left.
+        # The keys are equal, so only the order of the partitions decides.
         return Q() if partition > last_partition else Q(pk__in=())
     if partition == last_partition:
         return rows_behind(columns, last, downwards=downwards)
@@ -300,7 +303,8 @@ class _Question(Generic[T]):
         )
         try:
             with translation.override(self._language), here.inside(self._name):
-                # A connection that fails is silence, whatever the reading makes of it.
+                # Connect first: a failed connection counts as silence, even if the reading would handle such an error
+                # itself.
                 self._connection.ensure_connection()
                 self.answer.append(self._read(self._name))
         except Exception as error:  # noqa: BLE001 (it is raised or logged by the thread that asked)

@@ -4,11 +4,12 @@ A move of slots between partitions: a state machine without I/O.
 A move is a whole new map with a higher epoch, so any number of partitions can give and take slots in it.
 
 1. `holding`: each partition holds its jobs and reports them. No document is handed out, and no run begins or ends.
-2. `copying`: all were held at once, and no reference was on its way. Each partition adopts the new map, sends the
+2. `copying`: all jobs were held at the same time, and no reference was on its way. Each partition adopts the new map,
+sends the
    documents that it no longer has in numbered chunks, and applies the chunks of the others.
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
-A move that a partition refuses, or an operator cancels, ends in its first phase. Then all jobs continue with the old
+A move ends in its first phase if a partition refuses it, or an operator cancels it. Then all jobs continue with the old
 map. If a partition is lost while documents are copied, another move follows, which does not wait for it. Its slots go
 to the others, and each partition takes back the chunks that it had sent to the lost one. If the lost partition returns
 nevertheless, it receives the move, and sends the documents that it still has.
@@ -40,7 +41,7 @@ class MovePhase(StrEnum):
 
     @property
     def place(self) -> int:
-        """Return its place in a move: a higher one is later."""
+        """Return the position of the phase in a move: a higher one is later."""
         return 2 if self.is_over else int(self == MovePhase.COPYING)
 
 
@@ -214,7 +215,7 @@ def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
         jobs = {name: report.held[number] for name, report in reports.items() if report.held and number in report.held}
         if not _is_in_one_state(led, jobs, partitions=len(reports)):
             return False
-    # A job that the control partition has deleted has rows elsewhere until its documents are removed there.
+    # The move waits for a job that the control partition has deleted, as long as its documents are removed elsewhere.
     return all(number in of_control for report in reports.values() for number in report.held or ())
 
 
@@ -227,7 +228,7 @@ def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: i
     if any(job.run_no != led.run_no for job in jobs.values()):
         return False
     if not all(job.is_active for job in jobs.values()):
-        # One partition has ended the run early, and the others will: no reference counts any more.
+        # A partition has ended the run early, and the others will follow, so open references do not matter any more.
         return True
     return is_settled({name: Figures(quiet=True, sent=job.sent, applied=job.applied) for name, job in jobs.items()})
 
@@ -242,7 +243,7 @@ def next_step(move: Move | None, own: Report) -> Step:
         return Step.HOLD
     if move.phase == MovePhase.HOLDING:
         return Step.WAIT
-    # A partition that was restored during the move, or after it, makes up for its steps here.
+    # A partition that was restored during the move, or after it, may have to repeat earlier steps.
     if own.epoch < move.number:
         return Step.ADOPT
     return Step.SEND if own.sent is None else Step.WAIT

@@ -1,4 +1,4 @@
-"""Connections to the databases of other partitions, for a reading that needs all of them at once."""
+"""Connections to the databases of other partitions, for a reading that needs all of them at the same time."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ import psycopg
 from jobs.partitions import here
 from jobs.partitions.merged import ANSWERS_WITHIN, is_left_alone, leave_alone
 
-# Milliseconds without an answer to sent bytes after which a connection is broken.
+# Milliseconds without an acknowledgement of sent bytes after which a connection counts as broken.
 _LOST_AFTER: Final = 10_000
 
 

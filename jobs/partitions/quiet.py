@@ -1,8 +1,8 @@
 """
 The rule for the end of a run of several partitions. Pure functions, without a database.
 
-Documents move between partitions, so no partition can tell alone that nothing is left. The control partition asks all
-of them for their figures, in numbered rounds. A run has ended when two rounds in a row found every partition quiet,
+References move between partitions, so no partition alone can know that no document is left. The control partition asks
+all of them for their figures, in numbered rounds. A run has ended when two rounds in a row found every partition quiet,
 with the same figures, and with each sent reference applied (Mattern's four counters: F. Mattern, "Algorithms for
 distributed termination detection", Distributed Computing 2, 1987, section 4). One round is not enough: a reference may
 arrive after its receiver has answered.

@@ -37,7 +37,7 @@ SELECT job.name FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = ite
 _REFERENCES: Final[LiteralString] = (
     "SELECT EXISTS (SELECT FROM jobs_foreignreference WHERE %(name)s IN (source, target) AND source <> target)"
 )
-# Own notes of a partition are facts for itself.
+# The facts that a partition sent to itself are its own notes, and stay.
 _FORGET: Final[Sequence[LiteralString]] = (
     "DELETE FROM jobs_partitionfact WHERE %(name)s IN (source, target) AND source <> target",
     "DELETE FROM jobs_appliedreferences WHERE source = %(name)s",
@@ -97,7 +97,7 @@ def finish_removal(placement: Placement, databases: Mapping[str, psycopg.Connect
     for database in databases.values():
         for statement in _FORGET:
             database.execute(statement, {"name": name})
-    # The control partition last: until then, the command knows that the removal is not complete.
+    # The control partition comes last: as long as it has the name, the command knows that the removal is not complete.
     for partition in reversed([one for one in placement.names if one in databases]):
         note_names(databases[partition], removed=name)
 
@@ -144,7 +144,7 @@ def _plan(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]]
 def _open_all(
     opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
 ) -> dict[str, psycopg.Connection[Any]]:
-    """Return connections to the databases of all partitions, with the removed partition first."""
+    """Return connections to the databases of all partitions, the removed partition first."""
     check_name(placement, name)
     found = {}
     for partition in (name, *(one for one in placement.names if one != name)):

@@ -1,8 +1,8 @@
 """
 The document limit of a job of several partitions: each has a share of its places. Pure functions, without a database.
 
-The sum of all shares never exceeds the limit. A share counts as soon as it is sent. If a share was lowered, its places
-are free when the partition has confirmed it: the partition may have used some of them meanwhile.
+The sum of all shares never exceeds the limit. A share counts as soon as it is sent. If a share is lowered, its places
+become free only when the partition confirms the new share, because the partition may use some of them until then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Share:
     """
-    The share of one partition: `sent` was sent to it last, and it confirmed `most` last.
+    The share of one partition, in places: `sent` was sent to it last, and it confirmed `most` last.
 
     `free` of its places are certainly unused. A partition that `lacks` places has used all of its places, and has more
-    documents. It `rests` if it has used all of its places, and no document can continue without another one.
+    documents. It `rests` if it has used all of its places, and no document can continue without another place.
     """
 
     sent: int

@@ -21,11 +21,11 @@ KEY: Final = f"{KIND}:all"
 MAP: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' ORDER BY number DESC LIMIT 1
 """
-# Workers read a job again for each claim with a newer revision, and its map of slots with it.
+# A worker reads a job again, with its map of slots, when it gets a claim with a newer revision.
 _RENEW_JOBS: Final[LiteralString] = """
 UPDATE jobs_job SET revision = revision + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
 """
-# The seeds of moved hosts were read elsewhere, perhaps earlier: all are read again, from the beginning.
+# All seeds are read again, because another partition read the seeds of moved hosts, perhaps an earlier version.
 _READ_SEEDS_AGAIN: Final[tuple[LiteralString, LiteralString]] = (
     """
 UPDATE jobs_seed AS seed

@@ -2,8 +2,8 @@
 The totals of a policy over all partitions: each has a share of them. Pure functions, without a database.
 
 A share is a fraction of every total of the policy: of its requests, starts and bytes. The sum of all shares that may be
-in force never exceeds one. A partition gets no other share before it has confirmed the last one, and it confirms a
-lower share only when nothing runs under the higher one. So at most one change of a partition is on its way.
+in force never exceeds one. A partition gets another share only after it has confirmed the last one. It confirms a lower
+share only when no request of the higher share is open. So at most one change of a partition is on its way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 # Parts of a total that can be divided finely.
 _PARTS: Final = 100
-# Difference between two shares for which it is worth to change them.
+# Smallest difference between two shares that is worth a change.
 _WORTH: Final = Fraction(1, 10)
 
 
@@ -23,7 +23,8 @@ class TotalShare:
     """
     The share of one partition: `sent` was sent to it last, and at most `held` may be in force there.
 
-    `need` is its number of queues that wait for requests. It `is_confirmed` if the partition has no other share in force.
+    `need` is its number of queues that wait for requests. `is_confirmed` is true if the partition has no other share in
+    force.
     """
 
     sent: Fraction
@@ -55,7 +56,8 @@ def report_of(
     """
     Return the report of a partition about the share that was sent to it.
 
-    While requests of a higher share may be open, the partition still reports that share, which its report `before` has.
+    While requests of a higher share may be open, the partition still reports that share. The function takes it from
+    `before`, the previous report.
     """
     if not is_lowering:
         return {"number": sent["number"], "share": sent["share"], "need": need}
@@ -67,7 +69,8 @@ def change_shares(shares: Mapping[str, TotalShare], *, requests: int | None, tur
     Return the shares to change, towards shares in proportion to the needs.
 
     `requests` is the total of open requests, which must be divided into whole numbers. If fewer requests than
-    partitions in need exist, `turn` selects the partitions that go first. Shares are lowered before others are raised.
+    partitions in need exist, `turn` selects the partitions that go first. Shares are raised only by free parts; the
+    parts of a lowered share are free only when it was confirmed.
     """
     if not any(share.need for share in shares.values()):
         return {}
