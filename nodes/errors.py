@@ -26,7 +26,9 @@ class Invalid(NotDone):
 
     @property
     def by_field(self) -> str:
-        """Return the sentences of each field after its name; '' is the name of the whole."""
+        """
+        Return one text with all problems, each after the name of its field. Problems of the whole request have no name.
+        """
         return " ".join(f"{name}: {' '.join(each)}" if name else " ".join(each) for name, each in self.problems.items())
 
 
@@ -74,6 +76,6 @@ class NotAllowed(NotDone):
 
 
 class TooSlow(Refused):
-    """The answer would have taken too long. A narrower question helps."""
+    """The answer would have taken too long. A request for less may succeed."""
 
     code = "too_slow"

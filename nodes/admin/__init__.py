@@ -1,1 +1,4 @@
-"""The parts of every list of the set-up: a bounded cost, rows that the system owns, and a question before a change."""
+"""
+Base classes for lists of the set-up: lists of bounded cost, lists of rows that the system owns, and questions before a
+change.
+"""

@@ -1,4 +1,4 @@
-"""The question before a change that an administrator's page makes: a GET asks, and a POST makes it."""
+"""The question before a change on a set-up page: a GET shows the question, and a POST makes the change."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -23,10 +23,10 @@ _DIGITS: Final = 18
 
 def number_of(object_id: str | None) -> int:
     """
-    Return the number of a row from an address.
+    Return the number of a row, given as text in an address.
 
     Raises:
-        Http404: this is not a number.
+        Http404: the text is not a number.
     """
     if object_id is None or not object_id.isdecimal() or len(object_id) > _DIGITS:
         raise Http404(_("This does not exist."))
@@ -44,13 +44,14 @@ def offers(
     exists: bool = True,
 ) -> bool:
     """
-    True if a user with the role is offered an action now. `action` is the end of its address. Give the model and the
-    key of the row, or whether the row `exists`, unless it is known to exist.
+    Return `is_possible`: True if the page offers an action on a row now. `why` is the reason if it does not. `action`
+    is the end of the action's address. Unless the row is known to exist, give its model and key, or say whether it
+    `exists`.
 
     Raises:
         Http404: the row does not exist, and the request is for the action itself.
-        PermissionDenied: with the reason, if the request is for the action itself, such as from a question that was
-            open while the state changed.
+        PermissionDenied: the action is impossible, and the request is for the action itself. Its question may have been
+        open while the state changed.
     """
     if not is_possible and request.path.endswith(f"/{action}/"):
         if not exists or (

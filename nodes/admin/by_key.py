@@ -84,7 +84,7 @@ class ListByKey(OwnedList):
 
     @contextmanager
     def reading(self, request: HttpRequest) -> Iterator[None]:
-        """Surround the reading of a page."""
+        """Run the block that reads a page. A subclass may prepare the database for it."""
         yield
 
     def rows_after(self, found: QuerySet[Any], after: str) -> QuerySet[Any]:
@@ -92,7 +92,7 @@ class ListByKey(OwnedList):
         Return the rows after a key.
 
         Raises:
-            ValueError: this is not a key.
+            ValueError: `after` is not a key.
         """
         return found.filter(pk__lt=int(after))
 

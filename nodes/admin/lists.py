@@ -56,7 +56,10 @@ class SeenChanges(ModelAdmin):  # type: ignore[misc]
     """A page whose form stores nothing if the object was changed after the form was opened."""
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:  # noqa: ANN401 (Django's)
-        """Return the object. A second form that is sent at once waits here, and is compared with the change of the first."""
+        """
+        Return the object. If two forms are sent at the same time, the second waits here, and is then compared with the
+        stored values of the first.
+        """
         if request.method == "POST" and connection.in_atomic_block:
             with connection.cursor() as cursor:
                 cursor.execute(_ONE_AT_A_TIME, [f"{self.opts.label} {object_id}"])
@@ -67,7 +70,7 @@ class SeenChanges(ModelAdmin):  # type: ignore[misc]
         return form if obj is None else type(form.__name__, (SeenForm, form), {})
 
     def _create_formsets(self, request: HttpRequest, obj: Any, change: bool) -> Any:  # noqa: ANN401, FBT001 (Django's)
-        """Let the form of the object know the formsets: Django checks the form before them."""
+        """Give the formsets to the form of the object, because Django validates the form before them."""
         formsets, inlines = super()._create_formsets(request, obj, change)
         if change:
             obj.opened_with = formsets
@@ -110,7 +113,7 @@ class BoundedList(SeenChanges):
         shown = super().get_changelist_instance(request)
         if not self.counts_rows:
             return shown
-        # The page shows the number of results beside the number of all rows, up to the limit.
+        # The page shows two numbers: of the results and of all rows. Both are counted up to the limit only.
         shown.full_result_count = FirstPages(shown.root_queryset, self.list_per_page).count
         shown.show_full_result_count = True
         if shown.result_count >= _MOST and request.method == "GET":

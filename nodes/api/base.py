@@ -120,6 +120,6 @@ class ContractView(APIView):
 
 
 def created(shown: object, *, at: str, request: Request) -> Response:
-    """Return the answer to a request that created a resource, which can be read at this path."""
+    """Return the answer to a request that created a resource. The resource can be read at the path `at`."""
     address = request.build_absolute_uri(at)
     return Response(shown, status=status.HTTP_201_CREATED, headers={"Location": address})

@@ -89,7 +89,7 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
         return self.chosen(queryset, self.query)
 
     def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that a query chooses, and set the keyset that it asks for."""
+        """Return the rows that a query chooses. Set `keyset` to the order that the query names."""
         self.keyset = _ordered(self.keyset, query.get("ordering", self.keyset[0]))
         if "search" in query:
             queryset = named_with(queryset, query["search"])
@@ -127,13 +127,15 @@ def _salt(model: type[Model], keyset: Sequence[str]) -> str:
 
 
 def address_behind(last: Sequence[Any], *, request: Request, model: type[Model], keyset: Sequence[str]) -> str:
-    """Return the address of the page behind a row with these values of the keyset."""
+    """Return the address of the page that begins after a row with these values of the keyset."""
     cursor = signing.dumps([str(value) for value in last], salt=_salt(model, keyset))
     return replace_query_param(request.build_absolute_uri(), "cursor", cursor)
 
 
 def read_cursor(cursor: str, *, model: type[Model], keyset: Sequence[str]) -> list[Any]:
-    """Return the values of the keyset in a cursor as texts, followed by further values that it has."""
+    """
+    Return the values in a cursor: first those of the keyset, with the types of their columns, then any others as texts.
+    """
     names, _ = columns_of(keyset)
     try:
         written = signing.loads(cursor, salt=_salt(model, keyset))

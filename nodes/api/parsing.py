@@ -79,7 +79,7 @@ def read_json(body: bytes) -> object:
     except RecursionError:
         raise ParseError("The body is nested too deeply.") from None
     except ValueError:
-        # Python refuses whole numbers of more than some thousand digits.
+        # Python raises this for whole numbers of more than some thousand digits.
         raise ParseError("The body has a number that is out of range.") from None
     for text in _texts_in(read):
         if "\0" in text:
@@ -110,7 +110,9 @@ def _members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _first_repeated(members: list[tuple[str, Any]]) -> str:
-    """Return the first name that repeats an earlier one. One pass: strangers send bodies of very many members."""
+    """
+    Return the first name that occurs a second time. One pass is enough, because strangers may send very many members.
+    """
     seen: set[str] = set()
     for name, _value in members:
         if name in seen:

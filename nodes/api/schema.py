@@ -44,7 +44,7 @@ class Schema(AutoSchema):
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:  # noqa: ANN401 (as in its base)
         super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
         if schema.get("oneOf", [None])[-1] == {"type": "string", "maxLength": 0}:
-            # The base puts the empty text beside a pattern, which may match it as well.
+            # The base allows a pattern or the empty text. A text that matches both would be refused by `oneOf`.
             schema["anyOf"] = schema.pop("oneOf")
 
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:

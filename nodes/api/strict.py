@@ -99,7 +99,8 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 def why_wrong_type(field: serializers.Field[Any, Any, Any, Any], value: object) -> list[str] | dict[str, Any]:
     """
-    Return the problem of a value whose JSON type is not that of its field, by place in a list; empty if there is none.
+    Return the problem of a value whose JSON type is not that of its field; empty if the type is right. For a list,
+    return the problems by the places of their values.
     """
     if value is None:
         return []
@@ -127,8 +128,7 @@ def _abbreviated(text: str) -> str:
 
 class MomentField(serializers.DateTimeField):
     """
-    A moment about which a request asks. Answers also read some time before it, so it must not be the first moment that
-    a date can have.
+    A moment in a request. Answers also cover some time before this moment, so the earliest possible dates are refused.
     """
 
     def to_internal_value(self, value: Any) -> dt.datetime:  # noqa: ANN401 (as in its base)

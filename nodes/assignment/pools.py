@@ -33,8 +33,8 @@ class Situation:
     """
     The items to assign, and the nodes that can execute them.
 
-    `pools` are the items of each job, `available` the nodes that can execute it. `previous` names the node of each item
-    until now, even if item or node no longer exists. An item without an entry in `weights` weighs 1.
+    `pools` are the items of each job, `available` the nodes that can execute it. `previous` has the present node of
+    each item. It may name items and nodes that no longer exist. An item without an entry in `weights` weighs 1.
     """
 
     pools: Mapping[str, Collection[str]]

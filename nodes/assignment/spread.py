@@ -13,7 +13,9 @@ from nodes.assignment.weighted import weighted
 
 
 def evenly_spread(situation: Situation, placed: Shares) -> Shares:
-    """Place numbers of items of each job on each node that differ by at most one, with the fewest moves."""
+    """
+    Place the items of each job so that the numbers of items on two nodes differ by at most one, with the fewest moves.
+    """
     return _spread(situation, placed, weights={})
 
 

@@ -21,7 +21,7 @@ class Strategy(Protocol):
         kept: Mapping[Item, Holder] | None = None,
     ) -> dict[Item, Holder]:
         """
-        Return the holder of each item of `previous`, which names its holder until now, or None.
+        Return the new holder of each item. `previous` has the present holder of each item, or None.
 
         An item without an entry in `weights` weighs 1. `kept` are further items, which count in the balance and stay
         where they are. Without available holders nothing is assigned.

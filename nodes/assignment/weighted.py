@@ -17,9 +17,9 @@ from typing import Final
 
 from nodes.assignment.strategy import Holder, Item
 
-# Factor below 1 that hides rounding: sums of weights in another order differ by less, which is not a reason to move.
-# It applies to the load, not to the difference. Otherwise an item that is lighter than the rounding error of two nearly
-# equal loads would move back and forth forever.
+# Factor just below 1, by which the heavier load is multiplied before it is compared. So a rounding error of a sum is
+# never a reason to move an item. The factor applies to the load, not to the difference of two loads. Otherwise an item
+# that is lighter than the rounding error of two nearly equal loads would move back and forth forever.
 _ROUNDING: Final = 1 - 1e-9
 
 
@@ -80,7 +80,8 @@ def _place(unassigned: list[tuple[float, Item]], *, held: list[list[tuple[float,
 
 def _level(*, held: list[list[tuple[float, Item]]], loads: list[float]) -> None:
     """Move items from the heaviest to the lightest holder while that helps."""
-    # An entry whose load is no longer the holder's is skipped: the heap has a newer one.
+    # Entries of the heaps are not updated. If the load of a holder has changed, its old entry is skipped: the heap has
+    # a newer one.
     least_loaded = [(load, holder) for holder, load in enumerate(loads)]
     busiest = [(-load, holder) for holder, load in enumerate(loads)]
     heapq.heapify(least_loaded)
@@ -117,7 +118,7 @@ def _best(items: list[tuple[float, Item]], *, difference: float) -> int | None:
     above = bisect_left(items, half, key=_weight)
     candidates = [above - 1]
     if above < len(items):
-        # The last of equally heavy items: they are sorted by id.
+        # The last of equally heavy items moves. They are sorted by id, so each process chooses the same one.
         candidates.append(bisect_right(items, items[above][0], key=_weight) - 1)
     helping = [place for place in candidates if place >= 0 and 0 < items[place][0] < difference]
     return min(helping, key=lambda place: (abs(items[place][0] - half), items[place][0]), default=None)

@@ -2,11 +2,11 @@
 The membership of a daemon in its cluster's store of coordination (its *session*), and the thread that keeps it.
 
 The database decides about the main manager, failed nodes and owners, even if there is a second store. A session adds
-three things. First, only the *chosen* node may become main manager in the database. It is the leader in the store, by
-its own deadline. A main manager that is no longer chosen gives up its leadership. Second, the chosen node learns at
-once which nodes are *present* in the store: a node that left the store as well is judged after a shorter silence
-(`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool, their owners
-as shares. The main manager writes this pool and these shares, and only where something differs.
+three things. First, only the *chosen* node may become main manager in the database. The chosen node is the leader in
+the store, by its own deadline. A main manager that is no longer chosen gives up its leadership. Second, the chosen node
+learns at once which nodes are *present* in the store: a node that left the store as well is judged after a shorter
+silence (`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool,
+their owners as shares. The main manager writes this pool and these shares, and only where something differs.
 
 A session lasts while its node trusts itself: a node that cannot reach the database gives up leadership. A chosen node
 that does not become main manager gives up leadership, too. An outage of the store does not affect a crawl. During it no
@@ -40,8 +40,8 @@ logger = logging.getLogger(__name__)
 # Name of the daemons' cluster, and of the job whose items are its throttle groups.
 CLUSTER: Final = "crawl"
 GROUPS: Final = "throttle-groups"
-# Length of a session, in timeouts of the node. Below 1, so that the store loses a node before the node loses its trust
-# in itself for good.
+# Length of a session, in timeouts of the node. Below 1, so that the session ends before the node permanently loses its
+# trust in itself.
 _SESSION: Final = 2 / 3
 # Number of heartbeats in a session.
 _BEATS_A_SESSION: Final = 6
@@ -63,7 +63,8 @@ def reach(store: Coordination, *, gives_up: Callable[[], bool]) -> None:
     Connect to a store before the node begins its life.
 
     Raises:
-        CoordinationError: the store does not answer after several attempts or once `gives_up` says so, or refuses us.
+        CoordinationError: the store refuses us, or does not answer within several attempts or until `gives_up` returns
+        True.
     """
     for number in range(1, _TRIES + 1):
         try:
@@ -93,14 +94,15 @@ class MembershipSession:
         """Keep the session from now on."""
 
     def stand_down(self) -> None:
-        """Leave the leadership to other nodes, for good."""
+        """Leave the leadership to other nodes permanently."""
 
     def acts(self) -> None:
         """Note that this node is main manager in the database, too."""
 
     def mirror(self, owners: Mapping[str, str | None]) -> None:
         """
-        Have the store show these groups with the ids of their owners, as soon as possible. Only the chosen node does.
+        Show these groups in the store, with the ids of their owners, as soon as possible. Only the chosen node writes
+        them.
         """
 
     def stop(self) -> None:

@@ -2,9 +2,9 @@
 The store of coordination in ZooKeeper, for operators that already run an ensemble.
 
 The tree is DJM's (`paths`), and so are its transactions: each reads the versions on which it rests, and increments the
-versions that it changes. If two rest on the same state, the second is refused. Beyond DJM, a plan of the main node also
-checks the versions of all that it was made from, that its members exist, and its own term. Between changes a cluster
-writes nothing but locks.
+versions that it changes. If two transactions rest on the same state, the second is refused. Beyond DJM, a plan of the
+main node also checks the versions of all that it was made from, that its members exist, and its own term. Between
+changes a cluster writes nothing but locks.
 
 A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. The
 reports of kazoo about a session are not trusted. A beat is a sync: the ensemble's leader confirms that the session
@@ -508,7 +508,10 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _sharing(self) -> Iterator[Session]:
-        """Yield the session as `_asking` does, also to several threads at once: their requests are in flight together."""
+        """
+        Yield the session as `_asking` does, but to several threads at the same time, so that their requests are in
+        flight together.
+        """
         with self._lock:
             if self._closing.is_set():
                 raise Unreachable(f"node {self._node} has closed its connection")

@@ -1,8 +1,8 @@
 """
-Readings that several pages share, when the pages are read at one moment.
+Query results that several pages share if the pages are read at the same moment.
 
-The live pages' bridge reads many pages right after each other `at` one `Moment`: readings that several of them need
-are cached for it. Without a moment, every page reads the database itself.
+The bridge of live pages reads many pages right after each other within one `Moment`. Results that several of these
+pages need are cached in this moment. Without a moment, every page reads the database itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,14 +18,14 @@ _PRESENT: Final[ContextVar[_Kept | None]] = ContextVar("readings of this moment"
 
 
 class Moment:
-    """The readings so far, while pages are read together."""
+    """The cached results, while pages are read together."""
 
     def __init__(self) -> None:
         self._kept: _Kept = {}
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Use this moment's readings in this thread until the block ends."""
+        """Use the cached results of this moment in this thread until the block ends."""
         token = _PRESENT.set(self._kept)
         try:
             yield
@@ -34,13 +34,16 @@ class Moment:
 
 
 def kept(what: str) -> dict[Any, Any]:
-    """Return the readings of this kind at this moment, by their keys; the caller may add to them."""
+    """
+    Return the cached results of this kind, by their keys. The caller adds its own results. Outside of a moment they are
+    lost.
+    """
     present = _PRESENT.get()
     return {} if present is None else present.setdefault(what, {})
 
 
 def once_a_moment(read: Callable[[], _T]) -> Callable[[], _T]:
-    """Wrap a reading function so that it returns its first result for the rest of a moment."""
+    """Wrap a function that reads the database: within a moment it runs once, and then returns its first result."""
 
     @wraps(read)
     def reading() -> _T:

@@ -30,9 +30,10 @@ class SharedSession(psycopg.OperationalError):
 
 def refuse_shared_session(connection: psycopg.Connection[Any], connect: Callable[[], psycopg.Connection[Any]]) -> None:
     """
-    Make sure that the session of `connection` is its own. `connect` opens another one there, in autocommit.
+    Check that no other client uses the session of `connection`. `connect` opens another connection to the same address,
+    in autocommit.
 
-    A process asks a pooler once.
+    A process checks each address once.
 
     Raises:
         SharedSession: other clients use the session, too.
@@ -54,10 +55,11 @@ def _is_shared(
     with connect() as other:
         try:
             with other.transaction():
-                # The transaction holds the session of the statement before it, or gets another session.
+                # The transaction keeps its session. If the pooler shares sessions, either the transaction got the
+                # session of `connection`, or the next statement of `connection` gets another one.
                 return _process_of(other) == process or _process_of(connection) != process
         except psycopg.errors.ProtocolViolation:
-            # A pooler that shares sessions by the statement allows no transaction.
+            # A pooler that shares sessions statement by statement refuses transactions.
             return True
 
 

@@ -129,7 +129,7 @@ def refuse_while_nodes_beat(*, has_target: bool = False) -> None:
     Check that no node uses the tables that would be changed; `has_target` if older tables are requested.
 
     Raises:
-        NodesBeat: some nodes do, and there is something to change.
+        NodesBeat: nodes use the tables, and there is something to change.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     with connection.cursor() as cursor:
@@ -183,7 +183,7 @@ def _read_applied() -> set[_Key]:
 @cache
 def _migrations() -> Mapping[_Key, Migration]:
     """Return the migrations of this program. They are read once: a process does not change its own files."""
-    # Without the database: a loader that meets a part of the replaced migrations there breaks.
+    # Loaded without the database: the loader fails if the database has only some of the replaced migrations.
     return MigrationLoader(None).disk_migrations
 
 

@@ -1,5 +1,5 @@
 """
-Secrets in their stored form: sealed with a key that is derived from the one that all machines share.
+Secrets in their stored form: sealed with a key that is derived from the secret key of all machines.
 
 A sealed text can be stored and shown. Only a process that knows `CRAWLCTL_SECRET_KEY` can open it.
 """
@@ -24,13 +24,13 @@ class Unreadable(ValueError):
 
 
 def seal(text: str) -> str:
-    """Return the text sealed; an already sealed one as it is."""
+    """Return the text sealed. A text that is already sealed is returned unchanged."""
     return text if is_sealed(text) else MARK + _cipher().encrypt(text.encode()).decode()
 
 
 def unseal(text: str) -> str:
     """
-    Return the content of a sealed text; one that is not sealed as it is.
+    Return the content of a sealed text. A text that is not sealed is returned unchanged.
 
     Raises:
         Unreadable

@@ -38,10 +38,11 @@ class SessionRefused(Exception):
 
 def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:
     """
-    Check that the sessions of this number of nodes with this timeout would get their settings, and have room.
+    Check that this number of nodes with this timeout would get sessions with the right settings, and that the server
+    has room for them.
 
     Raises:
-        SessionRefused: they would not. The message says what to do.
+        SessionRefused: the settings are wrong, or the server lacks room. The message says what to do.
         psycopg.OperationalError: the database cannot be reached.
     """
     with connect(dsn, node_id=uuid.uuid4(), purpose="check", timeout=timeout) as connection:

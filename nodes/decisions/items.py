@@ -126,7 +126,7 @@ class ItemSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSeen:
-    """One manager that has not ended. A silent one gets no items, and keeps its own until it is judged."""
+    """One manager that has not ended. A silent manager gets no items, and keeps its own items until it is judged."""
 
     id: UUID
     status: NodeStatus
@@ -134,12 +134,12 @@ class ManagerSeen:
 
     @property
     def takes(self) -> bool:
-        """True if it may get items."""
+        """True if the manager may get items."""
         return self.status == NodeStatus.RUNNING and not self.is_silent
 
     @property
     def leaves(self) -> bool:
-        """True if it drains: it gives away all its items."""
+        """True if the manager drains: it gives away all its items."""
         return self.status == NodeStatus.DRAINING
 
 

@@ -82,7 +82,10 @@ class JobBook:
         return None if row is None else row.asked_at
 
     def read_incarnation(self) -> str | None:
-        """Return the incarnation of the database (`nodes/membership/incarnation.py`); None if a restore has not made it yet."""
+        """
+        Return the incarnation of the database (`nodes/membership/incarnation.py`); None between a restore and the next
+        registration.
+        """
         with self._asking() as connection:
             row = connection.execute(_INCARNATION).fetchone()
         return None if row is None else row[0]

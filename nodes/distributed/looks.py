@@ -74,7 +74,9 @@ class SharedLooks:
         self._latest: dict[tuple[str, str], _Latest] = {}
 
     def look_at(self, cluster: str, *, dsn: str) -> Look:
-        """Return the same as the function. For ZooKeeper, it may be a view that another thread has just read."""
+        """
+        Return the same as the function `look_at`. For ZooKeeper, the view may be one that another thread has just read.
+        """
         if not uses_zookeeper():
             return self._look(cluster, dsn=dsn)
         latest = self._of(settings.CRAWLCTL_ZOOKEEPER, cluster)

@@ -1,5 +1,5 @@
 """
-Tables of distributed jobs, whichever store the jobs are shared through: their status, switches, and requests.
+The tables of distributed jobs: status, switches and requests. They are the same for both stores of coordination.
 
 `nodes.distributed.book` writes them over plain connections.
 """
@@ -12,7 +12,10 @@ from django.utils.translation import gettext_lazy as _
 
 
 class DistributedJobOnNode(models.Model):
-    """The status of a distributed job on one node, in total since that began, as the node reported at `seen_at`."""
+    """
+    The status of a distributed job on one node, as the node reported it at `seen_at`. Counts are totals since the start
+    of the node.
+    """
 
     pk = models.CompositePrimaryKey("cluster", "job", "node")
     cluster = models.TextField()

@@ -127,7 +127,7 @@ def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
     """
     Return a node's connection to a cluster of distributed jobs, in the configured store.
 
-    In ZooKeeper the jobs need no database, so their terms have no lower limit there.
+    With ZooKeeper the jobs need no database, so no database keeps a lower bound of their terms.
 
     Raises:
         BadName, Refused: the cluster, the node or the address is invalid.

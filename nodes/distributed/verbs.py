@@ -47,7 +47,10 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
 
 
 def lock_switches(cluster: str) -> None:
-    """Keep other transactions from changing the switches of a cluster: most jobs have no row to lock."""
+    """
+    Keep other transactions from changing the switches of a cluster. The lock has a name of its own, because most jobs
+    have no row to lock.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"switches of {cluster}",))
 

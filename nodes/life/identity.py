@@ -118,7 +118,7 @@ def _stat_of(pid: int) -> list[str]:
         line = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return []
-    # The command's name stands before, in parentheses, and may itself contain spaces and parentheses.
+    # The command's name comes before these fields, in parentheses, and may itself contain spaces and parentheses.
     return line.rpartition(")")[2].split()
 
 

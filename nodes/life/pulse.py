@@ -35,12 +35,12 @@ class Pulse:
         self._give_up = give_up.total_seconds()
         self._clock = clock
         self._retry = min(_FIRST_RETRY, self._interval)
-        # Guards what the work loop and the heartbeat both write, and the two moments below.
+        # Guards the fields below, which the work loop and the heartbeat both use.
         self._lock = threading.Lock()
         self._progress_at = self._born_at = clock()
         self._steady_since: float | None = None
-        # The pauses between beats since then, as (seconds, moment of the end). Each is shorter than the one before: an
-        # earlier shorter pause says nothing that a later longer one does not.
+        # The pauses between beats since `_steady_since`, as (seconds, moment of the end). Each is shorter than the one
+        # before: a pause is dropped as soon as a longer one follows, which tells more.
         self._pauses: list[tuple[float, float]] = []
         self._last_beat_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)

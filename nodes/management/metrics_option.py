@@ -63,7 +63,7 @@ def metrics_shown(
     """
     Export these figures while the block runs; nothing if `port` is 0.
 
-    `more` returns figures that exist only once something was counted. `refresh` is called before each reading.
+    `more` returns figures that exist only once something was counted. `refresh` is called before each scrape.
 
     Raises:
         CommandError: the process cannot listen there.

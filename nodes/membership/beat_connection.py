@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class BeatConnection:
-    """It is opened at its first use, and again after it broke. One thread uses it."""
+    """A connection that is opened at its first use, and again after a failure. Only one thread uses it."""
 
     def __init__(
         self,

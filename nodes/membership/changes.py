@@ -23,7 +23,10 @@ Differences = dict[str, dict[str, Any]]
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Differences:
-    """Return the fields that differ, inner ones with a dot, each with its value `before` and `after`."""
+    """
+    Return the fields that differ, each with its value `before` and `after`. Inner fields have names such as
+    `outer.inner`.
+    """
     old, new = dict(_flat(_as_json(before))), dict(_flat(_as_json(after)))
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return {name: _pair(old.get(name), new.get(name)) for name in changed}

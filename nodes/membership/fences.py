@@ -79,7 +79,7 @@ class FenceRefused(Exception):
         self.facts: Mapping[str, object] = facts
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
         super().__init__(f"the {fence} fence refused the write: {because or f'no longer true is {believed}'}")
-        # Counted here, so that no handler of the exception can forget it.
+        # Refusals are counted here, so that no handler of the exception can forget to count.
         of_nodes.REFUSED_WRITES.add(1, fence)
 
 

@@ -2,8 +2,8 @@
 Figures that a process counts about itself, for monitoring (Prometheus).
 
 A *figure* is declared once, with its name, its labels and its meaning, beside others of its kind. It is counted where
-the event happens. Counting is arithmetic under a lock: no I/O, no connection, no switch. Only `prometheus` knows the
-Prometheus library. It turns figures into the scraped text.
+the event happens. Counting is arithmetic under a lock, without I/O and without a connection, and is always enabled.
+Only `prometheus` knows the Prometheus library. It turns figures into the scraped text.
 
 Figures belong to their process: a node is a process, and so is a web server. Labels have few values, known beforehand.
 A quantity with as many values as a crawl has hosts or addresses belongs in a report, not in a label.

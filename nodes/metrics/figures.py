@@ -65,7 +65,7 @@ class Count(_Figure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level(_Figure):
-    """A value that rises and falls. It is set, or a function supplies it at each reading."""
+    """A value that rises and falls. It is set, or a function supplies it at each scrape."""
 
     _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
     _followed: dict[Labels, Callable[[], float]] = field(default_factory=dict, repr=False, compare=False)
@@ -90,7 +90,7 @@ class Level(_Figure):
             self._amounts.update(amounts)
 
     def follow(self, asked: Callable[[], float], *values: str) -> None:
-        """Call this function at each reading, in the reader's thread."""
+        """Call this function at each scrape, in the thread that answers the scrape."""
         self._check(values)
         with self._lock:
             self._followed[values] = asked

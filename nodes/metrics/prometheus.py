@@ -33,8 +33,8 @@ class FiguresCollector(Collector):
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        `refresh` is called before each reading, and then `more`. It returns figures that exist only once something was
-        counted.
+        At each scrape, `refresh` is called first, and then `more`, which returns figures that exist only once something
+        was counted.
         """
         self._figures, self._more, self._refresh = tuple(figures), more, refresh
 

@@ -8,10 +8,11 @@ from django.db.models import Q
 
 def rows_behind(columns: Sequence[str], last: Sequence[Any], *, downwards: bool, or_equal: bool = False) -> Q:
     """
-    Return the filter for rows behind the last one seen, or also for rows that are equal in these columns.
+    Return the filter for rows behind the last one seen. With `or_equal`, rows with equal values in these columns pass,
+    too.
 
-    The first column also stands outside of the alternatives, so that an index scan starts there and not at the
-    beginning of the index.
+    The filter repeats the condition on the first column outside of its OR, so that an index scan starts at this value
+    and not at the beginning of the index.
     """
     beyond = "lt" if downwards else "gt"
     behind = Q(**{f"{columns[-1]}__{beyond}{'e' if or_equal else ''}": last[-1]})

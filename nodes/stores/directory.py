@@ -42,7 +42,7 @@ class DirectoryStore:
             try:
                 check_digest(self.address, key, expected=sha256, found=_copy(path, unfinished))
                 if only_if_absent:
-                    # A link fails if the name exists, and a renamed file would replace it.
+                    # A link fails if the name exists, while a rename would replace the existing file.
                     target.hardlink_to(unfinished)
                 else:
                     unfinished.replace(target)

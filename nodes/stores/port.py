@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-# Bytes that are read from a file or a store at once.
+# Bytes that one read takes from a file or a store.
 CHUNK: Final = 1024 * 1024
 
 # Parts of a key, separated by slashes. A part that starts with a dot could leave the directory, or be a temporary file.

@@ -1,8 +1,8 @@
 """
 A store in a bucket of an S3-compatible server. The only module that imports boto3.
 
-Each request carries a SHA-256 that the server checks: of the whole file if it is put at once, and of each part if it is
-put in parts. The SHA-256 of the whole file is stored as metadata, because S3 computes none over several parts.
+Each request carries a SHA-256 that the server checks: of the whole file if one request puts it, and of each part if it
+is put in parts. The SHA-256 of the whole file is stored as metadata, because S3 computes none over several parts.
 """
 
 import base64
@@ -100,7 +100,7 @@ class S3Store:
     def _put_in_parts(self, key: str, *, first: bytes, file: BinaryIO, sha256: str, condition: dict[str, str]) -> None:
         target = {"Bucket": self._bucket, "Key": self._name(key)}
         if condition and self.head(key) is not None:
-            # The condition holds at the end, after an upload that may take minutes.
+            # S3 checks the condition only at the end of an upload, which may take minutes.
             raise self._taken(key)
         upload = self._client.create_multipart_upload(
             **target, Metadata={_METADATA: sha256}, ChecksumAlgorithm="SHA256"

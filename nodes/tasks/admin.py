@@ -41,7 +41,7 @@ def _name(request: HttpRequest) -> str:
 
 
 class TaskAdmin(ListByKey):
-    """Scheduled tasks, the oldest number last. An action cancels them."""
+    """Scheduled tasks, the highest number first. An action cancels them."""
 
     list_display = ("number", "kind", "group", "state", "scheduled_at", "attempts", "urn")
     search_fields = ("=kind", "=group", "=urn")

@@ -502,7 +502,7 @@ class TaskStatisticsView(ContractView):
 
 
 def _tagged(queryset: QuerySet[Any], wanted: dict[str, Any]) -> QuerySet[Any]:
-    """Apply the filter by a tag, and take it out of the wanted ones."""
+    """Return the tasks with the `tag` in `wanted`, if it has one, and remove the tag from `wanted`."""
     return queryset.filter(book.tagged(wanted.pop("tag"))) if "tag" in wanted else queryset
 
 

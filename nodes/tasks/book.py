@@ -55,7 +55,7 @@ def create(
     made_by: str,
 ) -> Task:
     """
-    Schedule a task, at once without a date `at`.
+    Schedule a task for the date `at`, or for now without a date.
 
     Raises:
         Invalid: a part is invalid.

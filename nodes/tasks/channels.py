@@ -5,7 +5,7 @@ from uuid import UUID
 
 import psycopg
 
-# Managers listen: a task may be due, or a worker may be free. Payload: empty.
+# Channel of managers. A notification means that a task may be due, or a worker may be free. Payload: empty.
 RECRUIT: Final = "crawlctl_tasks"
 
 

@@ -127,8 +127,8 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
 
     def _be_child(self, target: Callable[..., object], args: tuple[Any, ...]) -> None:
         os.close(self._alive_there)
-        # The parent tells its children to end. A signal of the terminal goes to all of them. A function, because
-        # programs that a task starts would inherit an ignored signal.
+        # The parent tells its children to end. A signal of the terminal goes to all of them. The handler is an empty
+        # function, because an ignored signal would also be ignored in the programs that a task starts.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: None)
         threading.Thread(target=self._end_with_parent, name="attachment", daemon=True).start()
@@ -146,7 +146,8 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         self.event_out = _FORK.Event()
         self.task_queue, self.result_queue = Queue(maxsize=1), Queue()
         for queue in (self.task_queue, self.result_queue):
-            # A process that was killed may leave a lock behind, which the end of this process must not wait for.
+            # A killed process may leave a lock of the queue behind. This process must not wait for that lock at its
+            # end.
             queue.cancel_join_thread()
         self.pool: list[BaseProcess] = []
         self._session.close()

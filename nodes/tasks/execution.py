@@ -54,7 +54,7 @@ UPDATE tasks_task AS task SET progress = coalesce(%(progress)s, progress) FROM b
  WHERE task.id = %(task)s AND task.worker_id = beaten.id AND task.epoch = %(epoch)s AND task.started_at IS NOT NULL
 RETURNING cancelled_by
 """
-# Locks: the row of the task, in one of both tables.
+# Locks: the row of the task, in one of the two tables.
 _COUNT_LATE: Final[LiteralString] = """
 WITH scheduled AS (
     UPDATE tasks_task SET late_endings = late_endings + 1 WHERE id = %(task)s RETURNING id
@@ -225,7 +225,7 @@ def _end(connection: psycopg.Connection[Any], facts: Mapping[str, Any], outcome:
             then = endings.end_well(connection, row, result=outcome.result)
         else:
             then = endings.end_badly(connection, row, raised=outcome.raised, trace=outcome.trace)
-    # After the commit: a process that is killed before it has ended nothing.
+    # Logged after the commit: if the process is killed before the commit, the end is not stored.
     if then is None:
         logger.warning("task %d was given to another worker: its end is not stored", facts["task"])
     elif outcome.raised is None:

@@ -92,7 +92,7 @@ def offered() -> list[Kind]:
 
 
 def listeners() -> tuple[Listener, ...]:
-    """Return the installed listeners, which are found as kinds are."""
+    """Return the installed listeners. They come from the same places as kinds."""
     return _load(tuple(settings.CRAWLCTL_TASKS))[1]
 
 

@@ -21,7 +21,7 @@ from nodes.tasks.statistics import Statistics, read_statistics, slow_tasks, task
 _T = TypeVar("_T", bound=Model)
 
 A_PAGE: Final = 50
-# Tasks that a rare tag has at most.
+# Largest number of tasks with a tag that counts as rare.
 _RARE: Final = 2_000
 # Tasks with a worker, templates and workers that a page shows.
 MOST_BUSY: Final = 100
@@ -107,7 +107,7 @@ class TaskSeen:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSeen:
-    """A template with its next runs; without any if another version of crawlctl stored its schedule."""
+    """A template with its next runs. It has no next run if another version of crawlctl stored its schedule."""
 
     template: TaskTemplate
     next_runs: Sequence[dt.datetime] = field(default_factory=tuple)
@@ -183,7 +183,7 @@ def list_archived(wanted: TaskFilter, *, after: Key | None = None) -> Listed:
 
 def count(chosen: QuerySet[Any], *, most: int) -> int:
     """
-    Return the number of these tasks, at most `most` and one.
+    Return the number of these tasks, or `most` + 1 if there are more than `most`.
 
     Raises:
         TooSlow: the statement would take too long.
@@ -242,7 +242,7 @@ def read_roster(begin: Q = _ALL) -> tuple[Sequence[TaskWorker], int]:
 
 def _narrowed(found: QuerySet[_T], wanted: TaskFilter) -> QuerySet[_T]:
     """
-    Return the tasks of a list with a rare tag by their numbers.
+    If the list is for a rare tag, return a query that selects its tasks by their numbers; otherwise return `found`.
 
     The planner does not know that a tag is rare, and would search all tasks in the order of the list.
     """

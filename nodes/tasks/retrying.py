@@ -168,7 +168,7 @@ class TimeTable:
         return (now - created_at).total_seconds() >= self.rows[-1].within
 
     def retries(self) -> int:
-        """Return the approximate number of retries of a task that fails at once each time."""
+        """Return the approximate number of retries of a task whose attempts all fail immediately."""
         begins = (0.0, *(row.within for row in self.rows))
         return sum(int((row.within - begin) // row.every) for row, begin in zip(self.rows, begins, strict=False))
 

@@ -141,7 +141,10 @@ def retire_lost(connection: psycopg.Connection[Any], *, dead_after: dt.timedelta
 def _retire(
     connection: psycopg.Connection[Any], lost: Retire, *, term: TermHeld | None, dead_after: dt.timedelta | None
 ) -> bool:
-    """Retire a worker, unless it was heard since. `dead_after` is None if its process has ended."""
+    """
+    Retire a worker, unless it has sent a sign of life since the decision. `dead_after` is None if its process has
+    ended.
+    """
     with connection.transaction():
         if term is not None:
             hold_term(connection, term)

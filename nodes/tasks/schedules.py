@@ -48,13 +48,13 @@ class Cron:
 
     def after(self, moment: dt.datetime) -> Iterator[dt.datetime]:
         for found in CronSim(self.expression, moment.astimezone(ZoneInfo(self.time_zone))):
-            # In an hour that a clock repeats, cronsim also returns moments of the first of both.
+            # When the clock repeats an hour, cronsim also returns moments of the first of these two hours.
             if found > moment:
                 yield found.astimezone(dt.UTC)
 
     def latest(self, now: dt.datetime) -> dt.datetime:
-        # cronsim finds other moments of a changed clock on its way back than on its way forward, so only the way
-        # forward counts. It begins at a moment before any change that still has an effect.
+        # Around a change of the clock, cronsim finds other moments when it searches backward than when it searches
+        # forward. So this search goes forward, from a moment before any change that still has an effect.
         start = (now - _LONGEST_CHANGE).astimezone(ZoneInfo(self.time_zone))
         for before in CronSim(self.expression, start, reverse=True):
             found = deque(takewhile(lambda moment: moment <= now, self.after(before - _MINUTE)), maxlen=1)

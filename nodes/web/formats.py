@@ -29,7 +29,9 @@ def number(value: int) -> str:
 
 
 def decimal(value: float, *, digits: int = 4) -> str:
-    """Return a number with this many significant digits, or more before the point: never as a power of ten."""
+    """
+    Return a number with this many significant digits. All digits before the point are shown, never a power of ten.
+    """
     if not value:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))

@@ -42,7 +42,7 @@ def page_for(permission: str) -> Callable[[Callable[..., HttpResponseBase]], Cal
 
 def name_of_who_may(request: HttpRequest, permission: str) -> str:
     """
-    Return the user's name, for an action that needs this permission beyond that of seeing the page.
+    Return the user's name, for an action that needs this permission in addition to the one for the page.
 
     Raises:
         PermissionDenied: the user lacks the permission.

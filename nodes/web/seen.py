@@ -29,7 +29,7 @@ class SeenForm:
     """
     The part of a form that compares the mark. A model form of a new object, and a form without `stored`, has none.
 
-    A form may have a method `also_seen`: it returns what else its user relies on.
+    A form may have a method `also_seen`: it returns further values that its user relies on.
     """
 
     # The stored object of a form that is no model form.

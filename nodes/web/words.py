@@ -1,5 +1,5 @@
 """
-Words of tables that know no Django, such as names of states, in the language of the page.
+Translations of words from tables that do not use Django, such as names of states.
 
 Such a word is marked for translation by its table: `tools/catalogues.py` lists the tables.
 """

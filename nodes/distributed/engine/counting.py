@@ -14,13 +14,15 @@ _POOLS: Final = {kind: kind.value.replace("-", "_") for kind in Work}
 
 
 def show_standing(manager: DistributedJobManager) -> None:
-    """Show whether a manager's node is a member and the main node, as of each reading."""
+    """
+    Export two metrics of a manager's node at each scrape: whether it is a member, and whether it is the main node.
+    """
     djm.MEMBER.follow(lambda: manager.status().is_member, manager.node)
     djm.MAIN.follow(lambda: manager.status().office is not None, manager.node)
 
 
 class CountingObserver(Observer):
-    """Counts for the figures of one node. `node` is the id of its manager."""
+    """Counts events of one node for its metrics. `node` is the id of its manager."""
 
     def __init__(self, node: str) -> None:
         self._node = node

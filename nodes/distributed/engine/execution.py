@@ -86,7 +86,7 @@ class JobOnNode:
 
     def take_up(self, items: frozenset[str]) -> None:
         """
-        Run these items from now on and no others. Without items, run the job no more. Return at once.
+        From now on run the job with exactly these items. Without items, stop the job. Return without waiting.
 
         If this machine refuses a thread, the job runs no items, and the next call tries fewer threads.
         """
@@ -129,7 +129,7 @@ class JobOnNode:
         self._groups, self._items = [], frozenset()
 
     def close(self) -> None:
-        """Stop all runs, and ignore later requests for runs. Return at once."""
+        """Tell all runs to stop, and ignore later requests for runs. Return without waiting."""
         with self._lock:
             self._is_closed = True
         self.take_up(frozenset())
@@ -261,7 +261,7 @@ class _Group:
         self._thread.start()
 
     def stop(self) -> None:
-        """Run no more, and tell the current run to stop. Return at once."""
+        """Begin no further run, and tell the current run to stop. Return without waiting."""
         with self._lock:
             self._stopping.set()
             if self._context is not None:
@@ -366,7 +366,7 @@ class _Group:
         try:
             self._owner.job.run(context)
         except BaseException as error:
-            # Even SystemExit and the like: they end a run, but not the job.
+            # SystemExit and similar exceptions, too: they end a run, but not the job.
             failure = error
             logger.exception("job %s failed; it will run again", job_id)
         ended_at = seconds_since_boot()

@@ -60,7 +60,7 @@ class HeldLocks:
 
     def close(self) -> None:
         """
-        Extend no lock any more. Locks of running items stay until their lease is over, because a run may still be
+        Stop extending locks. Locks of running items stay until the end of their lease, because a run may still be
         working.
         """
         self._closing.set()

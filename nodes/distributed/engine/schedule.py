@@ -141,7 +141,8 @@ def ran_elsewhere(schedule: Schedule, own: Past, moment: float) -> bool:
 
 def past_of_group(own: Iterable[Past], others: Iterable[Past]) -> Past:
     """
-    Return the past of a group whose items have `own` pasts, one each, beside items with `others`.
+    Return the past of a group of items. `own` has one past for each of its items, and `others` has those of the other
+    items on this node.
 
     None of the items runs sooner than its schedule allows: the latest run counts. A group without any run is due when
     the first of the other items is due. So a share that changes often still runs its new items.

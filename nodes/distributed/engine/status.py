@@ -12,10 +12,10 @@ from nodes.distributed.engine.execution import JobRuns
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """
-    A job on this node: the pool by its own answer, and its runs.
+    A job on this node: the pool that the job returned here, and its runs.
 
-    `problem` says why its pool is the last good one, or empty, or why the time of the next run is unknown; '' without
-    one.
+    `problem` is the reason why an old pool or none is in use, or why the time of the next run is unknown; '' if all is
+    well.
     """
 
     job: str

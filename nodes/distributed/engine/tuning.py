@@ -43,7 +43,7 @@ class Tuning:
         Return the lease for a node that is considered lost after this timeout.
 
         Raises:
-            ValueError: the lease would outlive the node.
+            ValueError: the lease is longer than the timeout.
         """
         lease = timeout if self.lease is None else self.lease
         if lease > timeout:

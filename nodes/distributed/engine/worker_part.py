@@ -120,7 +120,7 @@ class WorkerPart:
             except NotMember as error:
                 logger.warning("%s", error)
                 self._is_joined = False
-                # Beat at once: no node has the items that this one had.
+                # Let the next beat be due now, because no node has the items that this one had.
                 last_beat_at = float("-inf")
             except Unreachable as error:
                 logger.warning("node %s does not reach its cluster: %s", self._coordination.node, error)

@@ -86,7 +86,9 @@ def switch(request: HttpRequest) -> HttpResponse:
 @_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def rebalance(request: HttpRequest) -> HttpResponse:
-    """Show the present plan of a strategy; on POST, let the main node redistribute by its own."""
+    """
+    Show the plan that a strategy would make now; on POST, let the main node redistribute the items by its own strategy.
+    """
     name = name_of_who_may(request, "nodes.control_cluster")
     if request.method == "POST":
         return _redistribute(request.POST.get("cluster", ""), made_by=name, request=request)

@@ -180,6 +180,6 @@ def _initial(request: HttpRequest, kind: Kind) -> dict[str, Any]:
 
 
 def _back(request: HttpRequest, task_id: int) -> str:
-    """Return the address of the page with the button, or of the task."""
+    """Return the address of the page that had the button, or else of the page of the task."""
     back = request.POST.get("next", "")
     return back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else reverse("task", args=[task_id])

@@ -65,7 +65,7 @@ class Lines(forms.CharField):
         return [line.strip() for line in (super().to_python(value) or "").splitlines() if line.strip()] or None
 
     def run_validators(self, value: list[str] | None) -> None:
-        # The validators are those of a text: in a list, they find no NUL.
+        # The inherited validators check a text, and would not find a NUL in a list.
         super().run_validators("\n".join(value or ()))
 
 

@@ -1,4 +1,4 @@
-"""The filter forms of the lists of tasks. Their values stand in the address of a page, and in its topic."""
+"""The filter forms of the lists of tasks. Their values are part of the address of a page, and of its topic."""
 
 import datetime as dt
 from typing import Any, ClassVar, Final
@@ -64,12 +64,12 @@ class TaskFilterForm(FilterForm):
 
     @property
     def key(self) -> Key | None:
-        """Return the key of the page before this one, of a valid form; None for the first page."""
+        """Return the key after which this page begins; None for the first page. The form must be valid."""
         found: Key | None = self.cleaned_data["after"]
         return found
 
     def as_filter(self) -> TaskFilter:
-        """Return the filter of a valid form."""
+        """Return the filter that the form describes. The form must be valid."""
         return TaskFilter(**{name: self.cleaned_data[name] for name in self.narrowing})
 
     def as_query(self, **more: str) -> str:

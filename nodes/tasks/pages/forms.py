@@ -18,9 +18,9 @@ class PartsForm(forms.Form):
     """The parts of a task that its creator chooses, and the arguments of its kind."""
 
     use_required_attribute = False
-    # Fields that stand before the arguments.
+    # Fields that the page shows before the arguments.
     first: ClassVar[tuple[str, ...]] = ()
-    # Fields for the parts of an error whose name has these parts at its beginning.
+    # The form field that shows a problem, by the name of the problem or by the part of this name before the first dot.
     places: ClassVar[Mapping[str, str]] = {}
 
     group = forms.CharField(required=False, label=_("Group"))

@@ -1,4 +1,4 @@
-"""A node that runs distributed jobs: its users' own jobs, shared with all other such processes."""
+"""The command `runjobs`: a node that runs distributed jobs, and shares them with the other nodes of its cluster."""
 
 import argparse
 import datetime as dt
