@@ -135,7 +135,10 @@ def _with_subparsers(parser: argparse.ArgumentParser) -> Iterator[argparse.Argum
 
 
 def name_operator() -> None:
-    """Let changes by commands be noted for a user ID that has no name, as in many containers."""
+    """
+    If the user ID of this process has no name, as in many containers, set a name under which the journal can note
+    changes.
+    """
     try:
         getpass.getuser()
     except (KeyError, OSError):
@@ -183,7 +186,7 @@ def run(arguments: Sequence[str]) -> None:
             _refuse(str(error))
         _refuse(f"The database cannot be reached: {_first_line(error)}. DATABASE_URL says where it is.")
     except UnicodeEncodeError:
-        # Names of files may be any bytes, but no row of the database may.
+        # A file name may contain any bytes, but a row of the database may not.
         invalid = [
             argument for argument in arguments if any("\ud800" <= character <= "\udfff" for character in argument)
         ]

@@ -1,6 +1,6 @@
 """
-Users in the journal, the end of their tokens with their password, and the first administrator account, so that a new
-installation has a login.
+Accounts of users: their lines in the journal, the deletion of tokens when a password changes, and the first
+administrator account, so that a new installation has a login.
 """
 
 from collections.abc import Collection, Iterator
@@ -70,7 +70,8 @@ def end_tokens_with_password(instance: User, update_fields: Collection[str] | No
     Delete the tokens that a user got with a password, if another password is about to be stored.
 
     This function handles Django's `pre_save`, because pages, commands and logins at a provider all set passwords.
-    Sessions end with a password, and a thief of the password may have got a token.
+    Django ends sessions when a password changes. Tokens end as well, because a thief of the old password may have got
+    one.
     """
     if update_fields is not None and "password" not in update_fields:
         return

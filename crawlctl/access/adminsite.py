@@ -116,7 +116,10 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:  # noqa: ANN401 (Django's)
-        """Write the journal, too. The page that sets a password saves no model, so no other code writes it."""
+        """
+        Write a line into the journal, too. The page that sets a password saves no model, so no other code writes this
+        line.
+        """
         after = user_facts(User.objects.get(pk=obj.pk))
         before = getattr(request, "facts_before", {**after, "password": None})
         _journal(request, obj, before=before, after=after)

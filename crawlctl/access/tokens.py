@@ -36,7 +36,7 @@ class Token(serializers.Serializer[Any]):
 
 
 class TokenView(APIView):
-    """Get a token, and give it back."""
+    """Creates a token for a user name and a password (POST), and revokes the token of the request (DELETE)."""
 
     authentication_classes = (TokenAuthentication,)
     # Largest size of a body (bytes). It is small because the sender has not logged in yet.

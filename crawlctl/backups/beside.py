@@ -1,8 +1,8 @@
 """
-The copy of the embedded server's write-ahead log, beside the server: `python -m crawlctl.backups.beside ADDRESS`.
+The process that copies the write-ahead log of the running embedded server: `python -m crawlctl.backups.beside ADDRESS`.
 
-The guardian starts it, and closes its input before it stops the server. It never uses Django's database, because it
-would keep the server running.
+The guardian starts it, and closes its input before it stops the server. The process never connects through Django,
+because it would then count as a user of the server and keep it running.
 """
 
 import os

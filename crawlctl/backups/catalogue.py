@@ -163,8 +163,8 @@ def fetch(store: Store, file: File, path: Path) -> None:
 
 def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
     """
-    Delete all backups of each server but its newest complete ones, and leftovers of interrupted ones. Yield the deleted
-    names.
+    Keep the newest complete backups of each server. Delete all its other backups, and leftovers of interrupted ones.
+    Yield the deleted names.
 
     A backup that is newer than the oldest kept one stays, complete or not. Several servers may share a store, such as
     those of partitions: the backups of one server never cause the deletion of another server's backups.
@@ -179,7 +179,8 @@ def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
     firsts = {server: kept[-1] for server, kept in complete.items() if len(kept) == keep}
     for name in counting:
         server = servers[name]
-        # A damaged description names no server, so its backup is older than those of each server.
+        # A damaged description names no server. Such a backup is deleted if it is older than the kept backups of every
+        # server.
         limits = firsts.values() if server is None else [firsts[server]] if server in firsts else []
         if limits and name < min(limits) and (server is not None or len(firsts) == len(complete)):
             delete(store, name)

@@ -1,4 +1,4 @@
-"""The return of the secret key and of the settings after a restore."""
+"""The secret key and the settings in a backup: a restore writes them to files."""
 
 import os
 from collections.abc import Callable

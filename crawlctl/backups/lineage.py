@@ -20,7 +20,7 @@ from nodes.stores.port import KeyTaken, Store, StoreRefused, digest_of
 
 # Name of the folder with histories and segments, in the data directory, which is the current directory of the server.
 _FOLDER: Final = "crawlctl-recovery"
-# Digits of the number of a timeline at most.
+# Largest number of digits in the number of a timeline.
 _DIGITS: Final = 10
 _RECOVERY: Final = {
     "restore_command": f'test -f "{_FOLDER}/%f" && cp --sparse=always "{_FOLDER}/%f" "%p"',

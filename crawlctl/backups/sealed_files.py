@@ -40,7 +40,7 @@ def open_to_seal(path: Path, *, passphrase: str, name: str) -> Iterator[io.Buffe
 @contextlib.contextmanager
 def open_sealed(path: Path, *, passphrase: str, name: str) -> Iterator[io.BufferedIOBase]:
     """
-    Yield a file from which the content is read that was sealed under that name. At the end, check the rest of it.
+    Yield a file with the content that was sealed under that name. At the end, verify the part that was not read.
 
     Raises:
         Unusable: the passphrase is missing or wrong.

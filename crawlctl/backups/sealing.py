@@ -103,5 +103,5 @@ class Sealer:
 
 
 def derive_cipher(passphrase: str, salt: bytes) -> AESGCM:
-    """Return the cipher of a passphrase. That is slow on purpose."""
+    """Return the cipher of a passphrase. The derivation is slow on purpose."""
     return AESGCM(Scrypt(salt=salt, length=32, n=_N, r=_R, p=1).derive(passphrase.encode()))

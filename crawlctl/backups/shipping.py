@@ -1,9 +1,9 @@
 """
 The continuous copy of a server's write-ahead log into a store.
 
-`pg_receivewal` writes the log to a folder through a replication slot, so the server keeps the rest, up to
-`max_slot_wal_keep_size`. Each closed segment is stored in order, and then deleted. After an interval, a commit marks
-the time and the segment is closed early, so a restore reaches that time.
+`pg_receivewal` writes the log to a folder through a replication slot. So the server keeps the part of the log that was
+not received yet, up to `max_slot_wal_keep_size`. Each closed segment is stored in order, and then deleted. After an
+interval, a commit marks the time and the segment is closed early, so a restore reaches that time.
 
 The state is a file, which pages and metrics of this machine read.
 """
@@ -181,7 +181,8 @@ class Shipper:
 
     def _has_place(self, connection: psycopg.Connection[Any]) -> bool:
         """
-        Make sure of the slot. Return False while earlier closed segments wait for the store.
+        Make sure that the replication slot exists. Return False, without a slot, while earlier closed segments wait for
+        the store.
 
         If the slot is missing, the server has deleted parts of the log, or was restored. So the receiver must not
         continue at its last file.

@@ -113,7 +113,7 @@ def start_job(job: Job, *, now: dt.datetime) -> None:
 
 def delete_earlier_jobs(*, before: int | None, now: dt.datetime) -> None:
     """
-    Take the jobs of demos created before job `before` one step nearer to deletion. Call this repeatedly.
+    Take the next step to delete the jobs of earlier demos, which are older than the job `before`. Call this repeatedly.
 
     A job that still runs, because its demo was killed, has to be aborted first.
     """

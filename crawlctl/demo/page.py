@@ -31,7 +31,7 @@ _IN_ASIDE = b'<li><a href="%s#notes">Notes on page %d</a></li>\n'
 
 
 class PageWriter:
-    """Writes the pages of one plan, afresh for each request."""
+    """Computes the pages of one plan. No page is stored: each request computes it again."""
 
     def __init__(self, plan: SitePlan) -> None:
         self._plan = plan
@@ -106,7 +106,7 @@ def _write_paragraphs(seed: int) -> tuple[bytes, list[int]]:
     """
     Return all paragraphs in a row, twice, and the offset of each.
 
-    A page's text is one slice of it. Twice, so that a slice need not wrap around.
+    A page's text is one slice of this. The row is there twice, so that no slice must continue at the beginning.
     """
     draws = iter(shake_128(b"%d text" % seed).digest(_PARAGRAPHS * _WORDS_IN_A_PARAGRAPH))
     paragraphs = [

@@ -204,7 +204,7 @@ class SitePlan:
 
     def documents(self) -> frozenset[int]:
         """
-        Return the pages in an index that is in step with the site.
+        Return the pages that an up-to-date index of the site contains.
 
         A page that answers 500 right now is included, with the pages to which it links: a crawl that holds it keeps its
         last version.

@@ -46,7 +46,7 @@ class BusyHost:
 
 @dataclass(frozen=True, kw_only=True)
 class SlowPages:
-    """Each `every`-th page is answered after `latency` seconds."""
+    """One in `every` pages is answered after `latency` seconds."""
 
     every: int
     latency: float

@@ -64,11 +64,11 @@ class Report:
     - `returned`: the node claims none of its `documents` any more.
     - `restored`: after a cut, all nodes have beaten again. `failed` is the number of nodes marked failed during the
       cut.
-    - `fetched`: the first request after all that.
+    - `fetched`: the first request after all these events.
     - `pause`: the longest time without any request.
     - `refetched`: pages that were requested again although they had been answered before; known in a sandbox only.
-    - `pace`: the narrowest gap of two requests to a host, in percent of the allowed pace (more than 100 is too
-      fast); known in a sandbox only.
+    - `pace`: the pace at the shortest gap between two requests to a host, in percent of the allowed pace (more than 100
+    is too fast); known in a sandbox only.
     """
 
     fault: Fault

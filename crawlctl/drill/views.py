@@ -104,7 +104,7 @@ def _of_backups(now: dt.datetime) -> list[str]:
 
 
 def _said(sentence: str, age: float | None, *, now: dt.datetime) -> str:
-    """Return the sentence with the moment of this age; '' without one."""
+    """Return the sentence with the moment that is `age` seconds ago; '' without an age."""
     if age is None or age == float("inf"):
         return ""
     return sentence % {"at": formats.moment(now - dt.timedelta(seconds=age), now=now)}

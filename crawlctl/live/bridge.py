@@ -52,7 +52,7 @@ _REST: Final = 4.0
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0
-# Time in which readings of several pages count as one moment, and are read once for all of them (seconds).
+# Time that counts as one moment: pages that are read within it share their query results (seconds).
 _MOMENT: Final = 0.5
 # Interval of beats to pages, and of checking their sessions (seconds).
 _BEAT: Final = 2.0
@@ -65,9 +65,9 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Topic:
     """
-    The state of a topic in one language. `screen` is None before the first reading (version 0), or after the topic has
-    ended. `frame` is the message with the whole screen. `changes` is the message for pages that show the version
-    before. Each message is encoded once for all pages, and the whole screen only if a page needs it.
+    The state of a topic in one language. `screen` is None before the topic was first read (version 0), or after the
+    topic has ended. `frame` is the message with the whole screen. `changes` is the message for pages that show the
+    version before. Each message is encoded once for all pages, and the whole screen only if a page needs it.
     """
 
     view: View
@@ -106,7 +106,7 @@ class Bridge:
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="screens")
         self._woken = asyncio.Event()
-        # True if something changed since the last round of readings, or may have.
+        # True if something changed, or may have changed, since all topics were last read.
         self._has_news = False
         self._judge = Judge(self._run_counted)
         self._allowed = _KEPT
@@ -215,7 +215,8 @@ class Bridge:
                 _AT_MOST_EVERY if self._topics else _UNWATCHED, min(-self._allowed / _OF_A_PROCESSOR, _LONGEST_REST)
             )
             if has_news and early:
-                # The change came right after the last screens of these pages.
+                # These pages got their last screens just before the change, so they must wait for the interval of
+                # screens.
                 self._has_news = True
                 most = min(early)
             await self._rest(max(_AT_MOST_EVERY / 4, min(took * _REST, _LONGEST_REST)), most)
@@ -225,8 +226,8 @@ class Bridge:
 
     async def _read_now(self, read: Callable[[], _T]) -> tuple[_T, float]:
         """
-        Return the result of `read` and its processor time (seconds). It reuses readings that other pages made at this
-        moment.
+        Return the result of `read` and its processor time (seconds). Query results of other pages at this moment are
+        used again.
         """
         if time.monotonic() - self._moment_began > _MOMENT:
             self._begin_moment()

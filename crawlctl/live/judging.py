@@ -1,9 +1,9 @@
 """
 The permissions of sessions with open pages, for all pages at once.
 
-They are read for each new page, and at each beat for all pages, so they are always current. One reading of two
-statements answers all pages that open within a moment, or all pages of a beat. The content of a session, and the check
-of its password hash, are cached while both stay the same.
+They are read for each new page, and at each beat for all pages, so they are always current. Two statements answer for
+all pages that open within a moment, or for all pages at a beat. The content of a session, and the check of its password
+hash, are cached while both stay the same.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Judge:
         return (await asyncio.shield(self._next))[key]
 
     async def judge_all(self, keys: Collection[str]) -> Mapping[str, int]:
-        """Return the same for many sessions, at once."""
+        """Return the close codes of many sessions, which are read together."""
         return await self._run(lambda: judge_sessions(keys))
 
     async def _look(self) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ class NoSuchSocket(AsyncWebsocketConsumer):
         await self.close()
 
 
-# Typed for HTTP views, while channels routes applications by them.
+# Django's types allow only HTTP views here, but channels routes ASGI applications by these objects.
 _addresses: list[Any] = [path("live/", LivePage.as_asgi()), re_path("", NoSuchSocket.as_asgi())]  # type: ignore[arg-type]
 
 websocket_application = AllowedHostsOriginValidator(CookieMiddleware(URLRouter(_addresses)))

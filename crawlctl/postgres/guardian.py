@@ -32,7 +32,9 @@ _SIGNALS = {*_STOP_REQUESTS, signal.SIGCHLD}
 
 
 def main(directory: str, module: str = "") -> None:
-    """Leave a guardian for that directory behind, or nothing if there is one already."""
+    """
+    Start a guardian for that directory, which stays when this process has ended. Start none if there is one already.
+    """
     if os.fork() != 0:
         # The caller waits for this process, and never for the guardian, which init adopts.
         os._exit(0)
@@ -106,7 +108,8 @@ class Guardian:
         try:
             postmaster = server.start(socket_directory=socket_directory)
             self._publish(socket_directory)
-            # The users' lock, once taken, is kept until this process ends: until then no process becomes a user.
+            # If the users' lock was taken, this process keeps it to its end, so that no process becomes a user
+            # meanwhile.
             while not (is_unused := users.take_exclusively()) and not _is_asked_to_stop(within=_LOOK_EVERY):
                 if postmaster.has_ended():
                     self._withdraw()
@@ -125,7 +128,7 @@ class Guardian:
 
     def _take_the_guardians_lock(self) -> FileLock:
         lock = FileLock(self.home.guardian_lock)
-        # A process that checks for a guardian holds this lock for an instant.
+        # Retried, because a process that checks for a guardian holds this lock for an instant.
         deadline = time.monotonic() + _LOCK_WITHIN
         while not lock.take_exclusively():
             if time.monotonic() > deadline:

@@ -120,7 +120,8 @@ def _start_unless_another_does(home: Home, *, announce: Announce, companion: str
     try:
         if not starting.take_exclusively() or is_held_exclusively(home.guardian_lock):
             return None
-        # Before the guardian exists: a process that sees one must not read the address of the previous server.
+        # Withdrawn before the guardian exists: a process that sees a guardian must not read the address of an earlier
+        # server.
         home.withdraw_address()
         return _start(home, announce=announce, companion=companion)
     finally:
@@ -157,15 +158,15 @@ def _hold_for_ourselves() -> None:
     """
     In a forked child, open the locks again, then close the parent's.
 
-    In this order, because the parent may be killed at any moment. Closing does not release the parent's lock. If the
-    guardian was faster, the next `ensure_running` starts the server again.
+    The order matters, because the parent may be killed at any moment. Closing does not release the parent's lock. If
+    the guardian was faster, the next `ensure_running` starts the server again.
     """
     global _one_at_a_time  # noqa: PLW0603 - a thread of the parent, which this process lacks, may hold it
     _one_at_a_time = threading.Lock()
     inherited = dict(_holds)
     _holds.clear()
     for directory, lock in inherited.items():
-        # Without its directory there is no server to hold.
+        # If the directory no longer exists, there is no server to hold.
         with contextlib.suppress(OSError):
             _hold(directory)
         lock.close()

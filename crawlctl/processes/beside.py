@@ -1,4 +1,7 @@
-"""A service beside the work of this process: a thread restarts it if it ends, and it ends with its caller."""
+"""
+A service as a child of a process with other work: a thread restarts the service if it ends, and it ends with its
+caller.
+"""
 
 import logging
 import threading

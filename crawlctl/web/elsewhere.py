@@ -65,7 +65,7 @@ def page_in(request: HttpRequest, partition: str, path: str) -> HttpResponseBase
 
 class ApiInView(APIView):
     """
-    Operations of the API about rows of another partition, in its numbers.
+    Operations of the API on rows of another partition. Ids in requests and answers are those of that partition.
 
     The operation checks the permission: the user and the scope of the token are known from the request.
     """
@@ -129,7 +129,10 @@ def _answer(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpR
 
 
 def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
-    """Return the same file after it was read: the connection to its database ends with the view."""
+    """
+    Read the whole file now, and return an answer that sends it later: the connection to its database ends with the
+    view.
+    """
     file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 (it is closed at its end)
 
     async def write() -> None:

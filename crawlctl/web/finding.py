@@ -26,7 +26,7 @@ def find_anything(request: HttpRequest) -> JsonResponse:
 
 def _pages(request: HttpRequest, text: str) -> Iterator[dict[str, str]]:
     words = words_in(text)
-    # A text that is an address names no page.
+    # A text of punctuation only, such as a slash, names no page. Without this check, it would find all pages.
     if text.strip() and not words:
         return
     for place in Shell(request).find(words):

@@ -156,7 +156,7 @@ _OF_ONE_PARTITION: Final = (
 )
 # Whole names of such pages: a longer name with the same beginning is another page.
 _ONLY_OF_ONE_PARTITION: Final = frozenset({"settings"})
-# Lists of all partitions whose links lead to pages of one partition, and these pages.
+# Pages of one partition to which lists of all partitions link, and these lists.
 _OF_ALL_BY_LINK: Final = ("archive", "cluster", "host", "job-archive", "node", "output-verification", "task", "trap")
 # Pages of one partition that the control partition does not show for others: set-up, secrets, and processes.
 _ONLY_AT_HOME: Final = (
@@ -169,13 +169,16 @@ ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.v
 
 
 def is_of_one_partition(name: str) -> bool:
-    """True if the control partition shows the page with this name of its address for each of the other partitions."""
+    """
+    True if the page whose address has this name shows one partition only, and the control partition also offers this
+    page of each other partition.
+    """
     is_of_one = name.startswith((*_OF_ALL_BY_LINK, *_OF_ONE_PARTITION))
     return is_of_one and not name.startswith(_ONLY_AT_HOME)
 
 
 def find_place(name: str) -> tuple[Area, Place] | None:
-    """Return the place to which the page with this name of its address belongs; None if it belongs to no place."""
+    """Return the place of the page whose address has this name; None if it belongs to no place."""
     found: tuple[int, Area, Place] | None = None
     for area in AREAS:
         for place in area.places:

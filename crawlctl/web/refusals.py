@@ -60,7 +60,7 @@ class ShowRefusals:
 
 
 def _page_before(request: HttpRequest) -> str:
-    """Return the page that sent a form."""
+    """Return the address of the page that sent a form; "/" if it is unknown or on another site."""
     before = request.headers.get("Referer", "")
     is_own = url_has_allowed_host_and_scheme(
         before, allowed_hosts={request.get_host()}, require_https=request.is_secure()
@@ -69,13 +69,16 @@ def _page_before(request: HttpRequest) -> str:
 
 
 def _path_before(request: HttpRequest) -> str:
-    """Return the address of that page within this site."""
+    """Return the path and the query of the page that sent a form."""
     before = urlsplit(_page_before(request))
     return before._replace(scheme="", netloc="", fragment="").geturl() or "/"
 
 
 def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
-    """True if a form was answered by a login that leads back to its address, which may be one that takes forms only."""
+    """
+    True if the answer to a form is a redirect to the login that then leads to the form's target. A target may take
+    forms only, so the user would get an error there.
+    """
     if request.method != "POST" or answer.status_code != HTTPStatus.FOUND:
         return False
     to = urlsplit(answer.headers["Location"])

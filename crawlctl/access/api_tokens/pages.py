@@ -34,7 +34,7 @@ def account(request: HttpRequest) -> HttpResponse:
 @_page
 @require_POST
 def new_token(request: HttpRequest) -> HttpResponse:
-    """Create an API token, and show its text this once."""
+    """Create an API token, and show its text, which no other page shows."""
     made_by = name_of_who_may(request, "crawlctl.add_apitoken")
     given = {name: request.POST.get(name, "").strip() for name in ("name", "scope", "days")}
     days = given["days"]

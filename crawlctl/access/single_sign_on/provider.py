@@ -26,14 +26,15 @@ from nodes.settings.running import current
 
 # Limit of each request to the provider (seconds).
 _TIMEOUT: Final = 10
-# Time for which metadata and keys are kept (seconds). An unknown key is requested at once.
+# Time for which metadata and keys are kept (seconds). A key that is not among them is requested immediately.
 _KEPT: Final = 600
 # Time after a failure in which crawlctl does not request metadata again (seconds). Visitors cause these requests
 # without a login.
 _PAUSE: Final = 5
 # Largest difference between our clock and the provider's (seconds).
 _LEEWAY: Final = 60
-# The key of a symmetric signature is our own secret, so that everyone who knows it could sign.
+# Asymmetric signatures only. The key of a symmetric one is our own secret, so everyone who knows this secret could
+# sign.
 _SIGNATURES: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"}
 )

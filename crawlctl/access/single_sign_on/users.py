@@ -105,7 +105,8 @@ def unlink(user: User, *, made_by: str) -> None:
     if not found:
         raise Refused(f"{user.get_username()} does not log in at a provider.")
     facts = user_facts(user)
-    # A change of the password ends all sessions. Each unusable password is a new one.
+    # A change of the stored password ends all sessions. Unusable passwords are random, so this stores another one each
+    # time.
     user.set_unusable_password()
     user.save(update_fields=["password"])
     subjects = [str(identity) for identity in found]
