@@ -1,4 +1,4 @@
-"""Proves when alerts fire. promtool gives the rules samples, as a Prometheus would read them from processes."""
+"""Proves when alerts fire. promtool evaluates the rules over samples that a Prometheus would read from processes."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ WEB = 'instance="web", job="crawlctl-web"'
 
 
 def documents(**rates):
-    """Return counters of a worker: results with their number per minute."""
+    """Return the counters of a worker, from the number of results of each kind per minute."""
     results = dict.fromkeys(("indexed", "unchanged", "failed", "excluded", "retry", "given_back", "waiting"), 0)
     return {
         f'crawlctl_documents_total{{{WORKER}, result="{result}"}}': f"0+{rate}x60"
@@ -65,7 +65,7 @@ def test_a_failing_site_is_listed(tmp_path, site, rates):
 
 
 @pytest.mark.parametrize("rates", [{"indexed": 100, "failed": 5, "retry": 10}, {"unchanged": 50, "waiting": 90}, {}])
-def test_a_crawl_that_mostly_succeeds_is_no_alarm(tmp_path, rates):
+def test_no_alert_fires_for_a_crawl_that_mostly_succeeds(tmp_path, rates):
     assert not fires(tmp_path, "CrawlctlMostFail", documents(**rates))
 
 
@@ -76,19 +76,19 @@ def waiting(amount):
     return level("crawlctl_cluster_waiting_documents", amount)
 
 
-def test_retries_are_no_progress(tmp_path):
+def test_retries_do_not_count_as_progress(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(retry=30)})
 
 
-def test_a_crawl_without_workers_is_a_stall(tmp_path):
+def test_a_crawl_without_workers_is_reported_as_stalled(tmp_path):
     assert fires(tmp_path, "CrawlctlStandsStill", waiting(500))
 
 
-def test_a_slow_crawl_is_not_a_stall(tmp_path):
+def test_a_slow_crawl_is_not_reported_as_stalled(tmp_path):
     assert not fires(tmp_path, "CrawlctlStandsStill", {**waiting(500), **documents(indexed=1)})
 
 
-def test_a_job_paused_by_hand_is_no_alarm(tmp_path):
+def test_no_alert_fires_for_a_job_paused_by_an_operator(tmp_path):
     paused = level("crawlctl_cluster_job_paused", 1, 'crawl="news", by="operator", reason=""')
     series = {**waiting(0), **level("crawlctl_cluster_documents", 500, 'state="pending"'), **paused, **documents()}
 
@@ -105,7 +105,7 @@ def test_a_job_that_crawlctl_paused_is_listed(tmp_path):
 # --- Nodes, disks, backups -----------------------------------------------------------------------
 
 
-def test_a_dead_node_is_reported_at_once_and_until_it_is_replaced(tmp_path):
+def test_a_dead_node_is_reported_immediately_and_until_it_is_replaced(tmp_path):
     lost = level("crawlctl_cluster_attention_lines", "_x10 1x20 _x30", 'kind="node_lost"')
 
     found = [fires(tmp_path, "CrawlctlNodeLost", lost, at=at) for at in ("9m", "12m", "30m", "45m")]
@@ -125,6 +125,6 @@ def test_a_node_that_is_not_marked_failed_is_reported(tmp_path):
         ("CrawlctlNeedsAttention", "crawlctl_cluster_attention_lines", 'kind="host_fails"', "0x60", "2x60"),
     ],
 )
-def test_other_levels_are_shown_if_they_are_bad(tmp_path, alert, metric, labels, well, badly):
+def test_alerts_fire_for_an_old_backup_a_full_disk_and_attention_lines(tmp_path, alert, metric, labels, well, badly):
     assert not fires(tmp_path, alert, level(metric, well, labels))
     assert fires(tmp_path, alert, level(metric, badly, labels))

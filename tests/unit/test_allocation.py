@@ -59,13 +59,13 @@ def test_groups_of_a_lost_manager_are_spread_over_the_others():
     assert sorted(given_to) == [A, A, B, B]
 
 
-def test_weight_counts_not_number():
+def test_a_free_item_goes_to_the_least_weight_not_the_fewest_items():
     items = [owned(1, A, weight=5.0), owned(2, B), owned(3, B), free(4)]
 
     assert [action.to for action in allocated(*items, among=[manager(A), manager(B)])] == [B]
 
 
-def test_a_silent_manager_gets_no_group_and_keeps_its_own_until_judged():
+def test_a_silent_manager_gets_no_group_and_keeps_its_groups_until_it_fails():
     silent = manager(B, is_silent=True)
 
     assert allocated(owned(1, B), owned(2, A), free(3), among=[manager(A), silent]) == (
@@ -74,14 +74,14 @@ def test_a_silent_manager_gets_no_group_and_keeps_its_own_until_judged():
 
 
 @each_row("status", [NodeStatus.STARTING, NodeStatus.DRAINING])
-def test_without_a_manager_at_work_everything_stays_as_it_is(status):
+def test_without_a_working_manager_no_group_moves(status):
     assert allocated(free(1), owned(2, A), among=[manager(A, status)]) == ()
 
 
 # --- Moves -----------------------------------------------------------------------------------------
 
 
-def test_a_manager_that_holds_nothing_is_given_its_share():
+def test_a_manager_without_groups_gets_its_share():
     items = [*(owned(number, A) for number in (1, 2, 3)), *(owned(number, B) for number in (4, 5, 6))]
 
     actions = allocated(*items, among=[manager(A), manager(B), manager(C)])
@@ -90,13 +90,13 @@ def test_a_manager_that_holds_nothing_is_given_its_share():
     assert len(actions) == 2
 
 
-def test_other_imbalances_stay():
+def test_uneven_shares_stay_if_each_manager_has_a_group():
     items = [*(owned(number, A) for number in (1, 2, 3, 4)), owned(5, B)]
 
     assert allocated(*items, among=[manager(A), manager(B)]) == ()
 
 
-def test_a_manager_with_a_coming_group_is_no_newcomer():
+def test_a_manager_that_awaits_a_group_gets_no_further_share():
     items = [owned(1, A), owned(2, A), owned(3, A), releasing(4, A, to=B)]
 
     assert allocated(*items, among=[manager(A), manager(B)]) == ()
@@ -137,7 +137,7 @@ def test_the_owner_releases_exactly_the_groups_that_leave_it():
     assert let_go(items=items, managers=[manager(A), manager(B)], me=A) == (LetGo(item=1, owner=A, epoch=1, to=B),)
 
 
-def test_groups_on_their_way_to_a_lost_manager_become_free():
+def test_groups_that_move_to_a_lost_manager_become_free():
     assert let_go(items=[releasing(1, A, to=GONE)], managers=[manager(A)], me=A) == (
         LetGo(item=1, owner=A, epoch=1, to=None),
     )
@@ -160,7 +160,7 @@ def test_an_item_can_be_moved_by_hand():
     )
 
 
-def test_moving_an_item_to_where_it_is_takes_nothing():
+def test_moving_an_item_to_its_present_owner_changes_nothing():
     assert move(owned(1, A), to=manager(A), managers=[manager(A)]) is None
 
 
@@ -174,7 +174,7 @@ def test_moving_an_item_to_where_it_is_takes_nothing():
         (owned(1, A), manager(B, NodeStatus.STARTING), "is not at work"),
     ],
 )
-def test_an_impossible_move_is_refused_with_a_sentence(item, to, sentence):
+def test_an_impossible_move_is_refused_with_a_reason(item, to, sentence):
     with pytest.raises(MoveRefused, match=sentence):
         move(item, to=to, managers=[manager(A), to])
 
@@ -198,7 +198,7 @@ def _apply(item, actions):
 
 
 @given(_MANAGERS, st.lists(st.tuples(_OWNERS, st.integers(1, 5)), max_size=12))
-def test_everything_goes_to_a_working_manager_and_then_stops(there, held):
+def test_all_items_go_to_working_managers_and_then_no_more_moves_follow(there, held):
     managers = [manager(id_, status) for id_, status in there.items() if status is not None]
     items = [
         owned(number, owner, weight=float(weight), state=ItemState.OWNED if owner else ItemState.FREE)

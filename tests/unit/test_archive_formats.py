@@ -1,4 +1,4 @@
-"""The formats of archives: WARC as public tools read it, and BARC as its description demands."""
+"""Proves the archive formats: public tools read our WARC files, and BARC files follow their specification."""
 
 import datetime as dt
 import subprocess
@@ -132,7 +132,7 @@ def test_a_failed_append_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert [one.url for one in files.read_all(file.path)] == ["http://a.example/one?q=1", "http://a.example/two"]
 
 
-def test_chunks_of_other_crawlers_are_removed(tmp_path):
+def test_a_chunked_body_is_stored_without_its_chunk_headers(tmp_path):
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     path = written(tmp_path, Format.WARC, [an_exchange(response_head=head, body=b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")])
     assert [one.body for one in files.read_all(path)] == [b"abcde"]
@@ -194,7 +194,7 @@ def test_a_barc_header_is_read_with_digits_of_either_case(tmp_path):
         assert barc.read(file, 0).body == b"z" * 0xABC
 
 
-def test_a_barc_reader_beside_a_writer_sees_complete_records_only(tmp_path):
+def test_a_barc_reader_sees_only_complete_records_while_a_writer_appends(tmp_path):
     path = tmp_path / "x.barc"
     path.touch()
     is_done = threading.Event()
@@ -229,7 +229,7 @@ def test_an_open_barc_record_ends_the_file_for_readers(tmp_path):
     assert files.end_torn_file(path, Format.BARC) == length
 
 
-def test_a_damaged_record_is_an_error_that_names_the_file(tmp_path):
+def test_a_damaged_record_raises_an_error_that_names_the_file(tmp_path):
     for form in Format:
         path = written(tmp_path, form, [an_exchange()])
         data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Scans find the undamaged answers in archive files of any origin, with bounded work even for hostile files."""
+"""Proves that scans find undamaged answers in archive files of any tool, and that hostile files cost limited work."""
 
 import datetime as dt
 import gzip
@@ -59,7 +59,7 @@ FORMS = ("gz", "plain", "barc")
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_answer_is_found_and_read_at_its_place(tmp_path, form):
+def test_each_answer_is_found_and_can_be_read_at_its_offset(tmp_path, form):
     data = b"".join(records_in(form, tmp_path, "a", "b", "c"))
     part = scanned(data)
 
@@ -71,7 +71,7 @@ def test_each_answer_is_found_and_read_at_its_place(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_parts_join_without_a_gap(tmp_path, monkeypatch, form):
+def test_a_scan_in_parts_finds_each_answer_once(tmp_path, monkeypatch, form):
     monkeypatch.setattr(scanning, "PART_BYTES", 1)
     data = b"".join(records_in(form, tmp_path, "a", "b", "c"))
     found, start = [], 0
@@ -138,7 +138,7 @@ def test_a_file_that_is_compressed_as_a_whole_is_refused():
         scanned(gzip.compress(b"".join(plain("a", "b"))))
 
 
-def test_other_files_are_no_archives():
+def test_files_that_are_no_archives_are_not_scanned():
     assert [scanned(data) for data in (b"", b"words", b"BARC1 ", os.urandom(200))] == [None] * 4
 
 
@@ -163,7 +163,7 @@ def test_headers_without_an_end_are_refused_at_a_limit():
 
 
 @pytest.mark.parametrize("length", [b"-1", b"", b"1e9", b"12", "²".encode(), b"9" * 30])
-def test_a_length_that_lies_costs_one_record(length):
+def test_a_wrong_length_loses_only_its_own_record(length):
     first, second, last = plain("a", "b", "c")
     at = second.index(b"Content-Length: ")
     second = second[:at] + b"Content-Length: " + length + second[second.index(b"\r\n", at) :]
@@ -173,7 +173,7 @@ def test_a_length_that_lies_costs_one_record(length):
     assert part.bad == 1
 
 
-def test_a_file_of_damaged_records_is_given_up_after_some():
+def test_a_scan_gives_up_a_file_after_some_damaged_records():
     (first,) = plain("a")
     part = scanned(first + b"WARC/1.1\r\n" * 300_000)
 

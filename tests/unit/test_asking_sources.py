@@ -23,7 +23,7 @@ def answered(asking, about, question):
     return found[-1]
 
 
-def test_a_quick_answer_is_there_at_once_and_given_once():
+def test_a_quick_answer_returns_immediately_and_only_once():
     asking, asked = AskAside(), []
 
     def question():
@@ -33,7 +33,7 @@ def test_a_quick_answer_is_there_at_once_and_given_once():
     assert [answered(asking, "a", question), answered(asking, "a", question)] == [1, 2]
 
 
-def test_a_question_about_something_else_does_not_wait(go):
+def test_a_slow_question_does_not_delay_a_question_to_another_source(go):
     asking, answers = AskAside(), []
 
     assert asking.ask("slow", lambda: go.wait() and "late") is None
@@ -62,7 +62,7 @@ def test_open_questions_never_exceed_their_limit(go, monkeypatch):
     assert answered(asking, "quick", lambda: "soon") == "soon"
 
 
-def test_an_old_answer_is_requested_again(go, monkeypatch):
+def test_a_source_is_asked_again_if_its_answer_is_old(go, monkeypatch):
     asking = AskAside()
     assert asking.ask("a", lambda: go.wait() and "old") is None
     go.set()

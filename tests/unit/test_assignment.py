@@ -91,12 +91,12 @@ def test_balanced_shares_stay(strategy, situation):
 
 
 @STRATEGIES
-def test_nothing_is_assigned_without_an_available_node(strategy):
+def test_no_item_is_assigned_without_an_available_node(strategy):
     assert strategy(available=[], previous={1: "a"}, weights={}) == {}
 
 
 @given(_situations())
-def test_evenly_leaves_a_difference_of_one_item_at_most(situation):
+def test_strategy_evenly_gives_shares_that_differ_by_one_item_at_most(situation):
     available, previous, weights = situation
 
     assignment = evenly(available=available, previous=previous, weights=weights)
@@ -107,7 +107,7 @@ def test_evenly_leaves_a_difference_of_one_item_at_most(situation):
 
 
 @given(_situations(items=6))
-def test_evenly_makes_the_fewest_moves(situation):
+def test_strategy_evenly_makes_the_fewest_moves(situation):
     available, previous, _weights = situation
 
     assignment = evenly(available=available, previous=previous, weights={})
@@ -118,7 +118,7 @@ def test_evenly_makes_the_fewest_moves(situation):
 
 
 @given(_situations())
-def test_weighted_leaves_nothing_that_a_single_move_would_make_more_even(situation):
+def test_no_single_move_makes_a_plan_of_strategy_weighted_more_even(situation):
     available, previous, weights = situation
 
     assignment = weighted(available=available, previous=previous, weights=weights)
@@ -127,7 +127,7 @@ def test_weighted_leaves_nothing_that_a_single_move_would_make_more_even(situati
 
 
 @given(_situations(items=6))
-def test_weighted_makes_at_most_two_moves_more_than_the_fewest(situation):
+def test_strategy_weighted_makes_at_most_two_moves_more_than_needed(situation):
     available, previous, weights = situation
 
     assignment = weighted(available=available, previous=previous, weights=weights)
@@ -146,7 +146,7 @@ def test_fractional_weights_reach_a_stable_balance(situation):
 
 
 @each_row("light", [1e-14, 1e-13, 1e-300, 5e-324, 0.1 + 0.2 - 0.3])
-def test_an_item_lighter_than_the_rounding_of_two_loads_does_not_go_to_and_fro(light):
+def test_a_very_light_item_does_not_move_back_and_forth(light):
     previous, weights = {1: "a", 2: "b", 3: "a"}, {1: 100.0, 2: 100.0, 3: light}
 
     assert weighted(available=["a", "b"], previous=previous, weights=weights) == previous
@@ -158,7 +158,7 @@ def test_items_without_weight_are_spread_too():
     assert Counter(assignment.values()) == {"a": 2, "b": 2}
 
 
-def test_kept_items_count_and_do_not_move():
+def test_kept_items_add_to_the_load_of_their_node_and_do_not_move():
     assignment = weighted(
         available=["a", "b"], previous=dict.fromkeys([1, 2, 3]), weights={9: 3.0}, kept={9: "a", 8: "gone"}
     )
@@ -187,7 +187,7 @@ def test_a_newcomer_gets_its_share_and_no_other_node_is_disturbed():
         ("001122", "01", 2),
     ],
 )
-def test_scenarios_of_the_reference_need_no_more_moves_than_there(held, available, expected):
+def test_scenarios_of_the_reference_need_at_most_its_number_of_moves(held, available, expected):
     previous = dict(enumerate(held))
 
     assignment = evenly(available=available, previous=previous, weights={})

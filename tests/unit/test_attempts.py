@@ -21,7 +21,7 @@ def attempts(**facts):
     return waits
 
 
-def test_waits_double_up_to_five_minutes_and_end():
+def test_waits_double_up_to_five_minutes_until_the_last_attempt():
     assert attempts() == [5, 10, 20, 40, 80, 160, 300]
 
 

@@ -1,5 +1,5 @@
 """
-ManifoldCF's contract: the parameters of a question, and the lines of an answer. Also tests mappers, and files of users.
+Proves that questions and answers follow ManifoldCF's contract. Also tests mappers and files of users.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def test_a_question_has_a_user_for_each_domain(query, users):
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_question_without_a_user_or_with_nonsense_is_refused(query, fields):
+def test_a_question_without_a_user_or_with_invalid_parameters_is_refused(query, fields):
     with pytest.raises(Invalid) as refused:
         read_question(query.items())
 
@@ -112,5 +112,5 @@ def test_a_regular_expression_maps_the_whole_name(pattern, replacement, user, ma
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_pattern_or_replacement_that_makes_no_sense_is_refused(values, field):
+def test_an_invalid_pattern_or_replacement_is_refused(values, field):
     assert list(MAPPER.problems(values)) == [field]

@@ -1,4 +1,6 @@
-"""The authority service without a database: questions, limits, silence, the cache, and mappings."""
+"""
+Proves that the authority service asks the right systems, within its limits, and caches answers. Needs no database.
+"""
 
 import asyncio
 import threading
@@ -18,7 +20,7 @@ class Scripted:
     """An authority and a mapper whose answers a test decides."""
 
     def __init__(self, *, seconds=0.0, answer=None, hangs=False, waits=None):
-        """`waits` is called in each question before its answer, and its result is awaited."""
+        """For each question, `waits` is called and awaited before the answer."""
         self.seconds, self.answer, self.hangs, self.waits = seconds, answer, hangs, waits
         self.asked, self.at_once, self.most = [], 0, 0
         self.is_asked, self.has_ended = asyncio.Event(), asyncio.Event()
@@ -55,7 +57,7 @@ class Scripted:
         self.is_closed = True
 
 
-# Time limit of connections that hang (seconds). Others get a limit that no busy machine reaches.
+# Time limit of connections that hang (seconds). Other connections get a limit that a busy machine does not reach.
 SHORT = Limits(seconds=0.3)
 
 
@@ -70,7 +72,7 @@ def mapper(number, **facts):
 
 @pytest.fixture
 def systems(monkeypatch):
-    """Return the systems behind the connections, by the type of their facts and their id."""
+    """Return a dictionary of the systems behind the connections. The key is the type of the facts and the id."""
     found = {}
     monkeypatch.setattr(line, "open_connection", lambda facts: found[type(facts), facts.id])
     return found
@@ -95,7 +97,7 @@ async def test_only_authorities_of_the_given_domains_are_asked(systems):
     assert [one.asked for one in scripted] == [["alice"], ["ALICE"], []]
 
 
-async def test_all_authorities_are_asked_at_once(systems):
+async def test_all_authorities_are_asked_concurrently(systems):
     # No authority answers before the last authority is asked.
     all_are_asked = asyncio.Barrier(10)
     service = service_of(systems, [Scripted(waits=all_are_asked.wait) for _ in range(10)])
@@ -105,7 +107,7 @@ async def test_all_authorities_are_asked_at_once(systems):
     assert {one.access.status for one in answers} == {Status.AUTHORIZED}
 
 
-async def test_the_pool_and_each_connection_limit_questions_at_once(systems):
+async def test_the_pool_and_each_connection_limit_concurrent_questions(systems):
     one, other = Scripted(seconds=0.01), Scripted(seconds=0.01)
     limits = Limits(at_once=3, seconds=30)
     service = service_of(
@@ -118,7 +120,7 @@ async def test_the_pool_and_each_connection_limit_questions_at_once(systems):
     assert len(one.asked) == len(other.asked) == 30
 
 
-async def test_one_that_hangs_is_unreachable_after_its_limit_and_delays_no_other(systems):
+async def test_a_hanging_authority_times_out_and_delays_no_other(systems):
     scripted = [Scripted(hangs=True), *(Scripted() for _ in range(11))]
     authorities = [authority(1, limits=SHORT), *(authority(number) for number in range(2, 13))]
     service = service_of(systems, scripted, authorities=authorities)
@@ -132,7 +134,7 @@ async def test_one_that_hangs_is_unreachable_after_its_limit_and_delays_no_other
     assert hung.seconds >= SHORT.seconds
 
 
-async def test_connections_that_hang_do_not_keep_places_of_the_pool(systems):
+async def test_connections_that_hang_leave_the_pool_free(systems):
     limits = Limits(at_once=4, seconds=20)
     scripted = [*(Scripted(hangs=True) for _ in range(3)), Scripted()]
     authorities = [authority(number, limits=limits, domain=str(number)) for number in range(1, 5)]
@@ -151,7 +153,7 @@ async def test_connections_that_hang_do_not_keep_places_of_the_pool(systems):
         one.cancel()
 
 
-async def test_a_silent_connection_gets_one_question_and_the_others_end_at_once(systems):
+async def test_a_silent_connection_gets_one_question_and_others_fail_immediately(systems):
     heard = []
     hung = Scripted(hangs=True)
     service = service_of(
@@ -189,7 +191,7 @@ async def test_a_connector_that_fails_is_unreachable_and_shows_no_secret(systems
     assert good.access.status is Status.AUTHORIZED
 
 
-async def test_the_reason_of_a_silent_connection_can_be_stored(systems):
+async def test_the_reason_of_silence_has_no_characters_that_postgresql_refuses(systems):
     heard = []
     service = service_of(
         systems,
@@ -214,7 +216,7 @@ async def test_an_answer_is_kept_for_its_lifetime_and_a_failure_is_not(systems):
     assert (good.asked, bad.asked) == (["alice"], ["alice", "alice"])
 
 
-async def test_equal_questions_at_once_are_asked_once(systems):
+async def test_equal_concurrent_questions_are_asked_once(systems):
     may_answer = asyncio.Event()
     scripted = Scripted(waits=may_answer.wait)
     service = service_of(systems, [scripted], lifetime=0)
@@ -230,7 +232,7 @@ async def test_equal_questions_at_once_are_asked_once(systems):
     assert {one.access.tokens for (one,) in answers} == {("token of alice",)}
 
 
-async def test_a_change_ends_the_cache_and_an_old_answer_is_not_stored(systems):
+async def test_a_change_clears_the_cache_and_answers_from_before_are_not_cached(systems):
     may_answer = asyncio.Event()
     old, new = Scripted(waits=may_answer.wait), Scripted(answer=Access(Status.AUTHORIZED, ("new",)))
     service = service_of(systems, [old])
@@ -250,7 +252,7 @@ async def test_a_change_ends_the_cache_and_an_old_answer_is_not_stored(systems):
     assert new.is_closed
 
 
-async def test_a_chain_of_mappings_gives_the_name_and_each_is_asked_once(systems):
+async def test_a_chain_of_mappings_gives_the_name_and_asks_each_mapper_once(systems):
     first, second = Scripted(answer=lambda user: f"{user}@x"), Scripted(answer=str.upper, seconds=0.01)
     systems.update({(MapperFacts, 1): first, (MapperFacts, 2): second})
     scripted = [Scripted(), Scripted()]
@@ -273,7 +275,7 @@ async def test_a_user_without_a_mapped_name_is_not_found(systems):
     assert (answer.access.status, answer.user, scripted.asked) == (Status.USER_NOT_FOUND, None, [])
 
 
-async def test_a_mapper_that_hangs_makes_its_authorities_unreachable_in_their_time(systems):
+async def test_a_hanging_mapper_makes_its_authorities_unreachable_in_time(systems):
     systems[MapperFacts, 1] = Scripted(answer=str, seconds=30)
     authorities = [authority(1, prerequisite=1, limits=SHORT), authority(2)]
     service = service_of(systems, [Scripted(), Scripted()], authorities=authorities, mappers=[mapper(1)])
@@ -285,7 +287,7 @@ async def test_a_mapper_that_hangs_makes_its_authorities_unreachable_in_their_ti
 
 
 @each_row("name", ["", "a\nb", "a\x00", "\ud800", "x" * 1_001, "\u2028"])
-async def test_a_name_that_no_system_has_is_not_asked(systems, name):
+async def test_an_invalid_user_name_is_not_sent_to_a_system(systems, name):
     scripted = Scripted()
 
     (answer,) = await service_of(systems, [scripted]).ask({"": name})
@@ -301,7 +303,7 @@ def test_mappings_in_a_circle_are_found():
         chain({1: mapper(1, prerequisite=2), 2: mapper(2, prerequisite=1)}, 1)
 
 
-async def test_an_answer_ends_with_its_lifetime():
+async def test_a_cached_answer_expires_after_its_lifetime():
     clock = SimpleNamespace(now=0.0)
     cache = Cache(lifetime=10, keeps=lambda _: True, clock=lambda: clock.now)
 

@@ -14,7 +14,7 @@ patterns = st.text("ab.:*A", max_size=8)
 
 
 def tried(pattern, name):
-    """True if a pattern matches, tried with every distribution of the name over its stars."""
+    """True if a pattern matches the name. Tries each way to divide the name among the stars."""
 
     @cache
     def rest(at, of):
@@ -31,7 +31,7 @@ def tried(pattern, name):
 @example("a*a", "a")
 @example("*a*b*", "ab")
 @example("", "a")
-def test_a_pattern_matches_the_union_of_its_readings(pattern, name):
+def test_a_pattern_matches_if_its_stars_can_match_in_any_way(pattern, name):
     assert matches(pattern, name) == tried(pattern, name)
 
 
@@ -65,12 +65,12 @@ def test_a_pattern_that_matches_another_one_matches_all_its_names(wider, narrowe
         ("a?b", "axb", False),
     ],
 )
-def test_a_pattern_means_names(pattern, name, is_meant):
+def test_a_pattern_matches_the_expected_host_names(pattern, name, is_meant):
     assert matches(pattern, name) is is_meant
     assert Patterns([pattern]).places_of(name) == ([0] if is_meant else [])
 
 
-def test_no_pattern_takes_long():
+def test_no_pattern_takes_long_to_match():
     begun = time.process_time()
 
     assert not matches("*a" * 100 + "b", "a" * 10_000)

@@ -31,7 +31,7 @@ def begin_all(queue, *, now=0.0):
     return begun
 
 
-def test_documents_start_only_up_to_the_limit_of_open_ones():
+def test_documents_start_only_up_to_the_limit_of_open_requests():
     queue = make_queue()
     queue.add(make_turn(1, "abc", requests=2), now=0.0)
 
@@ -42,7 +42,7 @@ def test_documents_start_only_up_to_the_limit_of_open_ones():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_starts_are_a_gap_apart_and_the_first_waits_for_its_given_time():
+def test_starts_are_a_gap_apart_and_the_first_waits_for_its_start_time():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.5, wait=4.0), now=100.0)
 
@@ -51,7 +51,7 @@ def test_starts_are_a_gap_apart_and_the_first_waits_for_its_given_time():
     assert queue.next_start == 105.7
 
 
-def test_a_paced_bin_awaits_documents_until_it_has_two_turns():
+def test_a_bin_with_a_gap_awaits_documents_until_it_has_two_turns():
     queue = make_queue()
     queue.add(make_turn(1, "abc", gap=1.0), now=0.0)
     alone = queue.awaited
@@ -63,7 +63,7 @@ def test_a_paced_bin_awaits_documents_until_it_has_two_turns():
     assert (alone, followed, queue.awaited) == (3, 0, 1)
 
 
-def test_without_a_pace_or_after_a_single_document_nothing_is_awaited():
+def test_a_bin_without_a_gap_or_with_a_single_document_awaits_nothing():
     unpaced, single = make_queue(), make_queue()
     unpaced.add(make_turn(1, "abc"), now=0.0)
     single.add(make_turn(1, "a", gap=1.0), now=0.0)
@@ -71,7 +71,7 @@ def test_without_a_pace_or_after_a_single_document_nothing_is_awaited():
     assert (unpaced.awaited, single.awaited, make_queue().awaited) == (0, 0, 0)
 
 
-def test_a_closing_turn_reports_requests_of_a_host_and_its_parents_once():
+def test_a_closing_turn_reports_each_request_of_a_host_and_parents_once():
     queue, parent = make_queue(), PacedBin(9)
     queue.add(make_turn(1, "ab"), parents=(parent,), now=0.0)
     for turn, _ in begin_all(queue):
@@ -121,7 +121,7 @@ def test_a_turn_without_a_request_reports_no_pace():
     assert closed.pace is None
 
 
-def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
+def test_a_successor_waits_and_then_gets_the_requests_of_its_predecessor():
     queue = make_queue()
     queue.add(make_turn(1, "ab", requests=2), now=0.0)
     queue.add(make_turn(2, "cd", requests=0, follows=1), now=0.0)
@@ -136,7 +136,7 @@ def test_a_follower_waits_and_then_has_the_requests_of_the_turn_before():
     assert [name for _, name in begin_all(queue)] == ["d"]
 
 
-def test_a_successor_that_arrives_late_gets_the_requests_that_were_left():
+def test_a_successor_that_arrives_late_gets_the_unused_requests():
     queue = make_queue()
     queue.add(make_turn(1, "a", requests=2), now=0.0)
     ((turn, _),) = begin_all(queue)
@@ -172,7 +172,7 @@ def test_an_empty_turn_passes_on_its_inherited_requests():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_only_the_given_item_is_dropped_and_the_rest_keeps_its_order():
+def test_dropping_some_documents_keeps_the_order_of_the_others():
     queue = make_queue()
     queue.add(make_turn(1, "abcd", requests=1), now=0.0)
 
@@ -183,7 +183,7 @@ def test_only_the_given_item_is_dropped_and_the_rest_keeps_its_order():
     assert (name, [name for _, name in begin_all(queue)]) == ("a", ["c"])
 
 
-def test_the_pace_of_a_parent_holds_for_all_its_bins_together():
+def test_all_bins_of_a_parent_share_the_pace_of_the_parent():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 1.0, None, 0.0), now=0.0)
     one, other = make_queue(), make_queue()
@@ -223,7 +223,7 @@ def test_open_requests_of_a_parent_never_exceed_its_limit():
     assert other.may_begin
 
 
-def test_open_requests_of_a_parent_follow_its_present_limits():
+def test_a_parent_obeys_an_edited_limit_of_open_requests():
     address = PacedBin(9)
     address.take_up(PaceTaken(9, 0.5, None, 0.0, requests=1), now=0.0)
     queue = make_queue()
@@ -235,7 +235,7 @@ def test_open_requests_of_a_parent_follow_its_present_limits():
     assert [name for _, name in begin_all(queue, now=1.0)] == ["b"]
 
 
-def test_looser_limits_are_used_at_once_and_are_not_called_stricter():
+def test_looser_limits_apply_immediately_and_are_not_reported_as_stricter():
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=3600.0), now=0.0)
     queue.begin(now=10.0)
@@ -257,7 +257,7 @@ def test_a_new_crawl_delay_of_a_source_holds_under_looser_limits():
 
 
 @each_row("limits", [Limits(2, 2.0, 500.0), Limits(2, 1.0, 100.0)])
-def test_stricter_limits_are_called_so(limits):
+def test_stricter_limits_are_reported_as_stricter(limits):
     queue = make_queue()
     queue.add(make_turn(1, "ab", gap=1.0, bytes_per_second=500.0), now=0.0)
 

@@ -1,4 +1,4 @@
-"""Proves that one moment keeps the pace of a bin: the gap after each start, and the bytes read."""
+"""Proves that a cadence keeps the pace of a bin with one stored moment, for both the gap and the bytes per second."""
 
 import random
 from itertools import pairwise
@@ -16,7 +16,7 @@ A_WINDOW = int(RATE * BYTES_WINDOW)
 
 
 def windows(reads):
-    """Yield the sizes of each window that begins with a page."""
+    """For each page, yield the sizes of the pages in the window that begins with it."""
     for begin, _ in reads:
         yield [size for moment, size in reads if begin <= moment < begin + BYTES_WINDOW]
 
@@ -50,7 +50,7 @@ def test_a_window_exceeds_the_limit_only_by_its_last_page(sizes):
 
 
 @given(rhythm=st.lists(st.integers(100, 2_000), min_size=1, max_size=8))
-def test_no_window_exceeds_the_limit_if_pages_are_small_beside_it(rhythm):
+def test_no_window_exceeds_the_limit_if_pages_are_much_smaller(rhythm):
     sizes = ([2_000, *rhythm] * 100)[:300]
 
     assert all(sum(within) <= A_WINDOW for within in windows(crawl(Cadence(bytes_per_second=RATE), sizes)))
@@ -82,7 +82,7 @@ def test_few_pages_of_one_size_exceed_a_window_by_at_most_half_a_page(size):
         (100_000, 14_000, 40_000, 0.95),
     ],
 )
-def test_a_limit_of_bytes_is_used(rate, smallest, largest, share):
+def test_a_crawl_uses_nearly_all_of_a_limit_of_bytes(rate, smallest, largest, share):
     drawn = random.Random(1)
     reads = crawl(Cadence(bytes_per_second=rate), [drawn.randint(smallest, largest) for _ in range(2_000)])
 
@@ -90,7 +90,7 @@ def test_a_limit_of_bytes_is_used(rate, smallest, largest, share):
     assert share <= sum(size for _, size in reads[100:-1]) / taken / rate <= 1.0
 
 
-def test_open_requests_keep_room_in_the_window_for_their_pages():
+def test_open_requests_reserve_bytes_of_the_window_for_their_pages():
     cadence = Cadence(bytes_per_second=RATE)
     for _ in range(4):
         cadence.read(20_000, paid=0.0, now=0.0)
@@ -112,7 +112,7 @@ def test_a_request_that_read_nothing_costs_nothing():
     assert cadence.next_start == pytest.approx(1.0)
 
 
-def test_a_worker_that_takes_a_bin_over_waits_for_two_usual_pages():
+def test_a_worker_that_takes_over_a_bin_waits_the_time_of_two_usual_pages():
     cadence = Cadence(bytes_per_second=10 * RATE)
     cadence.take_over(opens_at=100.0, used_at=99.0)
 
@@ -120,7 +120,7 @@ def test_a_worker_that_takes_a_bin_over_waits_for_two_usual_pages():
 
 
 @each_row("late", [0.0, 1.0, 4.0, 8.0])
-def test_no_window_exceeds_the_limit_if_another_worker_goes_on_after_late_pages(late):
+def test_no_window_exceeds_the_limit_if_late_pages_precede_a_takeover(late):
     size, crawled = 2_000, 20.0
     first, second = Cadence(bytes_per_second=RATE), Cadence(bytes_per_second=RATE)
     first.take_over(opens_at=0.0, used_at=None, page_bytes=size)
@@ -188,7 +188,7 @@ def test_a_limit_that_becomes_stricter_counts_from_the_last_start():
     assert cadence.next_start == 14.0
 
 
-def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
+def test_a_limit_that_becomes_looser_also_counts_from_the_last_start():
     cadence = Cadence(gap=3600.0)
     cadence.start(now=10.0)
 
@@ -198,7 +198,7 @@ def test_a_limit_that_becomes_looser_counts_from_the_last_start_too():
 
 
 @pytest.mark.parametrize(("rate", "opens_at"), [(RATE, 20.0), (10 * RATE, 11.0), (RATE / 10, 110.0), (None, 10.0)])
-def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
+def test_bytes_read_before_an_edit_are_waited_for_at_the_new_rate(rate, opens_at):
     cadence = Cadence(bytes_per_second=RATE)
     cadence.start(now=10.0)
     cadence.read(RATE * 10, paid=cadence.price, now=10.0)
@@ -210,7 +210,7 @@ def test_unpaid_bytes_are_paid_at_the_present_rate(rate, opens_at):
 
 
 @each_row("rate", [RATE / 4, RATE, 4 * RATE])
-def test_a_page_that_was_on_its_way_when_the_rate_changed_is_paid_for_once(rate):
+def test_a_page_requested_before_a_rate_change_is_counted_once(rate):
     edited, always = Cadence(bytes_per_second=RATE), Cadence(bytes_per_second=rate)
     for cadence in (edited, always):
         cadence.read(1000, paid=0.0, now=0.0)
@@ -233,5 +233,5 @@ def test_requests_without_limits_start_at_any_time():
 
 
 @each_row("level", range(1, len(CURVE)))
-def test_the_time_that_a_bin_is_left_alone_doubles_with_each_level(level):
+def test_the_back_off_time_of_a_bin_doubles_with_each_level(level):
     assert CURVE[level] == 2 * CURVE[level - 1]

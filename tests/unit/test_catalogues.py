@@ -41,7 +41,7 @@ def forms(text):
     return text if isinstance(text, (list, tuple)) else (text,)
 
 
-def test_each_language_beside_english_has_a_catalogue():
+def test_each_language_except_english_has_a_catalogue():
     assert {path.parents[1].name.lower().replace("_", "-") for path in CATALOGUES} == CODES - {ENGLISH}
 
 
@@ -58,7 +58,7 @@ def test_a_catalogue_translates_each_text_of_the_sources_and_no_other(path, text
 
 
 def differing(path, pattern):
-    """Return the translations in which a pattern finds other matches than in each form of their text."""
+    """Return the translations in which a pattern finds matches that differ from those in the English text."""
     found = pattern.findall
     return [
         (each.id, form)
@@ -115,7 +115,7 @@ def test_compiled_catalogues_follow_their_sources(tmp_path, monkeypatch):
     assert compiled.stat().st_mtime_ns == first
 
 
-def test_english_needs_no_catalogue_of_django():
+def test_a_process_in_english_loads_no_catalogue_of_django():
     """A process that speaks English loads no catalogue, because that would make its start longer."""
     program = (
         "import django, os; os.environ['DJANGO_SETTINGS_MODULE'] = 'crawlctl.settings'; django.setup();"

@@ -1,4 +1,6 @@
-"""Proves that each checker of the chaos test finds its violation in a broken history, and nothing in a good one."""
+"""
+Proves that each checker of the chaos test finds its violation in a bad history, and finds nothing in a good history.
+"""
 
 from itertools import count
 
@@ -39,7 +41,7 @@ def logged(path, time, agent="one", status=200):
     return LoggedRequest(int(time * 1e9), "127.0.0.1:8100", path, status, 1, "GET", agent)
 
 
-def test_requests_are_put_together_with_their_ends():
+def test_each_start_of_a_request_is_paired_with_its_end():
     starts = [logged("/a", 1), logged("/b", 2), logged("/a", 3, "two")]
     ends = [logged("/a", 3.5, "two"), logged("/a", 4)]
 
@@ -50,13 +52,13 @@ def test_requests_are_put_together_with_their_ends():
     ]
 
 
-def test_two_fetches_of_one_document_at_one_time_overlap():
+def test_two_concurrent_fetches_of_one_document_are_an_overlap():
     one, two, later = fetch("/a", 1, 2), fetch("/a", 1.5, 1.8, "two"), fetch("/a", 2.1, 2.2)
 
     assert overlaps([one, two, later, fetch("/b", 1, 2)], []).wrong == [(one, two)]
 
 
-def test_robots_txt_is_public():
+def test_two_concurrent_fetches_of_robots_txt_are_no_overlap():
     both = [fetch("/robots.txt", 1, 2), fetch("/robots.txt", 1, 2, "two")]
 
     assert overlaps(both, []).wrong == []
@@ -70,7 +72,7 @@ def test_requests_sent_by_a_frozen_process_are_listed_apart():
 
 
 @each_row(("apart", "percent"), [(0.2, 90), (0.18, 100), (0.1, 180)])
-def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent):
+def test_starts_are_compared_with_the_minimum_gap_minus_a_tolerance(apart, percent):
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2 + apart, 3)]
 
     assert pace(made, gap=0.2, open_requests=1).percent == pytest.approx(percent)
@@ -81,13 +83,13 @@ def test_starts_are_held_against_the_least_gap_with_its_tolerance(apart, percent
     [(Stall(1.9, 2.0), 90), (Stall(1.9, 1.99), 90), (Stall(2.05, 2.1), 180), (Stall(1.8, 1.9), 180)],
     ids=["behind it", "shortly behind it", "before the next", "long behind it"],
 )
-def test_a_start_logged_after_the_machine_stood_still_may_be_earlier(stall, percent):
+def test_a_start_may_seem_early_after_the_machine_was_frozen(stall, percent):
     made = [fetch("/a", 1, 1.01), fetch("/b", 2, 2.01), fetch("/c", 2.1, 3)]
 
     assert pace(made, gap=0.2, open_requests=1, stalls=[stall]).percent == pytest.approx(percent)
 
 
-def test_the_hosts_of_a_site_have_their_paces_apart():
+def test_each_host_of_a_site_is_checked_for_its_own_pace():
     elsewhere = Fetch("http://127.0.0.2:8100/a", "127.0.0.2:8100", "one", 1.01, 1.02)
 
     assert pace([fetch("/a", 1, 1.01), elsewhere], gap=0.2, open_requests=1).percent == 0
@@ -182,7 +184,7 @@ def test_a_failed_node_that_writes_is_found(history):
     assert history.stale == [("node", "w1")]
 
 
-def test_the_refusal_of_a_failed_node_is_not_a_write_of_it(history):
+def test_a_refused_write_of_a_failed_node_is_no_violation(history):
     history.node("m1", "w1", "running", "failed").write("w1", "refused", {"refused_writes": 0}, {"refused_writes": 2})
 
     assert (history.stale, refused(history.log)) == ([], 2)
@@ -207,13 +209,13 @@ def test_a_former_owner_that_offers_is_found(history):
     assert history.stale == [("group", "m1")]
 
 
-def test_an_owner_that_has_to_release_a_group_offers_nothing(history):
+def test_an_offer_by_an_owner_that_must_release_the_group_is_found(history):
     history.group("m1", owner="m1", epoch=1, state="releasing").offer("m1", 8)
 
     assert history.stale == [("group", "m1")]
 
 
-def test_only_an_owner_that_has_to_release_a_group_hands_it_over(history):
+def test_only_the_owner_hands_over_a_group_that_it_must_release(history):
     history.term("m2", 2)
     history.group("m1", owner="m2", epoch=2, before=("m1", "releasing"))
     history.group("m1", owner="m1", epoch=3, before=("m2", "releasing"))
@@ -221,13 +223,13 @@ def test_only_an_owner_that_has_to_release_a_group_hands_it_over(history):
     assert history.stale == [("term", "m1")]
 
 
-def test_an_outcome_without_a_claim_and_one_of_anothers_claim_are_found(history):
+def test_an_outcome_without_a_claim_or_with_a_foreign_claim_is_found(history):
     history.document("w1", 7).document("w1", None).document("w2", 7)
 
     assert history.stale == [("claim", "w1"), ("claim", "w2")]
 
 
-def test_a_failed_node_that_lives_again_is_found(history):
+def test_a_failed_node_that_becomes_active_again_is_found(history):
     history.node("m1", "w1", "running", "failed")
     history.write("w1", "beat", {}, {"id": "w1", "status": "failed"}).node("w1", "w1", "failed", "running")
 
@@ -237,7 +239,7 @@ def test_a_failed_node_that_lives_again_is_found(history):
 # --- Takeovers -----------------------------------------------------------------------------------
 
 
-def test_a_takeover_is_measured_from_the_blow_to_the_next_main_in_beats(history):
+def test_a_takeover_is_measured_in_heartbeats_from_kill_to_next_main(history):
     blow = Blow("m1", history.log[-1].at + 0.5, "kill")
     history.term("m2", 2)
 
@@ -264,15 +266,15 @@ def runs(*moments):
     ]
 
 
-def test_a_job_that_starts_whenever_its_window_opens_does_as_it_should():
+def test_a_job_that_starts_at_each_opening_of_its_window_is_accepted():
     assert misfires(runs(10.2, 14, 30.9, 40), job=7, openings=[10, 30]) == []
 
 
-def test_a_start_that_nothing_opened_for_is_found():
+def test_a_start_of_a_job_without_an_opening_of_its_window_is_found():
     assert "nothing had opened" in misfires(runs(10.2, 14, 15, 18), job=7, openings=[10])[0]
 
 
-def test_an_opening_that_started_nothing_is_found():
+def test_an_opening_of_a_window_that_started_no_run_is_found():
     assert "did not start though its window opened at 30.0" in misfires(runs(10.2, 14), job=7, openings=[10, 30])[0]
 
 
@@ -280,7 +282,7 @@ def test_a_window_that_opens_while_the_job_runs_is_skipped():
     assert misfires(runs(10.2, 34), job=7, openings=[10, 30]) == []
 
 
-def test_a_start_that_is_late_is_for_all_that_opened_before():
+def test_a_late_start_counts_for_all_earlier_openings_of_windows():
     assert misfires(runs(35, 40), job=7, openings=[10, 30]) == []
 
 
@@ -329,10 +331,10 @@ def test_a_verdict_prints_its_findings_line_by_line():
         {"steps_by_hand": 1},
     ],
 )
-def test_a_verdict_holds_only_without_anything_wrong(wrong):
+def test_a_verdict_is_good_only_without_findings(wrong):
     assert Verdict(**FINE).holds
     assert not Verdict(**(FINE | wrong)).holds
 
 
-def test_one_slow_takeover_is_no_median():
+def test_one_slow_takeover_does_not_change_the_median():
     assert Verdict(**(FINE | {"takeovers": [9.0]})).holds

@@ -1,4 +1,4 @@
-"""The repeated requests of the chaos test of partitions, and their reasons."""
+"""Proves which repeated requests of the chaos test of partitions are explained by a fault, and which are errors."""
 
 from crawlctl.demo.log import LoggedRequest
 from tests.chaos.repeats import Disturbance, unexplained_repeats
@@ -29,11 +29,11 @@ def always(*_):
     ],
     ids=["in flight", "stored long before", "not in the backup", "before the kill", "twice", "nothing happened"],
 )
-def test_a_disturbance_explains_one_repeat_of_a_request_that_it_may_have_lost(moments, disturbances, unexplained):
+def test_a_fault_explains_one_repeat_of_a_request_that_it_may_have_lost(moments, disturbances, unexplained):
     assert unexplained_repeats(map(request, moments), disturbances, always) == unexplained
 
 
-def test_a_disturbance_of_a_partition_without_the_host_explains_nothing():
+def test_a_fault_in_a_partition_without_the_host_explains_no_repeat():
     def had(partition, host, since, until):
         return (partition, host) == ("b", "one.example") and since < 990 < until
 
@@ -43,5 +43,5 @@ def test_a_disturbance_of_a_partition_without_the_host_explains_nothing():
     assert unexplained_repeats(repeated, [Disturbance("worker", "b", 1000.0, 1001.0)], had) == []
 
 
-def test_a_server_error_is_repeated_in_any_case():
+def test_a_repeat_after_a_server_error_needs_no_fault():
     assert unexplained_repeats([request(1, status=503), request(2)], [], always) == []

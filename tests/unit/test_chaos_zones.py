@@ -13,7 +13,7 @@ AT_TWO = dt.datetime(2030, 3, 10, 2, 0, tzinfo=dt.UTC)
 
 @pytest.fixture
 def night(tmp_path):
-    """Return a zone at UTC that is set back by an hour at three, and forward by two an hour later."""
+    """Return a zone at UTC. Its clocks go back an hour at 03:00, and an hour later they go forward two hours."""
     back = AT_TWO.timestamp() + 3600
     path = tmp_path / "Chaos" / "Night"
     write_zone(path, usual=0, changes=[(int(back), -3600), (int(back) + 5400, 3600)])
@@ -23,7 +23,7 @@ def night(tmp_path):
     zoneinfo.ZoneInfo.clear_cache(only_keys=["Chaos/Night"])
 
 
-def test_repeated_hours_open_twice_and_skipped_hours_never(night):
+def test_windows_open_twice_in_repeated_hours_and_never_in_skipped_hours(night):
     windows = [Window(hours=(hour,), minutes=(30,), time_zone=night) for hour in (2, 3, 4)]
 
     openings = [list(window.openings(after=AT_TWO, until=AT_TWO + dt.timedelta(hours=6))) for window in windows]

@@ -1,4 +1,4 @@
-"""Each second that a document waits is charged to exactly one cause."""
+"""Proves that each second that a document waits is charged to exactly one cause."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def test_charges_of_a_moment_sum_to_the_waiting_documents(hold, hosts, waiting):
 
 
 @given(st.lists(by_cause, max_size=5))
-def test_the_charges_of_all_jobs_are_the_sum_of_theirs(of_jobs):
+def test_the_charges_of_all_jobs_are_the_sum_of_the_charges_of_each_job(of_jobs):
     assert sum(add_up(of_jobs).values()) == sum(sum(one.values()) for one in of_jobs)
 
 
@@ -61,7 +61,7 @@ def test_a_queue_that_drains_is_charged_within_one_percent_of_its_waiting_time()
     assert charged == pytest.approx(waited, rel=0.01)
 
 
-def test_a_held_job_is_charged_to_its_hold_and_others_to_their_hosts():
+def test_waits_of_a_held_job_are_charged_to_the_hold_and_others_to_hosts():
     at = [HostOfJob(Verdict(Cause.GAP), 60, 1), HostOfJob(Verdict(Cause.BACK_OFF), 30, 0)]
 
     assert charge_now(hold=Verdict(Cause.PAUSED), hosts=at, waiting=100) == {Cause.PAUSED: 100}
@@ -76,7 +76,7 @@ def test_a_held_job_is_charged_to_its_hold_and_others_to_their_hosts():
         pytest.param({"at": 5.0, "term": 2}, id="under another term"),
     ],
 )
-def test_time_of_which_nothing_is_known_is_not_charged(later):
+def test_unobserved_time_is_not_charged(later):
     waiting = {"job": {Cause.GAP: 10}}
 
     assert charge(Reading(0.0, waiting, term=1), Reading(waiting=waiting, **{"term": 1, **later})) == {}
@@ -84,7 +84,7 @@ def test_time_of_which_nothing_is_known_is_not_charged(later):
 
 
 @pytest.mark.parametrize("causes", [0, 1, 6, 9])
-def test_the_bar_of_causes_is_filled_by_its_parts(causes):
+def test_the_parts_of_the_bar_of_causes_fill_its_width(causes):
     charges = {cause: 10.0 + number for number, cause in enumerate(list(Cause)[:causes])}
 
     found = cells(charges)

@@ -1,4 +1,4 @@
-"""Proves that a worker knows its batches until their end. A sent batch that it does not know is released."""
+"""Proves that a worker remembers its batches until they end. A batch that it does not remember would be released."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_batch_is_done_with_its_last_document(batches):
     assert (batches.documents, batches.done) == (0, [1, 2])
 
 
-def test_a_batch_that_is_done_is_known_until_the_database_knows_it_too(batches):
+def test_a_finished_batch_is_remembered_until_its_end_is_committed(batches):
     batches.settle(2)
     being_written = batches.done
 
@@ -29,7 +29,7 @@ def test_a_batch_that_is_done_is_known_until_the_database_knows_it_too(batches):
     assert (batches.all, batches.done) == ({1}, [])
 
 
-def test_changes_made_during_a_write_are_reported_next_time(batches):
+def test_batches_that_finish_during_a_write_are_reported_by_the_next(batches):
     batches.settle(2)
     being_written = batches.done
     batches.settle(1)
@@ -40,7 +40,7 @@ def test_changes_made_during_a_write_are_reported_next_time(batches):
     assert batches.done == [1]
 
 
-def test_a_document_of_a_batch_that_is_not_here_changes_nothing(batches):
+def test_a_document_of_an_unknown_batch_changes_nothing(batches):
     batches.settle(2)
     batches.note_done([2])
     assert not batches.settle(2)

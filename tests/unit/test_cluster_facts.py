@@ -1,4 +1,4 @@
-"""Proves that the facts of any minute are found again from the differences between minutes."""
+"""Proves that the facts of any minute can be rebuilt from the stored differences between minutes."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Arithmetic on the clusters and tasks of several partitions: invariants, statistics, keys of pages, minutes."""
+"""Proves that pages about several partitions combine invariants, statistics, task lists and minutes correctly."""
 
 import datetime as dt
 
@@ -29,7 +29,7 @@ def check(found, *, at=NOON, example=""):
         (check(1, example="row 4"), check(2, example="row 5"), 3, NOON, "a: row 4 b: row 5"),
         (check(0), check(None, at=None), None, None, ""),
         (check(0), check(None), None, NOON, ""),
-        # A violation counts, even if other partitions are unknown.
+        # A violation in one partition makes the invariant violated, even if the state of other partitions is unknown.
         (check(None, at=None), check(2), 2, NOON, ""),
     ],
 )
@@ -46,7 +46,7 @@ def statistics(*, averaged, latency, **facts):
     )
 
 
-def test_statistics_of_partitions_are_added_and_their_averages_count_by_ended_tasks():
+def test_averages_of_partitions_are_weighted_by_their_ended_tasks():
     parts = [
         statistics(averaged=30, latency=1.0, queued=5),
         statistics(averaged=10, latency=5.0),
@@ -71,7 +71,7 @@ def test_statistics_of_partitions_are_added_and_their_averages_count_by_ended_ta
         ("c", True, LAST),
     ],
 )
-def test_the_next_page_begins_behind_the_last_task_in_each_partition(partition, is_downwards, number):
+def test_the_next_page_begins_after_the_last_task_in_each_partition(partition, is_downwards, number):
     key = key_in_partition(Key(NOON, 7, "b"), partition, is_downwards=is_downwards)
 
     assert (key.at, key.number) == (NOON, number)
@@ -86,7 +86,7 @@ def test_the_next_page_begins_behind_the_last_task_in_each_partition(partition, 
         (None, True, NOON),
     ],
 )
-def test_the_usual_minute_of_several_partitions_does_not_wait_for_this_one(last, is_of_all, expected):
+def test_the_default_minute_of_all_partitions_ignores_a_late_partition(last, is_of_all, expected):
     assert usual_minute(last, present=NOON, is_of_all=is_of_all) == expected
 
 
@@ -99,7 +99,7 @@ def job(number, documents, states):
     return JobThen(number, f"job {number}", "Running", 1, 1, ProgressThen(documents, 10, 1, states))
 
 
-def test_a_job_of_several_partitions_is_one_line_with_their_sum():
+def test_a_job_of_several_partitions_is_one_line_with_the_sum_of_counts():
     a, b = job(1, 60, States(waiting=1, indexed=2)), job(1, 30, States(waiting=3, failed=4))
 
     first, second = jobs_of_all([Part(a), Part(b, job(2, 5, None))])

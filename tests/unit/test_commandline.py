@@ -27,7 +27,7 @@ print(gc.isenabled(), gc.get_freeze_count() > 10_000)
 """
 
 
-def test_a_command_collects_garbage_among_its_own_objects():
+def test_a_command_collects_garbage_only_among_its_own_objects():
     asked = subprocess.run([sys.executable, "-c", ASKING], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert asked.stdout.splitlines()[-1] == "True True"
@@ -80,7 +80,7 @@ def test_a_command_with_an_unusable_setting_names_the_setting():
     assert asked.stderr.startswith("DATABASE_URL must begin with postgresql://")
 
 
-def test_changes_by_a_user_id_without_a_name_are_noted_with_its_number(monkeypatch):
+def test_changes_by_a_user_without_a_name_are_recorded_with_the_user_id(monkeypatch):
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
@@ -98,7 +98,7 @@ def test_the_version_is_that_of_crawlctl(word):
 
 
 @pytest.mark.parametrize(("given", "directory"), [("/data", "/data/crawlctl"), ("data", "~/.local/share/crawlctl")])
-def test_an_installed_program_writes_among_the_data_of_its_user(given, directory, monkeypatch):
+def test_an_installed_program_writes_to_the_data_directory_of_its_user(given, directory, monkeypatch):
     monkeypatch.setattr(places, "_IS_INSTALLED", True)
 
     assert places.default_data_directory({"XDG_DATA_HOME": given}) == Path(directory).expanduser()
@@ -128,7 +128,7 @@ def show_in_a_terminal(monkeypatch, make, write):
     return terminal.getvalue()
 
 
-def test_a_terminal_obeys_no_control_character_in_a_text_from_outside(monkeypatch):
+def test_control_characters_in_crawled_text_do_not_reach_the_terminal(monkeypatch):
     def write(command):
         command.stdout.write(HOSTILE)
         command.stderr.write("\x1b[2J")
@@ -141,7 +141,7 @@ def test_a_terminal_obeys_no_control_character_in_a_text_from_outside(monkeypatc
     ]
 
 
-def test_a_program_receives_a_text_unchanged(capsys):
+def test_control_characters_are_kept_if_output_goes_to_a_program(capsys):
     without_control_characters(show_archives.Command()).stdout.write(HOSTILE)
 
     assert capsys.readouterr().out == f"{HOSTILE}\n"

@@ -1,4 +1,4 @@
-"""The ways in which documents of two runs differ, and estimates from samples."""
+"""Proves the comparison of two runs by document, and the estimates from samples."""
 
 import uuid
 
@@ -42,7 +42,7 @@ def test_a_document_differs_in_one_way_or_not_at_all(earlier, later, kind):
     assert kind_of(Pair(uuid.uuid4(), "http://a.example/", earlier, later)) == kind
 
 
-def test_a_number_of_all_documents_is_exact():
+def test_a_number_counted_from_all_documents_is_exact():
     found = estimate(7, share=1.0)
 
     assert (found.number, found.least, found.most) == (7, 7, 7)
@@ -69,14 +69,14 @@ def compared(monkeypatch, here, there, *, silent=(), flips=None):
     return compare_documents(job_id=1, earlier=1, later=2)
 
 
-def test_a_document_that_moved_to_another_partition_is_not_gone(monkeypatch):
+def test_a_document_that_moved_to_another_partition_is_not_reported_gone(monkeypatch):
     found = compared(monkeypatch, (sample(1, 2), sample(1)), (sample(), sample(2)))
 
     assert (found.compared, [kind.count for kind in found.kinds]) == (2, [0] * 6)
     assert found.is_exact
 
 
-def test_the_documents_of_a_silent_partition_are_missing(monkeypatch):
+def test_documents_of_a_partition_without_an_answer_are_left_out(monkeypatch):
     found = compared(monkeypatch, (sample(1), sample(1)), (sample(), sample()), silent=[Silent("c", None)])
 
     assert not found.is_exact
@@ -111,7 +111,7 @@ def test_the_counted_documents_of_all_partitions_add_up(monkeypatch):
     assert [pair.identifier for pair in counted.examples] == ["http://a.example/x"]
 
 
-def test_the_nodes_of_other_partitions_are_named_with_these_and_silent_ones_too(monkeypatch):
+def test_nodes_are_named_with_their_partition_and_silent_ones_are_listed(monkeypatch):
     here = run.NodesOfRun(frozenset({"main"}), frozenset({"w1"}))
     there = run.NodesOfRun(frozenset({"main"}), frozenset({"w1", "w2"}))
     parts = Merged([here, here], {"b": [here, there], "c": [None, here]}, [Silent("d", None)])

@@ -21,19 +21,19 @@ def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
 @pytest.mark.parametrize(
     "place", ["tests.gone:KIND", "tests.support.scripted:GONE", "tests.support.scripted", "nonsense"]
 )
-def test_a_connector_that_cannot_be_found_is_missing_and_no_error(settings, caplog, place):
+def test_a_connector_that_cannot_be_imported_is_left_out_without_an_error(settings, caplog, place):
     settings.CRAWLCTL_CONNECTORS = (place,)
 
     assert "web" in registry.installed()
     assert place in caplog.text
 
 
-def test_a_connector_that_is_not_installed_is_named_with_those_that_are():
+def test_an_unknown_connector_is_refused_with_a_list_of_installed_ones():
     with pytest.raises(registry.UnknownConnector, match=r"'pigeon'; there are: web"):
         registry.find("pigeon")
 
 
-def test_an_address_may_mean_a_document_of_each_kind_of_source(settings):
+def test_an_address_is_read_by_the_rules_of_each_installed_connector(settings):
     settings.CRAWLCTL_CONNECTORS = CONNECTORS[:1]
 
     assert registry.identifiers_meant("HTTP://a.example") == ["HTTP://a.example", "http://a.example/"]

@@ -7,7 +7,7 @@ from nodes.distributed.looks import SharedLooks
 
 
 class Store:
-    """A store of which each read takes `takes` seconds of its own clock."""
+    """A store with its own clock, on which each read takes `takes` seconds."""
 
     def __init__(self, *, takes):
         self.takes, self.now, self.looks, self.is_away = takes, 0.0, 0, False
@@ -31,7 +31,7 @@ def looks_at(store):
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_any_number_of_viewers_reads_zookeeper_a_twentieth_of_the_time():
+def test_many_viewers_keep_zookeeper_busy_for_at_most_5_percent_of_time():
     store = Store(takes=0.1)
     look = looks_at(store)
 
@@ -45,14 +45,14 @@ def test_any_number_of_viewers_reads_zookeeper_a_twentieth_of_the_time():
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_each_cluster_is_read_by_itself():
+def test_the_answer_of_one_cluster_is_not_reused_for_another():
     look = looks_at(Store(takes=0.1))
 
     assert (look("jobs"), look("others"), look("jobs")) == ("jobs, look 1", "others, look 2", "jobs, look 1")
 
 
 @pytest.mark.usefixtures("zookeeper")
-def test_a_silent_store_is_awaited_once_and_asked_again_later():
+def test_one_request_waits_for_a_silent_store_and_a_later_one_tries_again():
     store = Store(takes=5.0)
     store.is_away = True
     look = looks_at(store)
@@ -67,7 +67,7 @@ def test_a_silent_store_is_awaited_once_and_asked_again_later():
     assert look() == "jobs, look 2"
 
 
-def test_the_database_is_read_each_time(settings):
+def test_a_store_in_the_database_is_read_for_each_request(settings):
     settings.CRAWLCTL_COORDINATION = "DATABASE"
     look = looks_at(Store(takes=0.1))
 

@@ -32,7 +32,7 @@ def test_both_thresholds_have_to_be_exceeded(leaving, staying, asks):
         (GONE, Thresholds(percent=None, host_percent=50, documents=0, asks_for_seeds=True), False),
     ],
 )
-def test_a_lost_seed_asks_whatever_the_number(seed, thresholds, asks):
+def test_the_guard_asks_about_a_lost_seed_for_any_number_of_removals(seed, thresholds, asks):
     assert should_ask(Facts(1, 1_000, seeds=[seed]), thresholds) is asks
 
 
@@ -40,14 +40,14 @@ def test_a_lost_seed_asks_whatever_the_number(seed, thresholds, asks):
     ("leaving", "staying", "host_percent", "asks"),
     [(180, 20, 50, True), (100, 100, 50, False), (20, 0, 50, False), (180, 20, None, False), (180, 20, 95, False)],
 )
-def test_a_host_that_loses_most_asks_in_a_job_of_many_hosts(leaving, staying, host_percent, asks):
+def test_the_guard_asks_if_one_of_many_hosts_loses_most_documents(leaving, staying, host_percent, asks):
     hosts = [HostShare("big.example", 200, 90_000), HostShare("a.example", leaving, staying)]
     thresholds = Thresholds(percent=5, host_percent=host_percent, documents=20, asks_for_seeds=True)
 
     assert should_ask(Facts(200 + leaving, 90_000 + staying, hosts), thresholds) is asks
 
 
-def test_the_question_names_the_host_that_loses_most():
+def test_the_question_names_the_host_that_loses_most_documents():
     hosts = [HostShare("big.example", 200, 90_000), HostShare("a.example", 180, 20)]
 
     assert "a.example would lose 180 of 200." in question(Facts(380, 90_020, hosts), USUAL)
@@ -56,20 +56,20 @@ def test_the_question_names_the_host_that_loses_most():
 
 @each_row("state", [ParentState.EMPTY, ParentState.REDIRECTS, ParentState.REPLACED])
 @each_row(("leaving", "staying", "asks"), [(9, 1, True), (2, 1, True), (1, 1, False), (1, 5, False), (9, 10, False)])
-def test_a_seed_without_its_links_asks_only_if_most_documents_need_it(state, leaving, staying, asks):
+def test_the_guard_asks_about_a_seed_without_links_if_most_documents_need_it(state, leaving, staying, asks):
     seed = Seed("http://a.example/", "a.example", state, "200")
     facts = Facts(leaving, 1_000 + staying, [HostShare("a.example", leaving, staying)], seeds=[seed])
 
     assert should_ask(facts, USUAL) is asks
 
 
-def test_a_seed_without_its_links_asks_for_its_own_host_only():
+def test_the_guard_asks_about_a_seed_without_links_only_for_its_host():
     seed = Seed("http://a.example/", "a.example", ParentState.EMPTY, "200")
 
     assert not should_ask(Facts(3, 1_000, [HostShare("b.example", 3, 0)], seeds=[seed]), USUAL)
 
 
-def test_a_lost_seed_without_removals_asks_nothing():
+def test_the_guard_asks_nothing_about_a_lost_seed_without_removals():
     assert not should_ask(Facts(0, 1_000, seeds=[GONE]), USUAL)
 
 

@@ -1,4 +1,4 @@
-"""The difference of two texts has the changed lines with their surroundings, at a bounded cost."""
+"""Proves that the difference of two texts shows changed lines with the lines around them, at a limited cost."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ def test_equal_texts_have_no_change():
     assert (difference.removed, difference.added, difference.is_cut) == (0, 0, False)
 
 
-def test_a_changed_line_is_removed_and_added_between_the_lines_beside_it():
+def test_a_changed_line_is_shown_as_removed_and_added_between_its_neighbours():
     assert shown("one\ntwo\nthree", "one\n2\nthree") == [
         ("equal", "one"),
         ("removed", "two"),

@@ -53,7 +53,7 @@ class Named(Reports):
 # --- Ids -----------------------------------------------------------------------------------------
 
 
-def test_a_job_has_the_name_of_its_class_unless_it_says_another():
+def test_a_job_has_the_name_of_its_class_unless_it_sets_another():
     assert Reports().job_id.endswith("test_distributed_rules.Reports")
     assert list(by_id([Reports(), Named("mails")])) == [Reports().job_id, "mails"]
 
@@ -75,7 +75,7 @@ def test_an_invalid_job_is_refused():
         by_id([Named])
 
 
-def test_two_jobs_of_one_id_are_refused_and_both_are_named():
+def test_two_jobs_with_one_id_are_refused_and_both_are_named():
     class Other(Named):
         pass
 
@@ -103,7 +103,7 @@ def test_running_strategies_have_a_number_of_threads():
     assert [len(group) for group in split(items, 2)] == [2, 1]
 
 
-def test_no_thread_at_all_is_refused():
+def test_a_number_of_zero_threads_is_refused():
     for call in (lambda: threads(0), lambda: split({"a"}, 0)):
         with pytest.raises(ValueError, match="0 threads cannot be: a job needs 1 or more"):
             call()
@@ -113,7 +113,7 @@ ASSIGNMENTS = st.dictionaries(st.sampled_from(["r", "m", "x"]), ITEMS)
 
 
 @given(ASSIGNMENTS, ASSIGNMENTS)
-def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(running, assigned):
+def test_after_a_change_a_node_runs_its_share_and_keeps_unchanged_jobs(running, assigned):
     change = change_of(running, assigned)
 
     after = {job: items for job, items in running.items() if job not in change.ends} | change.begins
@@ -137,7 +137,7 @@ def test_after_a_change_a_node_has_exactly_its_share_and_keeps_equal_parts(runni
         (Switches(all_disabled=True, disabled={"mails": False}), True),
     ],
 )
-def test_the_switch_of_all_overrides_the_rest_and_an_own_one_the_default(switches, forbidden):
+def test_the_switch_of_all_jobs_wins_then_that_of_the_job_then_the_default(switches, forbidden):
     assert switches.forbid("mails") is forbidden
 
 
@@ -152,14 +152,14 @@ def test_a_pool_that_cannot_be_read_is_empty_unless_it_is_kept():
     assert good.after_failure("gone", keep=MINUTE, now=1).problem == "gone"
 
 
-def test_a_kept_pool_ends_when_it_was_good_too_long_ago():
+def test_a_kept_pool_is_emptied_if_its_last_reading_is_too_old():
     failing = KnownPool().after_success(frozenset("ab"), now=0).after_failure("gone", keep=MINUTE, now=59)
 
     assert failing.items == frozenset("ab")
     assert failing.after_failure("gone", keep=MINUTE, now=60).items == frozenset()
 
 
-def test_a_pool_that_never_was_good_is_empty():
+def test_a_pool_that_was_never_read_is_empty():
     assert KnownPool().after_failure("gone", keep=MINUTE, now=0).items == frozenset()
 
 
@@ -178,7 +178,7 @@ def test_a_listener_is_called_once_when_the_run_should_stop():
     wait_until(lambda: called == ["told"])
 
 
-def test_a_listener_that_comes_late_is_called_at_once():
+def test_a_listener_added_after_the_stop_is_called_immediately():
     context, called = JobContext({"a"}), []
     context.stop()
 
@@ -188,7 +188,7 @@ def test_a_listener_that_comes_late_is_called_at_once():
 
 
 @each_row("failure", [OSError("the disk is full"), SystemExit("no more")])
-def test_a_listener_that_fails_keeps_no_other_from_being_called(caplog, failure):
+def test_a_failing_listener_does_not_prevent_calls_of_the_others(caplog, failure):
     context, called = JobContext({"a"}, job="mails"), threading.Event()
 
     def fails():
@@ -213,7 +213,7 @@ def test_a_listener_that_hangs_does_not_delay_the_end_of_the_run():
     free.set()
 
 
-def test_a_listener_that_was_removed_is_not_called():
+def test_a_removed_listener_is_not_called():
     context, called = JobContext({"a"}), []
     context.add_shutdown_listener(called.append)
     context.remove_shutdown_listener(called.append)
@@ -238,12 +238,12 @@ def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
 
 
 @each_row("name", ["stop_within", "lease", "clean_every", "try_again", "start_within"])
-def test_no_time_at_all_is_refused(name):
+def test_a_duration_of_zero_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} of 0 s cannot be: it must be more than 0"):
         Tuning(**{name: dt.timedelta()})
 
 
-def test_a_failing_observer_keeps_no_other_from_its_call(caplog):
+def test_a_failing_observer_does_not_prevent_calls_of_the_others(caplog):
     class Fails(Observer):
         def work_begun(self, kind):
             raise RuntimeError("no memory")
@@ -267,7 +267,7 @@ def test_a_failing_observer_keeps_no_other_from_its_call(caplog):
 
 
 class Many(Named):
-    """A job that asks for a thread per item, and counts its runs by item."""
+    """A job that requests a thread for each item, and counts the runs of each item."""
 
     def __init__(self, job_id):
         super().__init__(job_id)
@@ -302,7 +302,7 @@ class FreeLocks:
         pass
 
 
-def test_a_job_for_which_a_machine_has_too_few_threads_runs_all_its_items_in_fewer(monkeypatch, caplog):
+def test_a_job_with_too_few_threads_still_runs_all_of_its_items(monkeypatch, caplog):
     job, items = Many("mails"), frozenset(f"item-{number}" for number in range(12))
     around = Surroundings(locks=FreeLocks(), observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: True)
     on_node, start = JobOnNode("mails", job, around), execution._Group.start
@@ -364,7 +364,7 @@ def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypa
 
 
 class Exits(Named):
-    """A job whose every answer is an exit, until it is `willing`."""
+    """A job whose methods all raise SystemExit until `willing` is set."""
 
     willing = False
 
@@ -381,7 +381,7 @@ class Exits(Named):
         return super().running_strategy()
 
 
-def test_a_job_that_exits_when_it_is_asked_is_named_and_asked_again(caplog, monkeypatch):
+def test_a_job_whose_methods_exit_is_logged_by_name_and_tried_again(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     job = Exits("mails")
     around = Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)

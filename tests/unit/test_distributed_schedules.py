@@ -19,7 +19,7 @@ LENGTHS = st.floats(0, 50)
 
 
 def lived(schedule, lengths, *, past=FRESH):
-    """Return the starts of runs with these durations. Each begins once it is due and the previous run has ended."""
+    """Return the starts of runs with these durations. Each run begins once it is due and the previous run has ended."""
     starts = []
     for length in lengths:
         due = next_start(schedule, past, initial_delay=dt.timedelta())
@@ -29,19 +29,19 @@ def lived(schedule, lengths, *, past=FRESH):
     return starts
 
 
-def test_the_first_run_waits_as_long_as_the_schedule_says():
+def test_the_first_run_waits_one_period_of_its_schedule():
     assert next_start(Schedule.by_delay(MINUTE), FRESH) == BEGUN + 60
     assert next_start(Schedule.by_rate(MINUTE), FRESH) == BEGUN + 60
 
 
-def test_the_first_run_waits_for_its_initial_delay_where_there_is_one():
+def test_the_first_run_waits_for_its_initial_delay_if_it_has_one():
     assert next_start(Schedule.by_delay(MINUTE), FRESH, initial_delay=dt.timedelta()) == BEGUN
     assert next_start(Schedule.by_rate(MINUTE), FRESH, initial_delay=3 * MINUTE) == BEGUN + 180
 
 
 @each_row("schedule", [Schedule.by_delay(dt.timedelta.max), Schedule.by_rate(dt.timedelta.max)])
 @each_row("past", [FRESH, FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)])
-def test_a_run_that_is_never_due_has_a_date(schedule, past):
+def test_the_start_of_a_run_that_is_never_due_is_still_a_valid_date(schedule, past):
     never = next_start(schedule, past, initial_delay=dt.timedelta.max) - BEGUN
 
     assert dt.datetime.now(dt.UTC) + dt.timedelta(seconds=never) > dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
@@ -53,21 +53,21 @@ def test_a_delay_counts_from_the_end_of_a_run():
     assert next_start(Schedule.by_delay(MINUTE), past) == BEGUN + 85
 
 
-def test_a_rate_counts_from_the_moment_that_was_planned():
+def test_a_rate_counts_from_the_planned_start_of_a_run():
     past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN + 2, ended_at=BEGUN + 25, failed=False)
 
     assert next_start(Schedule.by_rate(MINUTE), past) == BEGUN + 60
 
 
 @each_row("schedule", [Schedule.by_delay(MINUTE), Schedule.by_rate(MINUTE)])
-def test_a_schedule_that_changes_counts_for_the_next_run(schedule):
+def test_a_changed_schedule_applies_to_the_next_run(schedule):
     past = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN + 1, failed=False)
 
     assert next_start(schedule, past) >= BEGUN + 60
     assert next_start(Schedule(schedule.kind, SECOND), past) <= BEGUN + 2
 
 
-def test_a_run_longer_than_its_period_is_followed_at_once_by_one_run():
+def test_a_run_longer_than_its_period_is_followed_immediately_by_one_run():
     starts = lived(Schedule.by_rate(SECOND), [10.5, 0, 0, 0])
 
     assert starts == [BEGUN, BEGUN + 10.5, BEGUN + 12, BEGUN + 13]
@@ -101,7 +101,7 @@ def test_a_failing_job_waits_longer_after_each_failure_in_a_row():
     assert back_off(10_000) == dt.timedelta(minutes=5)
 
 
-def test_a_failure_puts_a_run_off_and_never_brings_it_forward():
+def test_a_failure_delays_the_next_run_and_never_makes_it_earlier():
     failed = FRESH.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=True)
     again = failed.with_run(planned_at=BEGUN, started_at=BEGUN, ended_at=BEGUN, failed=True)
 
@@ -122,7 +122,7 @@ def test_a_success_ends_the_back_off():
         (Schedule.by_rate, 0 * SECOND, "a schedule by rate of 0 s cannot be: it must be more than 0"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_refused(make, every, words):
+def test_an_invalid_schedule_is_refused(make, every, words):
     with pytest.raises(ValueError, match=words):
         make(every)
 
@@ -131,7 +131,7 @@ def run_at(moment, *, lasts=1, failed=False):
     return FRESH.with_run(planned_at=moment, started_at=moment, ended_at=moment + lasts, failed=failed)
 
 
-def test_a_group_waits_for_the_item_that_ran_last():
+def test_the_delay_of_a_group_counts_from_its_item_that_ran_last():
     group = past_of_group([run_at(BEGUN), run_at(BEGUN + 40), FRESH], others=[])
 
     assert next_start(Schedule.by_rate(MINUTE), group) == BEGUN + 100
@@ -144,14 +144,14 @@ def test_a_group_backs_off_as_long_as_its_item_that_failed_most():
     assert group.ended_at == BEGUN + 3
 
 
-def test_new_items_are_due_when_the_first_of_the_others_is():
+def test_new_items_are_due_together_with_the_earliest_other_item():
     early, late = run_at(BEGUN), run_at(BEGUN + 9)
 
     assert past_of_group([FRESH], others=[late, early]) == early
     assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
 
 
-def test_a_run_of_another_node_differs_from_the_last_one_of_this_node():
+def test_a_run_of_another_node_is_distinguished_from_the_last_run_here():
     schedule = Schedule.by_rate(MINUTE)
 
     assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)
@@ -160,5 +160,5 @@ def test_a_run_of_another_node_differs_from_the_last_one_of_this_node():
 
 
 @each_row("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
-def test_a_run_of_another_node_puts_off_the_next_one(schedule):
+def test_a_run_of_another_node_delays_the_next_run_here(schedule):
     assert next_start(schedule, run_at(BEGUN).with_run_elsewhere(BEGUN + 50)) == BEGUN + 110

@@ -1,4 +1,4 @@
-"""The access of a document: levels of tokens, their group, and the rules of a job."""
+"""Proves which tokens may see a document: by levels of tokens, authority groups, and access rules of the job."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ FOLDER = Access(Level(("alice",)), parents=(Level(("staff",), ("interns",)),), s
         (FOLDER, {"alice", "staff", "everyone", "interns"}, False),
     ],
 )
-def test_each_level_with_tokens_admits_or_the_document_stays_hidden(one, tokens, is_seen):
+def test_a_document_is_visible_only_if_each_level_with_tokens_admits(one, tokens, is_seen):
     assert one.admits(tokens) == is_seen
 
 
@@ -61,7 +61,7 @@ def test_an_access_survives_json_and_rows_of_levels(one):
 
 
 @given(ACCESSES, USERS)
-def test_tokens_of_the_group_see_what_they_saw_without_it(one, user):
+def test_tokens_in_an_authority_group_see_the_same_as_without_a_group(one, user):
     scoped = one.scoped("staff")
 
     assert scoped.admits({scope_token("staff", token) for token in user}) == one.admits(user)
@@ -82,11 +82,11 @@ def test_only_a_protected_access_changes_the_fingerprint_of_a_content():
     assert (
         len({PAGE.fingerprint, protected.fingerprint, replace(PAGE, access=access("a", deny=["b"])).fingerprint}) == 3
     )
-    # Documents of releases without access keep their versions.
+    # Documents indexed by releases that did not know access keep their versions, so they are not written again.
     assert PAGE.fingerprint == "5c2ea538549284a60de517b9c5324ed8"
 
 
-def test_the_first_rule_that_matches_replaces_what_the_source_says():
+def test_the_first_matching_rule_replaces_the_access_of_the_source():
     job = read_rules(RULES, group="staff")
 
     assert job.of("http://a.example/public/x", access("alice")) == OPEN
@@ -98,7 +98,7 @@ def test_the_first_rule_that_matches_replaces_what_the_source_says():
     assert NO_RULES.of("http://a.example/x", access("alice")) == access("alice").scoped("")
 
 
-def test_an_ingested_content_has_the_access_of_the_job():
+def test_an_ingested_document_has_the_access_of_its_job():
     document = Document("0" * 32, "http://a.example/private/x", 0, 0, "", "", 0, 0.0)
     activity = Activity(document, configuration="1", access=read_rules(RULES, group="staff"))
 
@@ -129,5 +129,5 @@ def test_problems_of_rules_name_their_field(rules, problems):
     assert set(check_rules(rules)) == problems
 
 
-def test_a_job_without_rules_keeps_open_documents_as_they_are():
+def test_a_job_without_rules_keeps_open_documents_open():
     assert JobAccess("staff").of("http://a.example/x", OPEN) is OPEN

@@ -90,14 +90,14 @@ def test_every_page_is_in_the_navigation_once():
     assert sorted(named) == sorted(sources())
 
 
-def test_pages_load_nothing_from_elsewhere_and_run_nothing_of_their_own(site):
+def test_pages_load_nothing_from_other_servers_and_have_no_scripts(site):
     for path, page in pages_of(site).items():
         assert None not in page.loads, path
         assert not [address for address in page.loads if re.match(r"[a-z]+:|//", address)], path
         assert page.own_code == [], path
 
 
-def test_every_link_leads_to_a_page_and_a_heading_that_are_there(site):
+def test_every_link_leads_to_an_existing_page_and_heading(site):
     pages = pages_of(site)
     for path, page in pages.items():
         for address in (*page.links, *page.loads):

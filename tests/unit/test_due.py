@@ -1,4 +1,4 @@
-"""Proves that a due moment is the earliest of all requested ones."""
+"""Proves that a `Due` is due at the earliest of all requested moments."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import uvloop
 from jobs.loops.worker.due import Due
 
 
-def test_the_earliest_of_several_times_counts() -> None:
+def test_the_earliest_of_several_requested_moments_counts() -> None:
     async def wait_for_it() -> float:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         due = Due(loop, event)
@@ -22,7 +22,7 @@ def test_the_earliest_of_several_times_counts() -> None:
     assert asyncio.run(wait_for_it()) < 5.0
 
 
-def test_a_finished_document_is_not_due_again() -> None:
+def test_a_cleared_moment_does_not_fire() -> None:
     async def look() -> bool:
         event = asyncio.Event()
         due = Due(asyncio.get_running_loop(), event)
@@ -34,7 +34,7 @@ def test_a_finished_document_is_not_due_again() -> None:
     assert not asyncio.run(look())
 
 
-def test_a_request_that_is_done_at_once_is_over_at_once() -> None:
+def test_a_request_for_now_is_due_immediately() -> None:
     async def look() -> bool:
         event = asyncio.Event()
         due = Due(asyncio.get_running_loop(), event)
@@ -56,7 +56,7 @@ def test_a_due_time_shows_whether_it_is_near() -> None:
     assert asyncio.run(look()) == [False, True, False, False]
 
 
-def test_a_moment_of_now_is_known_on_the_loop_of_workers() -> None:
+def test_a_moment_without_a_delay_is_noted_on_the_event_loop_of_workers() -> None:
     async def look() -> list[bool]:
         due = Due(asyncio.get_running_loop(), asyncio.Event())
         due.within(0.0)

@@ -1,4 +1,4 @@
-"""Proves when a thread counts as working: it loops, computes, waits for the database, or rests."""
+"""Proves when a thread counts as working: while it loops, computes, waits for the database, or is idle."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def clock():
 
 @pytest.fixture
 def effort(clock):
-    """Return the effort of a thread that has completed one loop. An earlier query has consumed that loop."""
+    """Return the effort of a thread that has completed one loop. A first query has already reported that loop."""
     made = Effort(computes_at_most=seconds(100), clock=clock)
     made.note_pass()
     assert made.made_progress()
@@ -63,7 +63,7 @@ def let_it_use(cpu):
         time.sleep(0.01)
 
 
-def test_a_thread_that_passes_between_two_checks_works(clock, effort):
+def test_a_thread_that_loops_between_two_checks_works(clock, effort):
     clock.at += 10
     effort.note_pass()
 
@@ -115,7 +115,7 @@ def test_an_idle_thread_works_until_it_has_something_to_do(clock, effort):
     assert not effort.made_progress()
 
 
-def test_a_wait_of_another_thread_is_not_ones_own(clock, effort):
+def test_a_wait_for_the_database_counts_only_for_its_own_thread(clock, effort):
     other = threading.Thread(target=Waiting().__enter__)
     other.start()
     other.join()

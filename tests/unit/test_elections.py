@@ -30,14 +30,14 @@ def test_without_a_main_on_record_the_oldest_live_manager_takes_office():
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
-def test_after_a_resignation_the_next_main_need_not_wait_for_anything():
+def test_after_a_resignation_the_next_main_takes_office_immediately():
     leaving = seen_node(status=NodeStatus.DRAINING, started_at=NOON - seconds(9000))
     cluster = seen_cluster(leaving, OLDEST, SECOND, me=OLDEST, main=leaving, since=NOON, resigned=True)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
-def test_the_manager_of_a_one_shot_is_main_at_once():
+def test_the_manager_of_a_one_shot_command_is_main_immediately():
     alone = seen_node(scope="crawl:1", started_at=NOON)
     cluster = ClusterSeen(
         looked_at=NOON, me=alone.id, scope="crawl:1", term=TermSeen(term=0, main_id=None, since=NOON), nodes=(alone,)
@@ -46,7 +46,7 @@ def test_the_manager_of_a_one_shot_is_main_at_once():
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="crawl:1", seen_term=0)
 
 
-def test_a_live_main_is_left_alone():
+def test_a_live_main_is_not_replaced():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, main=SECOND)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY)) is None
@@ -75,7 +75,7 @@ def test_an_election_fails_no_manager_but_the_main_that_it_replaces():
 
 
 def test_every_other_manager_replaces_a_silent_main_when_its_turn_comes():
-    """The office has been open for longer than the queue is long."""
+    """The main has been silent for longer than all waiting times of the queue together."""
     main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=3 * BEAT)
 
     for me in (OLDEST, SECOND, YOUNGEST):
@@ -107,7 +107,7 @@ def test_a_main_whose_process_ended_is_replaced_without_waiting():
 
 
 def test_the_next_in_line_gets_a_heartbeat_when_the_mains_process_ended():
-    """The time since its last beat does not count, because it was not a candidate's time."""
+    """The time since its last heartbeat does not count, because it was not yet a candidate then."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = seen_node(started_at=NOON - seconds(9000), heartbeat_age=after, same_machine_process_gone=True)
@@ -126,8 +126,8 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
-def test_the_manager_of_rank_r_waits_r_beats():
-    """So an oldest manager that beats but never acts blocks the others for that time at most."""
+def test_the_manager_of_rank_r_waits_r_heartbeats():
+    """So the oldest manager, if it sends heartbeats but never acts, blocks the others for that time at most."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)
@@ -171,7 +171,7 @@ def test_a_draining_main_resigns():
     )
 
 
-def test_only_a_dead_one_shot_can_be_taken_over_from_outside():
+def test_only_a_dead_one_shot_can_be_taken_over_by_another_command():
     outsider = seen_node()
     gone = seen_node(same_machine_process_gone=True)
     alive = seen_node()
@@ -206,7 +206,7 @@ def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], 
     ahead=st.timedeltas(min_value=dt.timedelta(days=-400), max_value=dt.timedelta(days=400)),
 )
 def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: int, ahead: dt.timedelta):
-    """Only differences of the database's clock count, whatever time it shows."""
+    """Only differences between times of the database's clock count, whatever time that clock shows."""
     seen = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=nodes[0])
     shifted = dataclasses.replace(
         seen,
@@ -224,7 +224,7 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
 # --- With a coordination store -------------------------------------------------------------------
 
 
-def test_only_the_chosen_manager_stands_and_it_need_not_be_the_oldest():
+def test_only_the_manager_that_zookeeper_chose_takes_office():
     cluster = seen_cluster(OLDEST, SECOND, YOUNGEST, me=YOUNGEST, since=NOON)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) is None

@@ -19,5 +19,5 @@ CHAIN = {"seed": "x", "x": "y", "y": "www"}
         ("seed", {}, {"seed"}, []),
     ],
 )
-def test_a_redirect_ends_with_those_behind_it_that_nothing_else_leads_to(source, redirects, seeds, ended):
+def test_an_ended_redirect_ends_redirects_behind_it_without_another_source(source, redirects, seeds, ended):
     assert ended_with(source, redirects, seeds=seeds) == ended

@@ -37,7 +37,7 @@ def test_each_pair_of_results_has_its_kind_of_flip(before, after, kind):
     assert kind_of_flip(before, after) == kind
 
 
-def test_a_document_of_before_results_were_recorded_is_not_new():
+def test_a_document_older_than_the_record_of_results_is_not_new():
     assert end(0, run_no=5, result=ERROR, is_indexed=True)[1] == [Flip(result_of(INDEXED, ""), ERROR, 1)]
     assert end(0, run_no=5, result=ERROR, is_indexed=False)[1] == [Flip(NOTHING, ERROR, 1)]
 

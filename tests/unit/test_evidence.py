@@ -1,4 +1,6 @@
-"""The evidence of politeness: a chain that no change survives, and its comparison with the access log of a site."""
+"""
+Proves that any change of the evidence of politeness breaks its chain, and that it is compared with a site's access log.
+"""
 
 import json
 
@@ -56,7 +58,7 @@ def found_in(log, *reports, tolerance=0.0, gaps=()):
 THREE = [report(0), report(1), report(2)]
 
 
-def test_an_exported_chain_is_read_again():
+def test_an_exported_chain_can_be_read_and_verified():
     evidence = read(lines_of(blocks_of(*THREE)), name="file")
 
     assert [content["sent"] for content in evidence.contents] == [[[0, 1], [10, 1], [20, 1]]] * 3
@@ -85,7 +87,7 @@ def test_a_changed_removed_moved_or_added_block_breaks_the_chain(tamper):
 
 
 @each_row("text", ["", "no JSON", "[]", '{"format":"other"}'])
-def test_another_file_is_refused(text):
+def test_a_file_that_is_no_evidence_is_refused(text):
     with pytest.raises(BadFile):
         read([text], name="file")
 
@@ -96,7 +98,7 @@ def test_reports_of_several_workers_add_up_in_each_second():
     assert (content["sent"], content["unanswered"]) == ([[1, 3], [5, 1], [7, 1]], [[7, 1]])
 
 
-def test_a_log_with_the_same_requests_agrees():
+def test_an_access_log_with_the_same_requests_agrees():
     assert found_in(log_of(*THREE), *THREE) == []
 
 
@@ -133,7 +135,7 @@ def test_a_request_without_an_answer_may_be_missing_in_the_log():
     assert found_in([line for line in log_of(*reports) if line.second != BEGIN + 20], *reports) != []
 
 
-def test_a_gap_of_the_record_excuses_requests_there_and_nowhere_else():
+def test_a_gap_of_the_record_excuses_only_requests_within_the_gap():
     gap = Gap(BEGIN + 60, BEGIN + 120, "A worker ended without its last report.")
     log = log_of(*THREE)
 
@@ -159,7 +161,7 @@ def test_requests_closer_together_than_the_limit_in_force_are_named():
     )
 
 
-def test_many_requests_that_are_each_little_too_close_are_named():
+def test_many_gaps_that_are_each_slightly_too_short_are_named():
     steady = [report(0, seconds=range(0, 60, 2), gap=2.0), report(1), report(2)]
     hasty = [report(0, seconds=range(60), gap=2.0), report(1), report(2)]
 
@@ -335,7 +337,9 @@ def send(sent, *, gap=2.0):
 
 
 def taken(sent, **options):
-    """Take what the worker reports, as minutes with their requests, and until when it has reported all."""
+    """
+    Take the worker's report. Return its minutes with their requests, and the moment until which the report is complete.
+    """
     reported = sent.take(**options)
     if reported is None:
         return None
@@ -386,7 +390,7 @@ def test_the_last_report_of_a_worker_has_everything(sent, clock):
     assert (one.unanswered, one.limits, reported.is_all) == ({0: 1}, [(0, 2.0, None)], True)
 
 
-def test_a_record_that_is_off_reports_what_it_has_and_nothing_later(sent, clock):
+def test_a_record_that_is_switched_off_reports_only_earlier_requests(sent, clock):
     sent.count_answered(*send(sent), 100)
     clock.at += 30
     sent.switch(is_on=False)

@@ -1,4 +1,4 @@
-"""Every reason of the crawl has words and a gate: causes of verdicts, conditions of stuffing, result codes."""
+"""Proves that each cause of a verdict, condition of stuffing and result code has an explanation in words and a gate."""
 
 import datetime as dt
 import re
@@ -43,7 +43,7 @@ VIOLATIONS = {
 }
 
 
-def test_every_cause_of_a_verdict_closes_a_gate_and_has_words():
+def test_every_cause_of_a_verdict_blocks_a_gate_and_has_words():
     assert GATE_OF.keys() == set(Cause)
     for cause in Cause:
         assert verdicts.sentence(Verdict(cause), now=NOON), cause
@@ -56,7 +56,7 @@ def test_every_reason_gate_and_status_has_words():
     assert words.STATUSES.keys() == words.FORECASTS.keys() == words.TONES.keys() == set(Status)
 
 
-def test_no_reason_has_the_name_of_a_cause():
+def test_no_reason_is_named_like_a_cause_of_a_verdict():
     assert set(map(str, Reason)) & set(map(str, Cause)) == set()
 
 
@@ -69,7 +69,7 @@ def test_every_result_code_of_a_connector_is_explained():
 
 
 @pytest.mark.parametrize("condition", sorted(set(re.findall(r'job\."?(\w+)', RUNNABLE))))
-def test_every_condition_of_stuffing_closes_a_gate_with_words(condition):
+def test_every_condition_of_stuffing_blocks_a_gate_with_words(condition):
     held = hold_of(VIOLATIONS[condition], ClusterSeen(managers=1, workers=1))
 
     assert held is not None
@@ -94,7 +94,7 @@ def test_gates_behind_the_first_blocked_one_are_not_reached():
     assert first_blocked(ordered, is_forecast=False).gate == Gate.SCOPE
 
 
-def test_a_forecast_goes_on_behind_the_gate_of_unknown_addresses():
+def test_a_forecast_continues_after_the_gate_of_unknown_addresses():
     gates = [blocked(Gate.KNOWN, Reason.UNKNOWN), blocked(Gate.SCOPE, Reason.OUT_OF_SCOPE)]
 
     ordered = in_order(gates, is_forecast=True)
@@ -103,7 +103,7 @@ def test_a_forecast_goes_on_behind_the_gate_of_unknown_addresses():
     assert first_blocked(ordered, is_forecast=True).gate == Gate.SCOPE
 
 
-def test_the_copy_of_an_output_does_not_depend_on_the_next_request():
+def test_an_output_that_has_a_copy_passes_behind_a_blocked_gate():
     held = Judgement(Gate.OUTPUT, Status.PASSED, Reason.HELD, {"version": "1"})
 
     ordered = in_order([blocked(Gate.JOB, Reason.RUNS), held], is_forecast=False)

@@ -1,4 +1,4 @@
-"""The stages that read files, in this process and in children."""
+"""Proves the stages that extract text from files, in this process and in child processes."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_parts_are_components_with_addresses_of_their_own():
     assert (member.url, member.text) == ("http://example.org/file?x=1#a%20b.zip!/c.txt", "Oats")
 
 
-def test_parts_can_be_left_closed():
+def test_a_stage_can_be_set_to_read_no_parts():
     letter = files.mail("Rye", attachments={"a.pdf": files.pdf("Oats")})
 
     assert len(open_stage(EXTRACT, parts=False).transform(item(letter, MAIL))) == 1

@@ -63,7 +63,7 @@ def test_each_format_gives_its_text_whatever_its_header_says(body, content_type,
 
 
 @each_row("body", [files.pdf("Rye"), files.docx("Rye"), files.odt("Rye"), files.mail("Rye")])
-def test_the_title_and_the_dates_of_a_file_are_known(body):
+def test_the_title_and_the_dates_of_a_file_are_found(body):
     found = read(body)
 
     assert found.title == "The title"
@@ -71,7 +71,7 @@ def test_the_title_and_the_dates_of_a_file_are_known(body):
 
 
 @each_row("body", [files.docx("Rye"), files.odt("Rye")])
-def test_own_properties_of_a_file_are_metadata(body):
+def test_custom_properties_of_a_file_become_metadata(body):
     assert read(body).metadata["custom:Project"] == ("Harvest",)
 
 
@@ -99,7 +99,7 @@ def test_the_language_is_found_in_the_text(text, language):
     assert read(text.encode()).language == language
 
 
-def test_the_language_that_a_file_names_counts():
+def test_a_language_named_in_the_file_wins_over_a_guess():
     assert read(files.odt("This is a report about the harvest of the year.")).language == "de-AT"
 
 
@@ -127,7 +127,7 @@ def test_each_kind_of_archive_gives_its_members(body, name, paths):
     assert [part.id for part in read(body, name=name).parts] == paths
 
 
-def test_two_members_of_one_name_are_two_parts():
+def test_two_members_with_one_name_are_two_parts():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a.txt", "Rye")
@@ -137,7 +137,7 @@ def test_two_members_of_one_name_are_two_parts():
     assert [part.id for part in read(buffer.getvalue()).parts] == ["a.txt", "a.txt (2)"]
 
 
-def test_parts_are_left_closed_if_they_are_not_wanted():
+def test_parts_are_not_read_if_they_are_not_wanted():
     letter = files.mail("Rye", attachments={"bomb.gz": gzip.compress(bytes(1_000_000))})
 
     assert read(letter, wanted=Wanted(parts=False)).parts == ()
@@ -218,7 +218,7 @@ _QUADRATIC = f'<w:document xmlns:w="w">{"<w:a>" * 300}'
         (b"\x89PNG\r\n\x1a\n" + bytes(100), Reason.UNKNOWN_TYPE),
     ],
 )
-def test_a_hostile_or_broken_file_ends_with_a_plain_reason(body, reason):
+def test_a_hostile_or_broken_file_fails_with_a_plain_reason(body, reason):
     assert reason_of(body) is reason
 
 

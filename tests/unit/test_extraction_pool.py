@@ -1,4 +1,6 @@
-"""Children of the extraction as real processes."""
+"""
+Proves with real child processes that extraction survives hostile files, and that the children end with their worker.
+"""
 
 import asyncio
 import signal
@@ -89,7 +91,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
     assert files_open_in("self") == opened_before
 
 
-async def test_a_reason_given_by_a_child_keeps_it():
+async def test_a_reason_given_by_a_child_does_not_end_the_child():
     async with children() as pool:
         first = await said_by(pool, "answers")
         with pytest.raises(ExtractionFailed, match="encrypted"):
@@ -99,7 +101,7 @@ async def test_a_reason_given_by_a_child_keeps_it():
     assert first == again
 
 
-async def test_a_reason_of_a_child_can_be_stored():
+async def test_a_reason_of_a_child_has_no_characters_that_postgresql_refuses():
     async with children() as pool:
         with pytest.raises(ExtractionFailed) as failure:
             await said_by(pool, "mumbles")
@@ -143,7 +145,7 @@ async def test_a_child_has_no_network_no_files_and_no_environment(monkeypatch):
     assert opened == ["0", "1", "2"]
 
 
-async def test_no_child_runs_before_the_first_file_and_after_the_last():
+async def test_no_child_runs_before_the_first_file_or_after_the_last():
     async with children() as pool:
         assert pool.processes == []
         child = psutil.Process(await said_by(pool, "answers"))

@@ -36,7 +36,7 @@ def test_entries_of_atom_are_named_by_their_alternate_links():
     assert list(read(ATOM).links) in (["1"], ["http://a.example/blog/1"])
 
 
-def test_rdf_is_read_too_and_says_how_often_it_changes():
+def test_rdf_is_read_with_its_interval_of_changes():
     assert read(RDF) == Feed({"http://a.example/1": None}, 6 * 3600.0)
 
 
@@ -92,7 +92,7 @@ def test_every_encoding_is_read(encoding):
         ("<ttl>99999999999999999999</ttl>", 30 * 24 * 3600.0),
     ],
 )  # fmt: skip
-def test_a_ttl_is_believed_within_bounds(channel, interval):
+def test_a_ttl_is_applied_within_bounds(channel, interval):
     assert read(RSS.format(channel=channel)).interval == interval
 
 
@@ -132,7 +132,7 @@ def test_a_whole_feed_without_entries_is_a_feed():
     assert read('<rss version="2.0"><channel><title>Empty</title></channel></rss>') == Feed({}, None)
 
 
-def test_entities_that_grow_do_no_harm_and_files_are_not_read():
+def test_recursive_entities_do_no_harm_and_no_local_files_are_read():
     grows = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
     bomb = f"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a0 "aaaaaaaaaa">{grows}
     <!ENTITY file SYSTEM "file:///etc/passwd">]><rss version="2.0"><channel><title>&a11;</title>

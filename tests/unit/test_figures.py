@@ -50,7 +50,7 @@ def test_a_level_is_shown_after_its_first_value_and_removed_with_it():
     assert {key: amount for key, amount in read(level).items() if key[0] == "nests"} == {("nests", "oak"): 4}
 
 
-def test_a_level_with_a_source_reads_it_each_time():
+def test_a_level_with_a_source_reads_the_source_at_each_scrape():
     amounts = iter((1.5, 2.5))
     level = Level(name="age_seconds", **OF_WORKERS)
     level.follow(lambda: next(amounts))
@@ -61,7 +61,7 @@ def test_a_level_with_a_source_reads_it_each_time():
     assert read_twice == [1.5, 2.5]
 
 
-def test_a_level_follows_something_for_each_of_its_labels():
+def test_a_level_reads_one_source_for_each_of_its_labels():
     level = Level(name="is_there", labels=("who",), **OF_WORKERS)
     level.follow(lambda: True, "ann")
     level.follow(lambda: False, "bob")
@@ -81,7 +81,7 @@ def test_a_histogram_counts_values_up_to_each_bound():
     assert shown["wait_seconds_sum",] == pytest.approx(7.65)
 
 
-def test_wrong_labels_are_a_defect_of_the_caller():
+def test_wrong_labels_raise_an_error():
     with pytest.raises(TypeError, match="hens_total has the labels"):
         Count(name="hens_total", labels=("colour",), **OF_WORKERS).add(1)
 

@@ -15,7 +15,7 @@ NAMES = st.binary(min_size=1, max_size=20).filter(
 
 
 @given(st.lists(NAMES, max_size=5))
-def test_every_path_comes_back_as_it_was_and_has_one_identifier(names):
+def test_every_path_survives_its_identifier_and_has_only_one(names):
     path = b"/" + b"/".join(names)
 
     identifier = identifier_of(path)

@@ -35,7 +35,7 @@ TOP = b"/srv/data"
         ("regex:old", "/srv/fold/x", True),
     ],
 )
-def test_a_rule_matches_a_path(rule, path, matches):
+def test_a_rule_matches_the_expected_paths(rule, path, matches):
     assert bool(compile_rule(rule).search(path)) is matches
 
 
@@ -75,5 +75,5 @@ def test_the_target_of_a_link_outside_every_seed_is_judged_by_its_own_name():
     assert not rules.admits_file(b"/srv/elsewhere/a.tmp")
 
 
-def test_names_that_are_no_utf_8_are_judged_too():
+def test_rules_also_apply_to_names_that_are_not_utf_8():
     assert Rules(tops=[TOP], include=["caf?.txt"]).admits_file(b"/srv/data/caf\xe9.txt")

@@ -1,4 +1,4 @@
-"""The flow of documents through a manager, from the documents of its passes."""
+"""Proves the flow (documents per second) of a manager, measured from the documents that each of its passes offers."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_flow_is_the_mean_of_the_last_second_for_any_interval_of_passes(ever
     assert flow.is_steady
 
 
-def test_a_first_pass_is_no_flow():
+def test_the_first_pass_does_not_make_a_flow():
     assert not offered(5_000, every=1, passes=1).is_steady
 
 
@@ -35,7 +35,7 @@ def test_a_flow_that_ends_is_not_steady_two_seconds_later():
     assert not flow.is_steady
 
 
-def test_a_flow_goes_on_with_one_document_if_it_is_steady_and_else_with_ten():
+def test_a_steady_flow_continues_after_one_document_and_others_after_ten():
     steady, slow = offered(40, every=0.13, passes=40), offered(3, every=0.13, passes=40)
     for flow in (steady, slow):
         flow.note_reading()

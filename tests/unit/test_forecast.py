@@ -1,6 +1,5 @@
 """
-The end of a run is forecast with a band that contains the actual end. More workers gain nothing where hosts are the
-limit.
+Proves that the forecast of a run has a band that contains its actual end, and that it knows where more workers help.
 """
 
 import datetime as dt
@@ -16,7 +15,7 @@ DAY = dt.datetime(2030, 5, 17, tzinfo=dt.UTC)
 
 
 class Site:
-    """A host with pages that link to others of it at random, read at the rate that it allows."""
+    """A host whose pages link to other pages of this host at random. It is read at the rate that it allows."""
 
     def __init__(self, draw):
         self.pages = round(draw.lognormvariate(6.0, 1.0)) + 5
@@ -30,7 +29,7 @@ class Site:
         return int(self.known) - self.ended
 
     def read(self, draw, amount):
-        """End at most this number of pages, each of which finds some that are not known yet."""
+        """Read at most this number of pages. Each page links to some pages that are not known yet."""
         for _page in range(min(amount, self.waiting)):
             self.ended += 1
             unknown = self.pages - self.known
@@ -41,7 +40,7 @@ class Site:
 
 
 def crawl(seed):
-    """Crawl some sites with some workers; return the samples, the queues at each of them, and the time of the end."""
+    """Crawl some sites with some workers. Return the samples, the queues at each sample, and the time of the end."""
     draw = random.Random(seed)
     sites = [Site(draw) for _site in range(draw.randint(1, 20))]
     capacity = draw.choice([2.0, 5.0, 20.0, 100.0])
@@ -83,7 +82,7 @@ def even(rate, known, *, minutes=10):
     return [Sample(60.0 * minute, known, round(rate * 60 * minute)) for minute in range(minutes + 1)]
 
 
-def test_twice_the_workers_are_no_gain_where_hosts_are_the_limit():
+def test_twice_the_workers_gain_nothing_if_hosts_are_the_limit():
     queues = [Queue(600, 1.0), Queue(60, 1.0)]
     samples = even(2.0, 3_000)
 
@@ -97,7 +96,7 @@ def test_twice_the_workers_are_no_gain_where_hosts_are_the_limit():
     assert faster.band.likely == pytest.approx(300)
 
 
-def test_twice_the_workers_halve_the_time_where_workers_are_the_limit():
+def test_twice_the_workers_halve_the_time_if_workers_are_the_limit():
     queues = [Queue(600, 100.0), Queue(600, 100.0)]
     samples = even(2.0, 3_000)
 
@@ -136,5 +135,5 @@ def at(hour, day=17):
         (14, 16, 3, at(15, 18)),
     ],
 )
-def test_work_goes_on_in_its_window_only(opens, closes, hours, end):
+def test_a_forecast_counts_only_time_within_the_window_of_the_job(opens, closes, hours, end):
     assert end_in_window(at(12), hours * 3600, opens=dt.time(opens), closes=dt.time(closes)) == end

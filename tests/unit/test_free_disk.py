@@ -6,14 +6,14 @@ from jobs.loops.disk import FreeDisk
 ABOVE_ALL = 100_000_000
 
 
-def test_a_disk_with_room_is_no_shortage(tmp_path):
+def test_a_disk_with_enough_free_space_is_not_reported(tmp_path):
     disk = FreeDisk()
     disk.writes_to([tmp_path / "pages.jsonl"])
 
     assert disk.shortage(limit=1) == ""
 
 
-def test_a_shortage_names_the_disk_the_room_and_the_limit():
+def test_a_shortage_names_the_disk_its_free_space_and_the_limit():
     said = FreeDisk().shortage(limit=ABOVE_ALL)
 
     assert said.startswith("the disk of the ")
@@ -24,7 +24,7 @@ def test_a_limit_of_zero_checks_no_disk():
     assert FreeDisk().shortage(limit=0) == ""
 
 
-def test_the_disk_of_an_output_that_is_not_there_yet_is_that_of_its_parent(tmp_path, settings):
+def test_the_disk_of_a_missing_output_file_is_that_of_its_directory(tmp_path, settings):
     settings.VAR_DIR = tmp_path / "not" / "made"
     disk = FreeDisk()
     disk.writes_to([tmp_path / "neither" / "pages.jsonl"])

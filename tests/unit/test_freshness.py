@@ -1,4 +1,4 @@
-"""Freshness goals buy nearly the best possible freshness, and know what they achieve. Virtual time, no database."""
+"""Proves that freshness goals reach nearly the best possible freshness, and predict it. Virtual time, no database."""
 
 import math
 
@@ -19,7 +19,7 @@ LEAST = 0.9
 
 
 def chances_of(rate):
-    """Return the chances of a document whose change rate is known: the nearest one of the table."""
+    """Return the probabilities for a document whose change rate is known to be the nearest rate of the table."""
     nearest = min(RATES, key=lambda one: abs(math.log(one / rate)))
     return tuple(float(one == nearest) for one in RATES)
 
@@ -28,7 +28,7 @@ def chances_of(rate):
 
 
 @each_row("looks_a_day, within", [(0.25, 0.0), (1.0, HOUR), (4.0, 0.0)])
-def test_goals_reach_90_percent_of_the_best_and_beat_other_schedules(looks_a_day, within):
+def test_goals_reach_90_percent_of_the_best_freshness_and_beat_schedules(looks_a_day, within):
     site = skewed_site(pages=110, hosts=1, looks_per_page_and_day=looks_a_day, within=within, seed=1)
 
     def reached(schedule):
@@ -55,7 +55,7 @@ def test_a_plan_expects_the_freshness_that_its_looks_reach():
 # --- Rates -----------------------------------------------------------------------------------------
 
 
-def test_looks_find_a_steady_rate():
+def test_looks_estimate_a_steady_change_rate():
     evidence = NO_EVIDENCE
     for number in range(60):
         evidence = after_look(evidence, HOUR, changed=number % 3 == 0)
@@ -79,7 +79,7 @@ def test_a_document_that_changes_at_each_look_may_change_at_any_faster_rate():
     assert sum(likely[:5]) < 0.001
 
 
-def test_a_new_document_begins_as_the_others_of_its_template():
+def test_a_new_document_starts_with_the_change_rate_of_its_template():
     slow = after_look(NO_EVIDENCE, 20 * DAY, changed=False)
 
     prior = prior_of([slow] * 50)
@@ -88,7 +88,7 @@ def test_a_new_document_begins_as_the_others_of_its_template():
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e9), st.booleans()), max_size=30))
-def test_evidence_survives_its_storage(seen):
+def test_evidence_of_changes_survives_storage(seen):
     evidence = NO_EVIDENCE
     for seconds, changed in seen:
         evidence = after_look(evidence, seconds, changed=changed)
@@ -151,7 +151,7 @@ def test_a_goal_takes_the_fewest_looks_that_meet_it():
     assert promise.gets == promise.needs < 10 / 900
 
 
-def test_a_greedy_goal_pays_before_a_modest_one():
+def test_an_ambitious_goal_is_cut_before_a_modest_one():
     greedy = Demand(1.0, looks(60.0, 30 * DAY), [chances_of(1 / HOUR)] * 100)
     modest = Demand(0.5, looks(DAY, 30 * DAY), [chances_of(1 / DAY)] * 100)
 
@@ -163,7 +163,7 @@ def test_a_greedy_goal_pays_before_a_modest_one():
     assert of_modest.fresh >= 0.5
 
 
-def test_a_host_is_priced_from_samples_of_its_lanes():
+def test_the_price_of_a_look_is_found_from_samples_of_the_hosts_lanes():
     always = NO_EVIDENCE
     for _ in range(20):
         always = after_look(always, HOUR, changed=True)
@@ -181,7 +181,7 @@ def test_a_host_is_priced_from_samples_of_its_lanes():
     assert again.interval(0, "http://a.example/news/new", NO_EVIDENCE, looks(900.0, 30 * DAY)) > 900
 
 
-def test_a_host_with_looks_to_spare_learns_from_new_documents():
+def test_a_host_with_unused_requests_looks_often_at_new_documents():
     seen = [Seen(0, f"http://a.example/{n}", NO_EVIDENCE, HOUR) for n in range(100)]
     table = looks(HOUR, 30 * DAY)
 
@@ -194,7 +194,7 @@ def test_a_host_with_looks_to_spare_learns_from_new_documents():
     assert intervals(1e-4)[0] > DAY
 
 
-def test_freshness_now_falls_with_the_age_of_the_last_look():
+def test_present_freshness_falls_with_the_age_of_the_last_look():
     likely = chances_of(1 / HOUR)
 
     assert fresh_now(likely, age=900, within=900) == 1
@@ -209,7 +209,7 @@ def test_freshness_now_falls_with_the_age_of_the_last_look():
         st.tuples(st.text("ab/.,[]", min_size=1, max_size=9), st.integers(1, 100), st.integers(1, 10**7)), max_size=4
     )
 )
-def test_goals_survive_their_text(given_goals):
+def test_goals_survive_printing_and_reading(given_goals):
     goals = [{"pattern": pattern, "percent": float(part), "within": float(s)} for pattern, part, s in given_goals]
     if not check_goals(goals):
         assert parse_goals(goals_in_words(goals)) == goals

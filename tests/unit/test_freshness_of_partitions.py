@@ -1,4 +1,4 @@
-"""The figures of freshness goals add up over several partitions."""
+"""Proves that the figures of freshness goals of several partitions are combined."""
 
 import datetime as dt
 
@@ -13,7 +13,7 @@ def goal(documents, *, achieved, expected=1.0, needs=1.0, gets=0.5, **other):
     return GoalLine(**GOAL | other, documents=documents, achieved=achieved, expected=expected, needs=needs, gets=gets)
 
 
-def test_shares_of_partitions_count_by_their_documents_and_looks_are_added():
+def test_shares_are_weighted_by_documents_and_looks_are_added_up():
     there = Freshness([goal(300, achieved=0.5)])
 
     (line,) = add_partitions(Freshness([goal(100, achieved=0.9)]), {"b": there, "c": Freshness([UNMEASURED])}).goals

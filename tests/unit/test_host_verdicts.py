@@ -62,7 +62,7 @@ def refusing(failed=60, ended=60):
         (Cause.TRIAL, make_host(back_off_until=NOON, back_off_level=2)),
         (Cause.NOTHING_WAITS, make_host(served=False, waiting=0)),
         (Cause.IN_PROGRESS, make_host(waiting=0, in_progress=2)),
-        # Workers hold all documents, and begin them at the host's pace.
+        # Workers have claimed all documents, and start them at the host's pace.
         (Cause.GAP, make_host(waiting=0, in_progress=48)),
         (Cause.REQUESTS, make_host(limits=Limits(4, 0.0), waiting=0, in_progress=2_459, open_now=4)),
         (Cause.JOBS_HELD, make_host(served=False, waiting=63, held=63)),

@@ -1,4 +1,4 @@
-"""Users in the claims of a provider, and metadata of a provider that are usable."""
+"""Proves which claims of a provider make a user with which role, and which metadata of a provider are accepted."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_a_name_that_no_user_can_have_is_not_used(name):
     assert identify(preferred_username=name).name == ""
 
 
-def test_a_name_is_the_one_that_is_stored():
+def test_a_name_is_read_in_the_form_in_which_it_is_stored():
     assert identify(preferred_username="\uff41dmin").name == "admin"
 
 

@@ -1,4 +1,4 @@
-"""Proves that `make test` keeps its databases in memory, and leaves nothing there."""
+"""Proves that `make test` keeps its databases in memory, and removes them at the end."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ COMMAND = "import os, sys; print(os.environ.get('CRAWLCTL_VAR')); sys.exit(7)"
 
 
 def run(**environment):
-    """Run a command that prints its directory of data and ends with 7. Return the directory."""
+    """Run a command that prints its data directory and exits with code 7. Return the directory."""
     others = {name: value for name, value in os.environ.items() if name != "CRAWLCTL_VAR"}
     words = [sys.executable, "-m", "tests.support.in_memory", sys.executable, "-c", COMMAND]
     ended = subprocess.run(words, cwd=ROOT, env=others | environment, capture_output=True, text=True, check=False)
@@ -23,14 +23,14 @@ def run(**environment):
 
 
 @pytest.mark.skipif(not in_memory.has_room(), reason="memory is scarce")
-def test_a_command_has_its_data_in_memory_until_it_ends():
+def test_the_data_of_a_command_are_in_memory_until_it_ends():
     directory = Path(run())
 
     assert directory.parent == Path("/dev/shm")
     assert not directory.exists()
 
 
-def test_a_chosen_directory_is_used():
+def test_a_directory_given_by_the_environment_is_used():
     assert run(CRAWLCTL_VAR="/tmp/elsewhere") == "/tmp/elsewhere"
 
 

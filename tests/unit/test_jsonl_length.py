@@ -16,7 +16,7 @@ GONE = Entry(hash="0" * 32, url="http://a.example/", content=None, version="", f
 
 
 class CursorOfOutput:
-    """A stand-in for the cursor of a flush whose output needs no document to be written again."""
+    """A stand-in for the cursor of a flush, for an output that has lost no documents."""
 
     def execute(self, *_):
         return self
@@ -70,7 +70,7 @@ def test_a_loss_is_reported_once(tmp_path):
     assert reports == [(was, 0)]
 
 
-def test_a_report_that_fails_is_made_again(tmp_path):
+def test_a_report_of_a_loss_that_fails_is_repeated(tmp_path):
     path, reports = tmp_path / "out.jsonl", []
 
     def report(was: int, is_: int) -> None:

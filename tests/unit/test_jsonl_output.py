@@ -89,7 +89,7 @@ def test_a_line_has_all_facts_of_a_document(path):
     ]
 
 
-def test_the_last_line_of_a_url_is_the_valid_one(path):
+def test_the_last_line_of_an_address_is_the_valid_one(path):
     output = output_at(path)
 
     add(output, entry("http://a.example/1", text="old"), entry("http://a.example/2"))
@@ -105,7 +105,7 @@ def test_the_last_line_of_a_url_is_the_valid_one(path):
 @pytest.mark.parametrize(
     "text", ["a\nb\r\nc", "a\x0bb\x0cc\x1cd\x1ee", "a\x85b\u2028c\u2029d", "nul \0 and ünïcödé 日本"]
 )
-def test_no_text_breaks_its_line(path, text):
+def test_no_character_of_a_text_ends_its_line(path, text):
     add(output_at(path), entry(text=text))
 
     (line,) = path.read_text(encoding="utf-8").splitlines()
@@ -144,7 +144,7 @@ def test_a_torn_line_is_cut_off_at_any_length(path):
     assert [line["url"] for line in lines_of(path)] == ["http://a.example/whole", "http://a.example/next"]
 
 
-def test_nuls_that_a_fallen_machine_left_at_the_end_are_cut_off(path):
+def test_nul_bytes_that_a_power_loss_left_at_the_end_are_cut_off(path):
     output = output_at(path)
     add(output, entry("http://a.example/whole"))
     with path.open("ab") as file:
@@ -193,7 +193,7 @@ def test_processes_that_append_at_the_same_time_leave_whole_lines(path):
 
 
 @each_row("length", [1, 3])
-def test_a_file_that_was_cut_and_grew_again_recalls_no_text_of_another_document(path, length):
+def test_a_file_that_was_cut_and_grew_again_gives_no_wrong_text(path, length):
     output = output_at(path)
     urls = {letter * 32: f"http://{letter}.example/" for letter in "ab"}
     add(output, *(entry(url, text=f"first {url}") for url in urls.values()))
@@ -255,7 +255,7 @@ def test_a_batch_that_does_not_fit_is_returned_whole(path):
     assert [line["url"] for line in lines_of(path)] == ["http://a.example/whole"]
 
 
-def test_a_file_that_can_be_written_passes_the_check_and_is_not_made_by_it(path):
+def test_the_check_accepts_a_writable_path_and_creates_no_file(path):
     output_at(path).check()
 
     assert not path.exists()
@@ -288,7 +288,7 @@ def make_link(path: Path) -> Path:
         (lambda _: Path("/dev/full"), "not a regular file"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_refused_with_a_sentence(path, place, sentence):
+def test_a_file_that_cannot_be_written_is_refused_with_a_reason(path, place, sentence):
     output = output_at(place(path))
 
     with pytest.raises(OutputError, match=sentence):
@@ -296,7 +296,7 @@ def test_a_file_that_cannot_be_written_is_refused_with_a_sentence(path, place, s
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
+def test_a_directory_without_write_permission_is_refused(tmp_path):
     tmp_path.chmod(0o500)
 
     with pytest.raises(OutputError, match="nothing can be created"):
@@ -306,7 +306,7 @@ def test_a_directory_that_one_may_not_write_to_is_refused(tmp_path):
 # --- Options of commands and connections ---------------------------------------------------------
 
 
-def test_spellings_of_a_path_are_one_output_and_relative_paths_start_at_the_current_directory(tmp_path, monkeypatch):
+def test_spellings_of_one_path_mean_one_output(tmp_path, monkeypatch):
     (tmp_path / "there").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -326,7 +326,7 @@ def test_outputs_without_configuration_are_named_by_their_connector(text):
     "text",
     ["", "solr", "jsonl", "jsonl:", "jsonl:/", "jsonl:..", "jsonl:a\nb", "jsonl:" + "a" * 500, "search:x", "null:"],
 )
-def test_an_output_that_cannot_be_is_refused(text):
+def test_an_invalid_output_is_refused(text):
     with pytest.raises(BadSpecification):
         parse_output(text)
 
@@ -344,7 +344,7 @@ def test_an_output_that_cannot_be_is_refused(text):
         ("jsonl", ["/x"], "configuration"),
     ],
 )
-def test_a_configuration_is_refused_by_the_field_that_is_wrong(connector, configuration, field):
+def test_an_invalid_configuration_is_refused_with_the_name_of_its_field(connector, configuration, field):
     with pytest.raises(BadSpecification) as refused:
         check_configuration(connector, configuration)
 

@@ -59,7 +59,7 @@ def test_only_the_main_judges_a_manager_or_a_worker(kind, fault):
         for me in (MAIN, OTHER_MANAGER)
     ]
 
-    # A worker keeps its requests until its timeout, so a worker is not failed for absence alone.
+    # A worker may have open requests until its timeout, so absence from the store alone does not make it failed.
     is_failed = kind == NodeKind.MANAGER or "is_absent" not in fault
     assert [[verdict.node_id for verdict in verdicts] for verdicts in seen_by] == [[dead.id] if is_failed else [], []]
 
@@ -77,21 +77,21 @@ def test_a_main_that_resigned_judges_no_node():
     assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), is_steady=steady_for(STEADY)) == ()
 
 
-def test_the_restart_of_the_database_fails_no_one():
-    """All nodes were silent during the restart. The first node that is back must not judge the other nodes yet."""
+def test_a_restart_of_the_database_fails_no_node():
+    """All nodes were silent during the restart. The first node that returns must not judge the other nodes yet."""
     others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
     assert failed_by_main(*others, beaten=seconds(0.5)) == []
 
 
-def test_a_node_with_a_long_timeout_gets_all_of_it_after_an_outage():
+def test_a_node_with_a_long_timeout_has_its_whole_timeout_after_an_outage():
     patient = seen_worker(heartbeat_age=seconds(100), timeout=seconds(60))
 
     assert failed_by_main(patient, beaten=seconds(59)) == []
     assert failed_by_main(patient, beaten=seconds(60)) == [patient.id]
 
 
-def test_a_local_node_whose_process_ended_fails_at_once():
+def test_a_local_node_whose_process_ended_fails_immediately():
     gone = seen_worker(heartbeat_age=seconds(0), same_machine_process_gone=True)
 
     (verdict,) = judge(seen_cluster(MAIN, gone, me=MAIN, main=MAIN), is_steady=steady_for(seconds(0)))
@@ -106,7 +106,7 @@ def test_a_local_node_whose_process_ended_fails_at_once():
 ABSENT_FROM_THE_STORE = {"is_absent": True, "timeout": seconds(10)}
 
 
-def test_a_manager_missed_by_the_store_too_fails_after_3_4_of_its_timeout():
+def test_a_manager_also_missing_in_the_store_fails_after_3_4_of_its_timeout():
     missed, missed_soon = (seen_node(heartbeat_age=seconds(age), **ABSENT_FROM_THE_STORE) for age in (7.6, 7.4))
     heard = seen_node(heartbeat_age=seconds(7.6), timeout=seconds(10))
 
@@ -116,15 +116,15 @@ def test_a_manager_missed_by_the_store_too_fails_after_3_4_of_its_timeout():
     assert verdict.reason == "gone from the store of coordination, and silent for 7.6 s, its timeout is 10 s"
 
 
-def test_a_worker_missed_by_the_store_has_its_whole_timeout():
+def test_a_worker_missing_in_the_store_has_its_whole_timeout():
     assert failed_by_main(seen_worker(heartbeat_age=seconds(9.9), **ABSENT_FROM_THE_STORE)) == []
 
 
-def test_a_node_missed_by_the_store_but_heard_by_the_database_stays():
+def test_a_node_missing_in_the_store_with_good_heartbeats_is_not_failed():
     assert failed_by_main(seen_node(heartbeat_age=seconds(1), **ABSENT_FROM_THE_STORE)) == []
 
 
-def test_an_unsteady_judge_does_not_fail_a_missed_node():
+def test_a_main_with_uneven_heartbeats_does_not_fail_a_missing_node():
     missed = seen_node(heartbeat_age=seconds(9), **ABSENT_FROM_THE_STORE)
 
     assert failed_by_main(missed, beaten=seconds(9)) == []
@@ -148,7 +148,7 @@ def test_the_main_does_not_judge_itself():
     assert judge(cluster, is_steady=steady_for(STEADY)) == ()
 
 
-def test_the_nodes_of_orphaned_scopes_are_judged_too():
+def test_the_nodes_of_orphaned_scopes_are_also_judged():
     orphan = seen_node(scope="crawl:1", heartbeat_age=seconds(100))
 
     assert failed_by_main(orphans=[orphan]) == [orphan.id]

@@ -1,4 +1,4 @@
-"""Proves that a bin stays with one worker as long as this worker exists."""
+"""Proves that the same worker, its keeper, serves a bin as long as this worker exists."""
 
 import uuid
 
@@ -53,7 +53,7 @@ def test_bins_are_spread_over_the_workers():
     assert all(850 < shares.count(worker) < 1150 for worker in WORKERS)
 
 
-def test_several_turns_of_a_bin_go_to_several_workers_in_its_order():
+def test_several_turns_of_a_bin_go_to_its_first_preferred_workers():
     assert prefer(plan_of(7), plan_of(7)) == keepers_of(7, WORKERS)[:2]
 
 
@@ -63,7 +63,7 @@ def test_a_worker_that_serves_the_host_gets_no_second_turn_before_another():
     assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
 
 
-def test_a_tagged_host_is_kept_by_a_worker_with_the_tag():
+def test_the_keeper_of_a_tagged_host_is_a_worker_with_the_tag():
     tagged = keepers_of(7, WORKERS)[-1]
 
     assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
@@ -73,6 +73,6 @@ def test_turns_that_need_one_worker_go_to_the_keeper_of_the_parent():
     assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
 
 
-def test_decided_shares_stay():
+def test_turns_with_a_chosen_worker_get_no_keeper():
     assert prefer(plan_of(7, worker=WORKERS[0])) == [None]
     assert prefer(plan_of(7), workers=()) == [None]

@@ -25,7 +25,7 @@ def on_a_loop(test):
     return asyncio.run(run())
 
 
-def test_the_latest_connection_is_reused_and_by_one_request_only():
+def test_the_latest_connection_is_reused_by_only_one_request():
     async def keep_two(loop):
         kept, first, last = KeptConnections(loop), FakeConnection(), FakeConnection()
         kept.keep(ORIGIN, first)
@@ -35,7 +35,7 @@ def test_the_latest_connection_is_reused_and_by_one_request_only():
     assert on_a_loop(keep_two) == (None, True, True, None)
 
 
-def test_one_that_the_server_has_closed_is_not_used():
+def test_a_connection_closed_by_the_server_is_not_reused():
     async def lose_one(loop):
         kept, open_, lost = KeptConnections(loop), FakeConnection(), FakeConnection()
         kept.keep(ORIGIN, open_)
@@ -46,7 +46,7 @@ def test_one_that_the_server_has_closed_is_not_used():
     assert on_a_loop(lose_one) == (True, 0)
 
 
-def test_a_connection_with_an_unrequested_answer_is_closed():
+def test_a_connection_with_unexpected_bytes_is_closed():
     async def hear_unasked(loop):
         kept, spoken = KeptConnections(loop), FakeConnection()
         kept.keep(ORIGIN, spoken)
@@ -66,7 +66,7 @@ def test_with_too_many_connections_the_longest_unused_one_is_closed():
     assert on_a_loop(keep_three) == [True, False, False]
 
 
-def test_unused_connections_are_closed_and_never_many_at_once():
+def test_unused_connections_are_closed_a_few_at_a_time():
     async def leave_alone(loop):
         kept, connections = KeptConnections(loop, idle_seconds=0.0), [FakeConnection() for _ in range(100)]
         for connection in connections:
@@ -84,7 +84,7 @@ def test_unused_connections_are_closed_and_never_many_at_once():
     assert left == 0
 
 
-def test_all_are_closed_in_the_end():
+def test_all_connections_are_closed_at_the_end():
     async def close(loop):
         kept, connection = KeptConnections(loop), FakeConnection()
         kept.keep(ORIGIN, connection)

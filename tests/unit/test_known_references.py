@@ -1,4 +1,4 @@
-"""Proves which written references a worker remembers."""
+"""Proves which of its written references (links to documents, with their depth) a worker remembers."""
 
 import dataclasses
 import tracemalloc
@@ -21,7 +21,7 @@ def hash_of(number):
     return uuid.uuid5(uuid.NAMESPACE_URL, str(number)).hex
 
 
-def test_written_documents_are_held_only_for_their_run():
+def test_written_references_are_remembered_only_for_their_run():
     known = KnownReferences()
 
     known.add([(JOB, hash_of(1), 2)])
@@ -33,7 +33,7 @@ def test_written_documents_are_held_only_for_their_run():
 
 
 @each_row("asked_before", [True, False])
-def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
+def test_a_shorter_path_is_unknown_until_it_is_written(asked_before):
     known = KnownReferences()
     known.add([(JOB, hash_of(1), 5)])
     if asked_before:
@@ -47,16 +47,16 @@ def test_a_nearer_way_is_not_held_until_it_is_written(asked_before):
 
 
 @each_row("at_hand", [1, 1_000])
-def test_a_longer_way_that_is_written_later_makes_nothing_farther(at_hand):
+def test_a_longer_path_written_later_does_not_increase_the_known_depth(at_hand):
     known = KnownReferences(at_hand=at_hand)
     known.add([(JOB, hash_of(1), 2), (JOB, hash_of(1), 6)])
-    # Add a further reference. If only one reference may be at hand, the first reference is at hand no longer.
+    # Add a further reference. With `at_hand=1`, this removes the first reference from those at hand.
     known.add([(JOB, hash_of(2), 1)])
 
     assert known.holds(JOB, hash_of(1), 2)
 
 
-def test_any_path_is_kept_where_depth_does_not_matter():
+def test_any_path_is_remembered_if_the_job_has_no_depth_limit():
     known = KnownReferences()
     known.add([(WITHOUT_DEPTH, hash_of(1), 9)])
 
@@ -64,7 +64,7 @@ def test_any_path_is_kept_where_depth_does_not_matter():
 
 
 @each_row("at_hand", [1, 1_000])
-def test_requested_documents_stay_and_others_are_removed(at_hand):
+def test_references_in_use_stay_and_unused_references_are_forgotten(at_hand):
     known = KnownReferences(of_a_half=100, at_hand=at_hand)
     known.add([(JOB, hash_of("often"), 1), (JOB, hash_of("once"), 1)])
 
@@ -116,7 +116,7 @@ def test_the_cache_never_holds_unwritten_references(added, asked, of_a_half):
 
 
 @given(added=_NAMED, asked=st.lists(st.integers(0, 30)), job=st.sampled_from([JOB, NEXT_RUN, WITHOUT_DEPTH]))
-def test_of_many_references_the_unknown_are_found_in_their_order(added, asked, job):
+def test_unknown_references_are_returned_in_the_given_order(added, asked, job):
     known = KnownReferences(of_a_half=20)
     known.add((job, hash_of(number), depth) for job, number, depth in added)
     hashes = [hash_of(number) for number in asked]

@@ -1,4 +1,4 @@
-"""Proves at which moment a scan of a seed's lanes begins."""
+"""Proves from which moment on a scan reads the lanes of a seed."""
 
 import pytest
 
@@ -11,7 +11,7 @@ GROUP, SEED, ANOTHER = 1, 10, 11
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Return the process's clock in a list."""
+    """Return a clock that tests advance: a list with the present time."""
     now = [1000.0]
     monkeypatch.setattr(cursors.time, "monotonic", lambda: now[0])
     return now
@@ -33,21 +33,21 @@ def begins(known, *groups):
     }
 
 
-def test_a_scan_starts_at_the_first_row_or_seconds_ago_if_none_was_ready(known):
+def test_a_scan_starts_at_the_first_ready_row_or_some_seconds_ago(known):
     assert begins(known, GROUP) == {SEED: (seconds(60), seconds(5)), ANOTHER: (seconds(5), seconds(5))}
 
 
-def test_a_recently_ready_row_leaves_room_for_writers_of_older_moments(known):
+def test_a_scan_starts_before_recent_rows_because_of_slow_writers(known):
     known.note(GROUP, [SEED], ahead={str(SEED): str(NOON - seconds(1))}, others={}, now=NOON)
 
     assert begins(known, GROUP) == {SEED: (seconds(5), seconds(5))}
 
 
-def test_groups_without_a_reading_are_unknown(known):
+def test_nothing_is_known_of_groups_that_were_not_read(known):
     assert begins(known, GROUP + 1) == {}
 
 
-def test_a_seed_that_was_idle_is_remembered_beside_the_others(known):
+def test_an_idle_seed_is_added_to_the_known_seeds_of_its_group(known):
     known.note_idle([(GROUP, 12), (GROUP + 1, 13)], now=NOON)
 
     assert begins(known, GROUP + 1) == {13: (seconds(5), seconds(5))}

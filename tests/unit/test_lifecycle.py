@@ -1,6 +1,5 @@
 """
-Compares the lifecycles with a second list, written by hand: which changes each state allows, and the name of each
-state.
+Compares the lifecycles with lists written by hand: the changes that each state allows, and the name of each state.
 """
 
 import itertools
@@ -247,23 +246,23 @@ def test_a_transition_leads_from_a_state_that_has_a_name_to_another(where, name)
     assert situation_of(after)
 
 
-def test_each_limit_of_a_row_comes_from_one_of_its_sources():
+def test_exceptions_of_a_transition_are_for_its_own_source_states():
     assert all(row.unlike.keys() <= row.sources for row in TRANSITIONS.values())
 
 
-def test_each_valid_state_is_in_one_situation_and_others_in_none():
+def test_each_valid_state_is_in_exactly_one_situation():
     for state in all_states():
         if name_of_job(state):
             assert sum(holds(state) for holds in SITUATIONS.values()) == 1, state
 
 
-def test_actions_of_operators_have_labels_and_results_have_words():
+def test_transitions_have_messages_and_those_of_operators_have_labels():
     assert all(row.label for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR)
     assert all(row.message for row in TRANSITIONS.values())
     assert all(row.guard for row in TRANSITIONS.values() if row.owner != Owner.OPERATOR)
 
 
-def test_two_transitions_of_one_name_are_a_mistake():
+def test_two_transitions_with_one_name_are_refused():
     twice = Transition("start", frozenset(), {}, Owner.MAIN)
 
     with pytest.raises(ValueError, match="start"):
@@ -351,14 +350,14 @@ def test_a_state_has_the_name_that_manifoldcf_gives_it(name):
     assert name_of_job(NAMED[name]) == name
 
 
-def test_pauses_windows_and_resuming_are_of_active_jobs_only():
+def test_only_active_jobs_can_be_paused_waiting_or_resuming():
     for state in all_states():
         is_halted = state.pause != Pause.NO or state.window != Window.INSIDE or state.resuming
         if is_halted and state.phase != ACTIVE:
             assert name_of_job(state) == "", state
 
 
-def test_documents_of_a_halting_job_are_handed_out_no_more():
+def test_documents_of_a_halting_job_are_not_handed_out():
     for state in all_states():
         if name_of_job(state) and state.is_draining:
             assert not state.may_be_stuffed, state
@@ -409,7 +408,7 @@ def test_documents_have_thirteen_names_and_one_if_they_do_not_exist():
     assert names == {*DOCUMENTS, ""}
 
 
-def test_documents_of_an_older_run_are_treated_as_the_scan_says():
+def test_the_scan_decides_what_happens_to_documents_of_an_older_run():
     pending, done = {"stage": Stage.PENDING, "of_this_run": False}, {"stage": Stage.DONE, "of_this_run": False}
 
     assert {scan: name_of(**done, scan=scan) for scan in Scan} == {

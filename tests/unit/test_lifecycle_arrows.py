@@ -1,4 +1,4 @@
-"""Proves the diagram of a job's lifecycle against the lifecycle's table."""
+"""Proves that the diagram of the lifecycle of a job agrees with the table of its transitions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +18,7 @@ def steps(state):
     return {arrow.transition.name: arrow.target for arrow in arrows_from(state)}
 
 
-def test_each_state_of_the_table_stands_in_one_stage():
+def test_each_state_of_the_table_belongs_to_one_stage_of_the_diagram():
     assert Counter(name for names in STAGES.values() for name in names) == dict.fromkeys(SITUATIONS, 1)
 
 
@@ -31,7 +31,7 @@ def test_the_arrows_of_operators_are_the_transitions_that_the_crawl_allows(name)
     assert arrows == allowed_transitions(state, owner=Owner.OPERATOR)
 
 
-def test_an_arrow_leads_where_its_transition_leads():
+def test_an_arrow_leads_to_the_target_state_of_its_transition():
     assert steps(RUNNING)["pause"] == "pausing"
     assert steps(RUNNING)["shut down"] == "terminating"
     assert steps(replace(RUNNING, pause=Pause.PAUSED))["resume"] == "resuming"
@@ -39,10 +39,10 @@ def test_an_arrow_leads_where_its_transition_leads():
     assert steps(JobState(guard=Guard.WAITING))["refuse removals"] == "inactive"
 
 
-def test_a_transition_of_the_crawl_within_a_state_is_no_arrow():
+def test_a_transition_that_keeps_the_state_has_no_arrow():
     assert "begin reseeding" not in steps(RUNNING)
     assert steps(RUNNING)["reset seeding"] == situation_of(RUNNING)
 
 
-def test_each_verb_has_a_role():
+def test_the_permission_of_each_action_has_a_role():
     assert {verb.permission for verb in VERBS.values()} == ROLE_FOR.keys()

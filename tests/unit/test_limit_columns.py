@@ -1,4 +1,4 @@
-"""Proves that each limit of a policy is declared once, so that all parts of the program have the same columns."""
+"""Proves that each limit of a policy is declared in one place, from which all parts of the program read it."""
 
 from jobs.admin.policy_form import PolicyForm, RuleForm
 from jobs.api.policies import PolicySerializer, RuleSerializer

@@ -20,7 +20,7 @@ def make_terms(id_=1, *rules, gap=1.0, **facts):
     return PolicyValues(id=id_, version=1, numbers=Numbers(requests=2, min_gap=gap), rules=rules, **facts)
 
 
-def test_a_rule_that_holds_is_named_with_when_it_began_and_when_it_ends():
+def test_a_rule_in_force_is_named_with_its_beginning_and_its_end():
     rule = RuleValues("*.example", MORNINGS, Numbers(min_gap=5.0))
 
     source = of_policy(make_terms(1, RuleValues("other"), rule), "a.example", NOON)

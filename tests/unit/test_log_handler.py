@@ -1,4 +1,4 @@
-"""Proves that standard output reports a log that cannot be written. The log itself reports it later."""
+"""Proves that a log that cannot be written is reported on standard output, and later in the log itself."""
 
 import logging
 from contextlib import suppress

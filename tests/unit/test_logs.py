@@ -37,7 +37,7 @@ raise ValueError("two\\nlines")
 
 @pytest.fixture(scope="module")
 def lines():
-    """Return the lines of a process that ends by an unexpected error."""
+    """Return the lines of a process that ends with an unexpected error."""
     said = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
     assert said.returncode == 1
     return [json.loads(line) for line in said.stderr.splitlines()]
@@ -61,7 +61,7 @@ def test_warnings_and_unexpected_errors_are_lines_of_json(lines):
     assert "ValueError: two\nlines" in lines[4]["exception"]
 
 
-def test_facts_of_one_document_are_not_those_of_the_next():
+def test_log_lines_of_a_document_lack_facts_of_the_previous_document():
     contextvars.copy_context().run(log_facts.set_document, job=1, identifier="https://a.example/")
 
     assert "document" not in log_facts.known_facts()

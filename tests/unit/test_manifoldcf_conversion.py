@@ -1,4 +1,4 @@
-"""ManifoldCF's JSON becomes definitions, and each part without an equivalent is named by its place."""
+"""Proves that ManifoldCF's JSON becomes definitions. Each part without an equivalent is named with its place."""
 
 import pytest
 
@@ -121,7 +121,7 @@ def test_a_continuous_feed_job_keeps_its_feeds_and_intervals():
     }
 
 
-def test_a_file_job_gives_its_connection_the_directories(tmp_path):
+def test_a_file_job_moves_its_directories_to_its_connection(tmp_path):
     job = given.file_job(tmp_path)
     found = definitions(given.FILES, job)
 
@@ -184,11 +184,11 @@ def test_a_job_of_a_stored_connection_is_converted():
         ("a+", None),
     ],
 )
-def test_an_expression_of_hosts_becomes_a_pattern_or_nothing(expression, pattern):
+def test_a_simple_regular_expression_of_hosts_becomes_a_pattern(expression, pattern):
     assert host_pattern(expression) == pattern
 
 
-def test_a_narrow_rule_gets_the_strictest_limits_of_wider_ones():
+def test_a_narrow_rule_gets_the_strictest_limits_of_wider_rules():
     bins = [("^a\\.docs\\.test$", 9), ("docs\\.test$", 5), ("", 7)]
     described = [{"_attribute_binregexp": one, "maxfetchesperminute": {"_attribute_value": most}} for one, most in bins]
     connection = {**given.WEB["repositoryconnection"], "configuration": {"bindesc": described}, "throttle": []}

@@ -1,4 +1,4 @@
-"""Proves the rates of a meter, and that it reports no rate that it cannot know."""
+"""Proves the rates that a meter measures, and that it reports no rate before it has enough readings."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_rate_is_not_known_before_there_are_two_readings(meter):
     assert meter.rate(JOB) is None
 
 
-def test_a_rate_is_that_of_the_last_seconds(meter, clock):
+def test_a_rate_covers_only_the_last_seconds(meter, clock):
     done = watch(meter, clock, seconds=20, rate=100)
     clock.now += 1
     watch(meter, clock, seconds=20, rate=10, start=done)
@@ -86,7 +86,7 @@ def test_the_next_run_keeps_the_history_of_the_last_one(meter, clock):
     assert history[-6:-3] == pytest.approx([100] * 3, rel=0.25)
 
 
-def test_the_present_rate_never_exceeds_the_highest_one_of_the_picture(meter, clock):
+def test_the_present_rate_never_exceeds_the_highest_rate_of_the_chart(meter, clock):
     for second, done in enumerate([0, 50, 60, 70, 170, 180, 190, 420, 430, 440, 450, 900]):
         clock.now = 1000.0 + second
         meter.observe(JOB, done)
@@ -106,7 +106,7 @@ def test_a_history_shows_the_rate_only_between_readings(meter, clock):
     assert history[: STEPS - 5] == [None] * (STEPS - 5)
 
 
-def test_a_new_step_is_as_high_as_the_ones_before(meter, clock):
+def test_an_incomplete_step_of_the_history_shows_its_full_rate(meter, clock):
     watch(meter, clock, seconds=int(2 * STEP), rate=50)
     clock.now += 2.0
 
@@ -120,7 +120,7 @@ def test_histories_add_up_step_by_step():
     assert add_histories([unknown]) == unknown
 
 
-def test_a_count_as_of_a_while_ago_is_not_taken_for_one_of_now(meter, clock):
+def test_a_rate_uses_the_moments_of_counts_and_not_of_their_readings(meter, clock):
     for seconds in range(0, 21, 5):
         # A turn of five requests closes every five seconds, and the page reads between two such moments.
         clock.now = 1000.0 + seconds + 3

@@ -98,7 +98,7 @@ def test_counters_are_read_as_rates(query):
 
 
 @each_row("query", queries().values(), ids=queries())
-def test_each_query_groups_by_labels_that_exist(query):
+def test_each_query_groups_by_existing_labels(query):
     known = set().union(*(labels_by_sample()[name] for name, *_ in selectors_of(query)))
 
     named = set(re.findall(r"\w+", " ".join(re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", query))))
@@ -106,7 +106,7 @@ def test_each_query_groups_by_labels_that_exist(query):
     assert named <= known
 
 
-def test_label_values_that_queries_name_are_ones_that_are_counted():
+def test_each_label_value_of_a_query_is_counted_by_a_process():
     values = {
         (figure.name, label, value)
         for figure in TABLE
@@ -141,7 +141,7 @@ def test_panels_do_not_overlap():
     assert max(x for x, _ in cells) < 24
 
 
-def test_every_figure_is_named_by_conventions():
+def test_every_metric_is_named_by_the_conventions_of_prometheus():
     for figure in TABLE:
         # The names of DJM's pools and threads do not follow our conventions.
         ours = figure.name.replace("activeThreads", "").replace("PersistentExpiringLockManager", "")

@@ -1,4 +1,6 @@
-"""Moves of slots between partitions, as a state machine. `tests.simulation.partitions` has its histories."""
+"""
+Proves the steps of a move of slots between partitions. Random histories of moves are in `tests.simulation.partitions`.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tests of the decisions about conditions and messages, and of signatures."""
+"""Proves which conditions and events become messages, and that messages to webhooks are signed by the specification."""
 
 import datetime as dt
 import re
@@ -26,7 +26,7 @@ def changes(now_seen, open_=(), *, at=NOON, full=(), remind_after=None):
     return compare(now_seen, open_, full=frozenset(full), remind_after=remind_after, now=at)
 
 
-def test_a_lasting_condition_is_new_once():
+def test_a_lasting_condition_is_reported_as_new_only_once():
     assert changes([seen()]).new == [seen()]
     later = changes([seen()], [known()], at=NOON + 60 * MINUTE)
     assert (later.new, later.reminders, later.ended) == ([], [], [])
@@ -45,7 +45,7 @@ def test_a_condition_that_flickers_has_not_ended():
     assert changes([], [away], at=NOON + MINUTE).ended == [7]
 
 
-def test_a_condition_missing_from_a_full_list_may_still_stand():
+def test_a_condition_missing_from_a_full_list_does_not_count_as_ended():
     away = known(missing_since=NOON)
 
     assert changes([], [away], at=NOON + 60 * MINUTE, full={"host_fails"}).ended == []
@@ -61,7 +61,7 @@ def test_an_event_is_sent_unless_its_condition_lasts():
     assert changes([seen(event="job-1")], [known()]).events == []
 
 
-def test_a_channel_has_room_for_its_messages_an_hour():
+def test_a_channel_sends_at_most_its_limit_of_messages_an_hour():
     sent = [NOON - 70 * MINUTE, NOON - 50 * MINUTE, NOON - MINUTE]
 
     assert room_of(sent, most_an_hour=3, now=NOON) == 1

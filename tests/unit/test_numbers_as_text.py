@@ -1,4 +1,4 @@
-"""Numbers on pages: never a power of ten, and in the form of the page's language."""
+"""Proves that pages show numbers without powers of ten, and in the form of the page's language."""
 
 from django.utils import translation
 

@@ -1,4 +1,4 @@
-"""If one row fails, the duty still does its work for all other rows, and its error names the failed row."""
+"""Proves that a duty still processes all other rows if one row fails, and that its error names the failed row."""
 
 import psycopg
 import pytest

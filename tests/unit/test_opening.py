@@ -1,4 +1,6 @@
-"""Proves that the next worker of a bin waits as long for the bytes that were read as the previous worker would."""
+"""
+Proves that the next worker of a bin waits for bytes already read as long as the previous worker would have waited.
+"""
 
 from itertools import pairwise
 
@@ -38,7 +40,7 @@ def left_by(cadence):
     before=st.floats(1e3, 1e7),
     after=st.floats(1e3, 1e7),
 )
-def test_a_worker_without_news_of_an_edit_waits_as_long_as_one_with_it(sizes, before, after):
+def test_a_worker_that_missed_an_edit_waits_as_long_as_one_that_knows_it(sizes, before, after):
     cadence = read_pages(sizes, rate=before)
     state = left_by(cadence)
 
@@ -62,7 +64,7 @@ def test_a_byte_debt_keeps_its_amount(duration, before, rate):
 
 
 @given(duration=st.floats(0.0, 1e4), rates=st.lists(st.floats(1e3, 1e6), min_size=2, max_size=5))
-def test_edits_in_between_do_not_change_the_effect_of_the_last_one(duration, rates):
+def test_earlier_edits_do_not_change_the_effect_of_the_last_edit(duration, rates):
     step_by_step = duration
     for before, rate in pairwise(rates):
         step_by_step = seconds_owed(step_by_step, before=before, rate=rate)
@@ -71,7 +73,7 @@ def test_edits_in_between_do_not_change_the_effect_of_the_last_one(duration, rat
 
 
 @each_row(("rate", "waits"), [(1000.0, 600), (10_000.0, 60), (100.0, 6000)])
-def test_a_looser_limit_of_bytes_and_a_stricter_one_apply_at_once(rate, waits):
+def test_looser_and_stricter_limits_of_bytes_apply_immediately(rate, waits):
     state = LastUse(NOON, NOON + seconds(600), 1000.0)
 
     assert next_start_at(state, gap=0.0, bytes_per_second=rate) == NOON + seconds(waits)

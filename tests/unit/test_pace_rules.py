@@ -44,13 +44,13 @@ def starts_of(found):
 # --- Gaps ----------------------------------------------------------------------------------------
 
 
-def test_two_starts_that_are_too_close_are_found_and_20_ms_are_forgiven():
+def test_starts_that_are_more_than_20_ms_too_close_are_found():
     made = starts(1.0, 2.0, 2.985, 3.96)
 
     assert starts_of(broken(made, [LeastGap(seconds=1.0)])) == [(2.985, 3.96)]
 
 
-def test_each_host_has_gaps_of_its_own_unless_hosts_are_limited_together():
+def test_each_host_has_its_own_gap_unless_hosts_are_limited_together():
     made = starts(1.0, 3.0) + starts(1.5, host=THERE)
 
     assert broken(made, [LeastGap(seconds=1.0)]) == []
@@ -58,7 +58,7 @@ def test_each_host_has_gaps_of_its_own_unless_hosts_are_limited_together():
     assert starts_of(broken(made, [together])) == [(1.0, 1.5)]
 
 
-def test_a_rule_of_one_host_looks_at_no_other():
+def test_a_rule_of_one_host_ignores_requests_to_other_hosts():
     made = starts(1.0, 1.1) + starts(1.0, 1.1, host=THERE)
 
     assert [one.by[0].host for one in broken(made, [LeastGap(seconds=1.0, hosts=frozenset({THERE}))])] == [THERE]
@@ -80,7 +80,7 @@ def test_a_sliding_window_finds_what_fixed_minutes_hide():
     assert len(broken(starts(*(place * 0.48 for place in range(20))), [MostStarts(most=10, within=5.0)])) == 10
 
 
-def test_starts_may_be_close_where_only_a_window_limits_them():
+def test_starts_may_be_close_if_only_a_window_limits_them():
     made = starts(0.0, 0.0, 0.0, 60.0, 60.0, 60.0)
 
     assert broken(made, [MostStarts(most=3, within=60.0)]) == []
@@ -88,7 +88,7 @@ def test_starts_may_be_close_where_only_a_window_limits_them():
 
 
 @given(st.lists(st.integers(0, 400), max_size=40), st.integers(1, 5), st.integers(1, 100))
-def test_windows_are_judged_as_if_each_were_counted(ticks, most, within):
+def test_the_fast_check_of_starts_equals_a_count_of_every_window(ticks, most, within):
     moments = sorted(tick / 10 for tick in ticks)
     found = broken(starts(*moments), [MostStarts(most=most, within=within / 10)])
 
@@ -104,7 +104,7 @@ def test_windows_are_judged_as_if_each_were_counted(ticks, most, within):
 # --- Open requests -------------------------------------------------------------------------------
 
 
-def test_more_open_requests_than_may_be_are_found():
+def test_more_open_requests_than_the_limit_are_found():
     made = [fetch(1.0, 3.0), fetch(2.0, 4.0), fetch(2.5, 5.0), fetch(3.0, 6.0)]
 
     assert starts_of(broken(made, [MostOpen(most=2)])) == [(1.0, 2.5), (2.0, 3.0)]
@@ -139,14 +139,14 @@ def test_bytes_count_when_they_were_sent_and_not_when_they_were_requested():
     assert len(broken(asked_evenly, [MostBytes(per_second=100.0)])) == 1
 
 
-def test_a_window_of_few_pages_may_hold_a_part_of_a_page_more():
+def test_a_window_of_few_pages_may_exceed_its_limit_by_part_of_a_page():
     rule = MostBytes(per_second=100.0)
 
     assert broken([fetch(1.0, size=900), fetch(2.0, size=150)], [rule]) == []
     assert len(broken([fetch(1.0, size=1000), fetch(2.0, size=150)], [rule])) == 1
 
 
-def test_a_window_of_many_pages_may_hold_no_byte_more():
+def test_a_window_of_many_pages_may_not_exceed_its_limit():
     full = [fetch(place / 10, size=20) for place in range(50)]
 
     assert broken(full, [MostBytes(per_second=100.0)]) == []
@@ -162,7 +162,7 @@ def test_one_page_alone_may_be_larger_than_a_window():
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 50)), max_size=30), st.integers(1, 20))
-def test_bytes_are_judged_as_if_each_window_were_summed(answers, per_second):
+def test_the_fast_check_of_bytes_equals_the_sum_of_every_window(answers, per_second):
     made = [fetch(tick / 10, tick / 10, size=size) for tick, size in sorted(answers)]
 
     def is_too_much(begin, last):
@@ -178,7 +178,7 @@ def test_bytes_are_judged_as_if_each_window_were_summed(answers, per_second):
 # --- Silence -------------------------------------------------------------------------------------
 
 
-def test_a_host_that_must_be_left_alone_is_left_alone():
+def test_a_request_to_a_host_that_backs_off_is_found():
     rule = Silence(since=1.0, until=3.0)
 
     assert broken(starts(0.99, 3.0), [rule]) == []

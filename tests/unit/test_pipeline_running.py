@@ -1,4 +1,4 @@
-"""Proves the way of a document through the stages of a job, without a database."""
+"""Proves how a document passes through the stages of a job to its outputs. Needs no database."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ CONTENT = Content(URL, "title", "", "words", "text/html", "en", metadata={"autho
 
 
 class Reads(Stage):
-    """Makes a text of a PDF, with a component."""
+    """A stage that makes a text from a PDF, and a component (an attachment)."""
 
     description = "reads"
 
@@ -114,13 +114,13 @@ def test_a_part_has_the_access_of_its_document():
     assert delivery.parts.given[0].content.access == content.access
 
 
-def test_bytes_that_no_stage_reads_are_refused_as_not_text():
+def test_bytes_that_no_stage_reads_are_refused_with_reason_not_text():
     item = Item(url=URL, content_type="application/zip", body=b"PK")
     delivery = run(pipeline(stage("r", "null", "source")), item=item)[1]
     assert (delivery.code, delivery.removes) == ("NOT_TEXT", True)
 
 
-def test_a_child_that_dies_fails_the_outputs_behind_it_alone():
+def test_a_child_that_dies_fails_only_the_outputs_behind_its_stage():
     made = pipeline(stage("c", "crashes", "source"), outputs=(1, 2), ends={2: "source"})
     found = run(made)
     assert (found[1].code, found[1].failed, found[1].removes) == ("EXTRACTION_FAILED", True, False)
@@ -162,7 +162,7 @@ def test_an_outcome_is_indexed_failed_or_excluded_by_its_deliveries():
     )
     kept = decided(outcome(), {1: refused, 2: failed})
     assert (kept.ending, kept.code, kept.removes) == (Ending.FAILED, "EXTRACTION_FAILED", False)
-    # The next request is conditional, for the version that the outputs keep.
+    # The next request is conditional: it sends the version that the outputs have.
     assert (kept.version, kept.validators) == ("1:old", "etag")
 
 

@@ -1,4 +1,4 @@
-"""The placement of hosts on partitions."""
+"""Proves which partition crawls which host, and which settings of partitions are refused."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_all_ports_and_spellings_of_a_host_have_one_slot(name):
     assert slot_of(name) == slot_of("example.org")
 
 
-def test_a_name_whose_end_is_no_port_is_hashed_as_a_whole():
+def test_a_host_name_whose_end_is_no_port_is_hashed_as_a_whole():
     assert slot_of("/srv/files:old") != slot_of("/srv/files")
 
 

@@ -153,7 +153,7 @@ def test_a_clone_without_changes_passes_within_its_ceilings(repository, capsys):
     assert check(repository, capsys) == (0, "")
 
 
-def test_a_changed_line_has_to_be_plain_even_below_the_ceiling(repository, capsys):
+def test_a_finding_in_a_changed_line_fails_even_below_the_ceiling(repository, capsys):
     (repository / "docs/a.md").write_text("A plain line.\n\nNobody waits.\n")
 
     code, said = check(repository, capsys)
@@ -207,7 +207,7 @@ def test_findings_are_listed_for_a_folder(repository, capsys):
     assert said.endswith("1 findings\n")
 
 
-def test_without_git_all_files_are_held_to_the_ceilings(tmp_path, capsys):
+def test_without_git_all_files_are_checked_against_the_ceilings(tmp_path, capsys):
     (tmp_path / "tools").mkdir()
     (tmp_path / plain_english.SETTINGS).write_text("[ceilings]\n")
     (tmp_path / "a.md").write_text("Nobody waits.\n")

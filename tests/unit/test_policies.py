@@ -37,7 +37,7 @@ def policy(*rules, requests=2, min_gap=1.0, **facts):
 
 
 @given(starts=st.integers(1, 10_000), period=st.sampled_from(Period))
-def test_one_start_more_than_a_rate_allows_is_never_within_a_period(starts, period):
+def test_a_period_never_has_more_starts_than_the_rate_allows(starts, period):
     from_the_first_to_one_too_many = starts * gap_of(starts, period)
 
     assert from_the_first_to_one_too_many >= period.seconds * (1 - 1e-12)
@@ -56,18 +56,18 @@ def test_the_longer_of_a_gap_and_a_rate_holds(min_gap, rate_gap):
 # --- The strictest limits --------------------------------------------------------------------------
 
 
-def test_the_strictest_has_the_least_of_each():
+def test_the_strictest_limits_have_the_least_of_each_limit():
     slow, narrow = Limits(8, 2.0, None), Limits(1, 0.5, 1000.0, denied=True)
 
     assert strictest([slow, narrow]) == Limits(1, 2.0, 1000.0, denied=True)
 
 
-def test_no_limits_have_no_strictest_one():
+def test_without_limits_there_is_no_strictest_limit():
     assert strictest([]) is None
 
 
 @given(st.lists(limits, min_size=1, max_size=4), st.randoms())
-def test_the_strictest_does_not_depend_on_order(several, dice):
+def test_the_strictest_limits_do_not_depend_on_the_order(several, dice):
     shuffled = list(several)
     dice.shuffle(shuffled)
 
@@ -75,12 +75,12 @@ def test_the_strictest_does_not_depend_on_order(several, dice):
 
 
 @given(limits, limits, limits)
-def test_the_strictest_may_be_found_by_and_by(one, two, three):
+def test_the_strictest_limits_may_be_combined_step_by_step(one, two, three):
     assert strictest([strictest([one, two]), three]) == strictest([one, strictest([two, three])])
 
 
 @given(st.lists(limits, min_size=1, max_size=4), limits)
-def test_one_more_policy_never_allows_more(several, another):
+def test_an_additional_policy_never_allows_more(several, another):
     before, after = strictest(several), strictest([*several, another])
 
     assert after.requests <= before.requests
@@ -113,7 +113,7 @@ def test_a_rule_holds_only_while_its_window_is_open():
     assert policy(rule).for_bin("a.example", NIGHT).gap == 0.1
 
 
-def test_a_closed_rule_leaves_its_place_to_the_next():
+def test_while_a_rule_is_closed_the_next_matching_rule_holds():
     by_night = RuleValues("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
     always = RuleValues("*", numbers=Numbers(requests=5))
 
@@ -159,7 +159,7 @@ def test_a_denial_at_all_times_is_permanent(rules):
     assert (limits.denied, limits.closed_until) == (True, None)
 
 
-def test_the_first_permanent_denial_wins_and_the_longer_timed_denial():
+def test_the_first_permanent_denial_wins_or_else_the_longest_timed_one():
     earlier, later = Limits(2, 1.0, closed_until=NOON), Limits(2, 1.0, closed_until=NIGHT)
 
     assert strictest([earlier, Limits(2, 1.0), later]) == later
@@ -174,7 +174,7 @@ def test_a_rule_denies_only_its_own_hosts():
 
 
 @each_row("name", ["localhost:8000", "127.0.0.1", "[::1]:81"])
-def test_loopback_can_be_spared_the_gap_and_nothing_else(name):
+def test_loopback_addresses_can_be_exempt_from_the_gap_only(name):
     spared = policy(RuleValues("127.*", denies=True), skips_loopback=True)
 
     assert spared.for_bin(name, NOON).gap == 0.0
@@ -194,7 +194,7 @@ def test_a_total_of_starts_leaves_requests_without_limit():
     assert policy(total=Numbers(rate_gap=0.1)).in_total(NOON) == Limits(UNLIMITED_REQUESTS, 0.1)
 
 
-def test_a_rule_of_every_bin_changes_the_totals_while_it_is_open():
+def test_a_rule_for_all_hosts_changes_the_totals_while_it_is_open():
     rule = RuleValues(window=BY_NIGHT, total=Numbers(requests=100))
     capped = policy(rule, total=Numbers(requests=10, bytes_per_second=7))
 

@@ -23,7 +23,9 @@ EVEN = pytest.mark.parametrize("strategy", [evenly_spread, evenly_rendezvous])
 
 @st.composite
 def situations(draw, *, items=8, jobs=JOBS, nodes=NODES):
-    """Draw pools, the nodes that can run each, and previous holders among these nodes and one that no longer exists."""
+    """
+    Draw pools, the nodes that can run each pool, and previous holders: these nodes, and a node that no longer exists.
+    """
     pools = {job: [f"i{number}" for number in range(draw(st.integers(0, items)))] for job in jobs}
     available = {job: draw(st.sets(st.sampled_from(nodes))) for job in jobs}
     every = [WorkItem(job, item) for job, pool in pools.items() for item in pool]
@@ -88,7 +90,7 @@ def test_the_order_of_the_input_does_not_matter(strategy, situation, random):
 
 @ALL
 @given(situation=situations())
-def test_nothing_moves_without_a_change(strategy, situation):
+def test_no_item_moves_without_a_change(strategy, situation):
     shares = share_out(strategy, situation)
 
     again = Situation(pools=situation.pools, available=situation.available, previous=shares, weights=situation.weights)
@@ -97,7 +99,7 @@ def test_nothing_moves_without_a_change(strategy, situation):
 
 
 @given(situation=situations(items=3, jobs=["a", "b"], nodes=NODES[:3]))
-def test_evenly_spread_makes_the_fewest_moves_of_all_plans_that_are_even(situation):
+def test_evenly_spread_makes_the_fewest_moves_of_all_even_plans(situation):
     every = [WorkItem(job, item) for job, pool in situation.pools.items() if situation.available[job] for item in pool]
     plans = itertools.product(*(sorted(situation.available[item.job]) for item in every))
     even = (plan for nodes in plans if is_even(plan := dict(zip(every, nodes, strict=True)), situation))
@@ -174,7 +176,7 @@ def published(held, workers):
 
 
 @each_row(("held", "workers", "spread", "hashed"), PUBLISHED)
-def test_as_many_items_move_as_the_original_publishes(held, workers, spread, hashed):
+def test_as_many_items_move_as_djm_publishes(held, workers, spread, hashed):
     situation = published(held, workers)
 
     assert moves(share_out(rendezvous, situation), situation.previous) == hashed
@@ -185,7 +187,7 @@ def test_as_many_items_move_as_the_original_publishes(held, workers, spread, has
     ("held", "workers", "expected"),
     [(*row[:2], expected) for row, expected in zip(PUBLISHED, [3, 3, 3, 2, 6, 7, 12, 5], strict=False)],
 )
-def test_evenly_rendezvous_moves_as_many_items_as_the_original_rules(held, workers, expected):
+def test_evenly_rendezvous_moves_as_many_items_as_the_rules_of_djm(held, workers, expected):
     situation = published(held, workers)
 
     assert moves(share_out(evenly_rendezvous, situation), situation.previous) == expected
@@ -267,7 +269,7 @@ def test_a_strategy_that_loses_or_invents_items_is_refused_by_name(shares, sente
         share_out(mistaken, SITUATION)
 
 
-def test_a_link_of_a_chain_may_not_move_items_placed_before_it():
+def test_a_strategy_of_a_chain_may_not_move_items_placed_by_earlier_ones():
     def mistaken(situation, placed):
         return {WorkItem("a", "0"): "w0"}
 
@@ -284,7 +286,7 @@ def test_a_link_of_a_chain_may_not_move_items_placed_before_it():
         ("weighted-spread", weighted_spread),
     ],
 )
-def test_ours_have_names(name, strategy):
+def test_each_built_in_strategy_has_a_name(name, strategy):
     assert names.strategy_named(name) is strategy
 
 

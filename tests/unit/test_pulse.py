@@ -1,4 +1,4 @@
-"""Proves when a node beats next, and which conclusions its own beats allow."""
+"""Proves when a node sends its next heartbeat, and what it may conclude from its own heartbeats."""
 
 from nodes.life.pulse import Pulse
 from tests.support.cluster import seconds
@@ -51,7 +51,7 @@ def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str)
     assert node.pulse.is_steady(seconds(TIMEOUT))
 
 
-def test_a_pause_is_a_gap_beside_a_silence_of_less_than_its_double():
+def test_a_pause_is_a_gap_if_a_silence_lasts_less_than_twice_as_long():
     """So a node with a long timeout does not take an outage for the silence of a node with a short timeout."""
     node = _Node(timeout=60)
     node.now += 7
@@ -64,7 +64,7 @@ def test_a_pause_is_a_gap_beside_a_silence_of_less_than_its_double():
     assert node.pulse.is_steady(seconds(10))
 
 
-def test_a_longer_earlier_pause_still_counts_beside_a_shorter_later_one():
+def test_a_longer_pause_still_counts_after_a_shorter_pause():
     node = _Node()
     node.now += 20
     node.beat_for(10)
@@ -85,7 +85,7 @@ def test_a_judge_with_timeouts_of_two_beats_is_steady_despite_small_delays():
     assert node.pulse.is_steady(seconds(4))
 
 
-def test_a_beat_that_is_not_answered_yet_is_a_pause_already():
+def test_a_heartbeat_without_an_answer_already_counts_as_a_pause():
     node = _Node()
     node.now += 5.1
 
@@ -101,7 +101,7 @@ def test_missed_heartbeats_are_retried_soon_and_then_less_often():
     assert node.pulse.missed() == 0.1
 
 
-def test_beats_are_one_interval_apart_and_a_slow_one_is_followed_at_once():
+def test_heartbeats_are_an_interval_apart_or_follow_a_slow_one_immediately():
     node = _Node()
 
     assert node.pulse.counted(began_at=node.now - 0.5) == 1.5

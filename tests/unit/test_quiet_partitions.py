@@ -1,4 +1,4 @@
-"""The proof that a run of several partitions has ended."""
+"""Proves that two equal rounds of questions show that a run of several partitions has ended."""
 
 import random
 from collections import Counter
@@ -25,11 +25,11 @@ def test_two_equal_settled_rounds_prove_the_end():
     ],
     ids=["a partition has work", "a reference travels", "a partition was restored"],
 )
-def test_partitions_are_not_settled(of_a, of_b):
+def test_partitions_with_work_references_or_a_restore_are_not_settled(of_a, of_b):
     assert not is_settled({"a": of_a, "b": of_b})
 
 
-def test_a_change_between_two_rounds_is_no_end():
+def test_a_change_between_two_rounds_does_not_prove_the_end():
     before = {"a": Figures(True, {"b": 1}, {}), "b": Figures(True, {}, {"a": 1})}
     after = {"a": Figures(True, {"b": 2}, {}), "b": Figures(True, {}, {"a": 2})}
 

@@ -1,4 +1,6 @@
-"""A thread reads the next items while the caller works on the last ones, and ends with the caller."""
+"""
+Proves that a thread reads the next items while the caller processes the last items, and that it ends with the caller.
+"""
 
 import threading
 
@@ -7,7 +9,7 @@ import pytest
 from jobs.queries.rehearsals.reading_ahead import read_ahead
 
 
-def test_all_items_come_in_their_order():
+def test_all_items_are_returned_in_their_order():
     assert list(read_ahead(range(100))) == list(range(100))
 
 

@@ -48,7 +48,7 @@ def test_a_document_expires_by_its_age_if_its_source_names_a_date():
     assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
 
 
-def test_a_document_without_a_date_expires_by_its_last_reading():
+def test_a_document_without_a_date_expires_by_its_last_fetch():
     assert look(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
 
 
@@ -70,7 +70,7 @@ def test_a_page_that_is_read_again_never_expires(changed_every):
         now = at
 
 
-def test_a_page_that_is_not_to_be_read_before_it_expires_expires():
+def test_a_page_expires_if_its_next_recrawl_would_be_later():
     assert look(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
 
 
@@ -79,7 +79,7 @@ def test_documents_above_the_highest_age_expire_at_once():
 
 
 @each_row(("expire_after", "expected"), [(2 * HOUR, Action.PROCESS), (HOUR, Action.PROCESS), (HOUR / 2, Action.EXPIRE)])
-def test_the_earlier_of_both_counts_and_reading_wins_a_tie(expire_after, expected):
+def test_the_earlier_of_recrawl_and_expiry_counts_and_recrawl_wins_ties(expire_after, expected):
     _, action = look(Intervals(recrawl_after=HOUR, expire_after=expire_after))
 
     assert action == expected
@@ -94,7 +94,7 @@ def test_the_source_may_request_an_earlier_or_a_later_time():
 
 
 @given(after=spans, at_most=spans, unchanged=spans)
-def test_the_wait_never_leaves_its_bounds_and_grows_with_the_age(after, at_most, unchanged):
+def test_the_wait_stays_within_its_bounds_and_grows_with_the_age(after, at_most, unchanged):
     at_most = max(after, at_most)
     intervals = Intervals(recrawl_after=after, recrawl_at_most=at_most)
 

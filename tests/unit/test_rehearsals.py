@@ -37,7 +37,9 @@ def known(*urls, lane=LANE):
 
 
 def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None):
-    """Return the names that are reached in a site of names with their links, and those at the end."""
+    """
+    Return the names that are reached in a site, and those at the longest path. A site maps each name to its links.
+    """
 
     def links_of(keys):
         for name, targets in site.items():
@@ -101,7 +103,7 @@ async def test_the_rules_of_a_rehearsal_are_those_of_a_worker(scope):
     await runtime.close()
 
 
-def test_a_document_whose_parameters_links_lose_leaves_unless_it_is_a_seed():
+def test_a_document_with_a_dropped_parameter_leaves_unless_it_is_a_seed():
     documents = known("http://a.example/x?sid=1", "http://a.example/x?sid=2", "http://a.example/y?id=1&SID=3")
 
     asked = Asked(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
@@ -115,7 +117,7 @@ def test_a_document_whose_parameters_links_lose_leaves_unless_it_is_a_seed():
     assert set(found.renamed.values()) == {key_of("http://a.example/x"), key_of("http://a.example/y?id=1")}
 
 
-def test_a_document_stays_only_while_links_lead_to_it():
+def test_a_document_stays_only_if_a_path_of_links_leads_to_it():
     site = {"root": ["list", "about"], "list": ["item"], "item": ["detail"], "about": ["item"]}
 
     assert reach(site)[0] == {"root", "list", "about", "item", "detail"}
@@ -127,14 +129,14 @@ def test_links_in_a_circle_do_not_keep_each_other():
     assert reach({"root": [], "a": ["b"], "b": ["a"]})[0] == {"root"}
 
 
-def test_documents_at_the_longest_path_stay_and_their_links_are_not_followed():
+def test_documents_at_the_depth_limit_stay_but_their_links_are_ignored():
     site = {"root": ["near"], "near": ["far"], "far": ["farther"]}
 
     assert reach(site, max_depth=1) == ({"root", "near"}, {"near"})
     assert reach(site, max_depth=0) == ({"root"}, {"root"})
 
 
-def test_the_shortest_path_counts_and_a_redirect_is_no_step():
+def test_the_shortest_path_counts_and_a_redirect_adds_no_depth():
     site = {"root": ["long", "moved"], "long": ["longer"], "longer": ["goal"], "moved": ["goal"], "goal": ["beyond"]}
 
     reached, at_the_end = reach(site, redirects={"moved"}, max_depth=2)
@@ -168,7 +170,7 @@ NAMES = "abcdef"
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_any_site_is_followed_as_by_relaxation_of_distances(number):
+def test_the_reached_documents_of_any_site_agree_with_a_second_method(number):
     chance = random.Random(number)
     for _ in range(100):
         site = {name: chance.choices(NAMES, k=chance.randrange(4)) for name in NAMES if chance.random() < 0.8}
@@ -182,7 +184,7 @@ def test_any_site_is_followed_as_by_relaxation_of_distances(number):
 
 
 def relaxed(site, redirects, admitted, max_depth):
-    """Return the reached names by another way: distances from the seed `a` are lowered until none changes."""
+    """Return the reached names, found by another method: distances from the seed `a` are lowered until none changes."""
     distances = {"a": 0} if "a" in admitted else {}
     for _ in NAMES * 2:
         for name, targets in site.items():

@@ -1,4 +1,6 @@
-"""Proves that documents printed from code are up to date, and that lists are complete."""
+"""
+Proves that generated documents are up to date, that lists in documents are complete, and that names in them exist.
+"""
 
 import argparse
 import ast
@@ -107,7 +109,7 @@ def test_every_address_of_the_api_that_a_page_names_exists():
     named = {(page.name, found) for page in pages_that_hold() for found in address.findall(page.read_text())}
     for page, found in named:
         ids = [re.sub(r"{id}|NAME", value, found).replace("{number}", "1") for value in values]
-        # Unknown addresses of the API have a view, too.
+        # Unknown addresses of the API also have a view, so that view does not count.
         assert any(resolve(one).route != "api/v1/" for one in ids), f"{page}: {found}"
     assert len(named) > 100
 
@@ -143,7 +145,7 @@ def test_every_command_in_a_block_can_be_pasted():
         assert not re.search(r"^ *manage\.py ", page.read_text(), re.MULTILINE), page.name
 
 
-def test_each_word_of_the_glossary_stands_once_with_one_sentence():
+def test_the_glossary_explains_each_word_once_in_one_sentence():
     rows = re.findall(r"^\| (?!word )([^|]+) \| ([^|]+) \|.*\|$", read("docs/glossary.md"), re.MULTILINE)
     words = [word for row in rows for word in row[0].split(", ")]
 
@@ -170,12 +172,12 @@ def test_every_connector_is_documented():
         assert connector in read("docs/connectors.md"), connector
 
 
-def test_no_requirement_names_where_it_is_fetched_from():
+def test_no_requirements_file_names_a_package_server():
     for path in ROOT.glob("requirements*.txt"):
         assert "://" not in path.read_text(), path.name
 
 
-def test_every_result_code_in_the_connectors_tables_is_explained_to_people():
+def test_every_result_code_in_the_tables_of_connectors_has_an_explanation():
     tables = "\n".join(line for line in read("docs/connectors.md").splitlines() if line.startswith("|"))
     codes = set(re.findall(r"`([A-Z][A-Z_]{2,})`", tables))
 
@@ -200,7 +202,7 @@ def test_the_hooks_of_git_run_the_tools_of_make_check():
 
 
 @pytest.mark.parametrize("target", ["demo", "run"])
-def test_starts_compile_the_documentation_if_a_source_is_newer(target, tmp_path):
+def test_a_start_compiles_the_documentation_if_a_source_is_newer(target, tmp_path):
     for folder in ("docs", "static/css"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "Makefile", tmp_path)
@@ -216,7 +218,7 @@ def test_starts_compile_the_documentation_if_a_source_is_newer(target, tmp_path)
     assert "-m sphinx" in steps("--what-if=docs/operating.md")
 
 
-def test_files_and_classes_are_short_or_a_record_says_why_not():
+def test_files_and_classes_are_short_or_a_decision_record_explains_them():
     record = read("docs/decisions/0048-sizes-of-files-and-classes.md")
     long_files, long_classes = set(), set()
     for folder in ("crawlctl", "jobs", "nodes", "tools"):

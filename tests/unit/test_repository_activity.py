@@ -1,4 +1,4 @@
-"""Proves which outcome results from a connector's report on one document."""
+"""Proves which outcome results from the calls of a connector about one document."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_carried_data_are_read_by_their_names():
     assert make_activity().carried("colour") == ()
 
 
-def test_a_version_is_valid_only_for_the_data_that_were_carried_with_it():
+def test_a_version_is_valid_only_with_the_carried_data_it_was_stored_with():
     plain, red, blue = make_activity(), *(make_activity(carried={"colour": (value,)}) for value in ("red", "blue"))
 
     versions = {activity.version_of("text") for activity in (plain, red, blue)}
@@ -71,7 +71,7 @@ def test_a_version_is_valid_only_for_the_data_that_were_carried_with_it():
     assert again.version_of("text") == red.version_of("text")
 
 
-def test_a_fetch_is_conditional_only_while_the_same_is_carried():
+def test_a_fetch_is_conditional_only_if_the_carried_data_are_unchanged():
     read = make_activity(carried={"colour": ("red",)})
     facts = {"version": read.version_of("text"), "validators": "etag"}
 

@@ -42,7 +42,7 @@ def is_benchmark(proof):
     return proof.startswith("tests/benchmarks/")
 
 
-def test_every_test_and_benchmark_that_is_named_is_there():
+def test_every_named_test_and_benchmark_exists():
     for point, _, tests, _ in rows():
         for test in tests:
             path, _, name = test.partition("::")
@@ -50,7 +50,7 @@ def test_every_test_and_benchmark_that_is_named_is_there():
             assert is_benchmark(test) or name in names_in(path), f"{point}: {test}"
 
 
-def test_every_record_that_is_named_is_there():
+def test_every_named_decision_record_exists():
     for point, _, _, records in rows():
         for record in records:
             assert (REQUIREMENTS.parent / record).is_file(), f"{point}: {record}"
@@ -65,7 +65,7 @@ def test_a_requirement_has_the_proof_that_its_status_needs():
         assert records or status != "by design", f"{point} differs without a record"
 
 
-def test_points_differ_from_each_other():
+def test_each_point_occurs_only_once():
     points = [point for point, *_ in rows()]
 
     assert len(points) > 100

@@ -1,4 +1,6 @@
-"""Proves that each result code has one class, which sets its colour everywhere and whether it counts as a failure."""
+"""
+Proves that each result code has one class. The class sets its colour on all pages, and whether it counts as a failure.
+"""
 
 import re
 from pathlib import Path

@@ -47,7 +47,7 @@ def test_called_duties_are_performed_in_order(due):
 @pytest.mark.parametrize(
     "error", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DiskFull]
 )
-def test_an_interrupted_duty_ends_the_pass_and_others_go_first_next_time(due, error):
+def test_an_interrupted_duty_ends_the_pass_and_goes_last_in_the_next(due, error):
     due.fails_with = error("in vain")
     due.takes = 0.3
     due.perform()
@@ -74,14 +74,14 @@ def test_a_connection_that_broke_ends_the_pass(due):
         due.perform()
 
 
-def test_a_node_that_may_not_begin_leaves_the_rest(due):
+def test_a_node_that_may_no_longer_begin_duties_skips_the_rest(due):
     answers = iter([True, False])
 
     assert due.perform(may_begin=lambda: next(answers)) == 1
     assert due.performed == ["first"]
 
 
-def test_a_duty_that_collects_waits_after_a_move_and_changes_no_condition():
+def test_a_collecting_duty_waits_after_each_call_to_collect_work():
     performed = []
 
     def collecting(_context):

@@ -1,4 +1,4 @@
-"""Proves the rules of robots.txt for one crawler by RFC 9309, and the name under which they are read."""
+"""Proves that robots.txt is read by RFC 9309, and which name of the crawler selects its rules."""
 
 import time
 
@@ -102,7 +102,7 @@ def test_the_example_of_the_standard_is_read_as_it_says():
         "# x",
     ],
 )
-def test_only_a_rule_ends_a_row_of_agents(between):
+def test_lines_other_than_rules_do_not_end_a_list_of_agents(between):
     text = f"User-agent: crawlctl\n{between}\nUser-agent: other\nDisallow: /"
 
     assert not allows(text, "/")
@@ -111,7 +111,7 @@ def test_only_a_rule_ends_a_row_of_agents(between):
 
 
 @each_row("between", ["Disallow:", "Allow: /a"])
-def test_a_rule_ends_a_row_of_agents_even_an_empty_one(between):
+def test_even_an_empty_rule_ends_a_list_of_agents(between):
     text = f"User-agent: crawlctl\n{between}\nUser-agent: other\nDisallow: /"
 
     assert allows(text, "/")
@@ -119,14 +119,14 @@ def test_a_rule_ends_a_row_of_agents_even_an_empty_one(between):
 
 
 @each_row("agent", ["*SomeBot*", "*SomeBot", "SomeBot*"])
-def test_an_agent_with_stars_is_the_one_named_and_not_everyone(agent):
+def test_an_agent_with_stars_in_its_name_does_not_mean_everyone(agent):
     text = f"User-agent: {agent}\nDisallow: /"
 
     assert allows(text, "/")
     assert not allows(text, "/", name="SomeBot")
 
 
-def test_everyone_is_a_star_with_anything_behind_a_blank():
+def test_a_star_followed_by_a_blank_and_any_text_means_everyone():
     assert not allows("User-agent: * (all)\nDisallow: /", "/")
 
 
@@ -170,7 +170,7 @@ def test_a_crawl_delay_holds_for_the_agents_above_it():
         ("OurBot/1.0 (compatible; Other/2)", "OurBot"),
     ],
 )  # fmt: skip
-def test_the_name_is_the_first_word_or_the_one_that_passes_for_a_browser(user_agent, name):
+def test_the_name_is_the_first_word_or_the_one_after_compatible(user_agent, name):
     assert name_of(user_agent) == name
 
 
@@ -195,7 +195,7 @@ def test_a_text_is_a_web_page_only_if_no_rule_is_found_in_it(text, expected):
     assert has_rules(text) == expected
 
 
-def test_rules_behind_a_comment_of_html_hold():
+def test_rules_after_an_html_comment_hold():
     assert not allows("<!-- ours -->\n<!--\n-->\nUser-agent: *\nDisallow: /a", "/a")
 
 
@@ -223,7 +223,7 @@ def test_no_robots_txt_blocks_the_process(text):
     assert time.process_time() - begun < 5
 
 
-def test_sitemaps_are_found_in_any_group_and_without_long_searches():
+def test_sitemaps_are_found_quickly_in_any_group():
     text = "SITEMAP:https://a.example/1\r\nUser-agent: x\r  sitemap : https://a.example/2\nNo-Sitemap: 3\nSitemap:\n"
     hostile = "\n" * 300_000 + " " * 300_000
 

@@ -1,4 +1,6 @@
-"""Proves which scan a run makes, for every connector model, by a manual table of ManifoldCF's rules."""
+"""
+Proves which scan a run makes for every connector model, by a table of ManifoldCF's rules that was written by hand.
+"""
 
 from jobs.lifecycle.job import Kind, Scan
 from jobs.lifecycle.scan import Model, choose_scan
@@ -24,7 +26,7 @@ def scans(model, **facts):
 
 
 @each_row("model", Model)
-def test_a_run_scans_as_the_table_says(model):
+def test_a_run_makes_the_scan_of_the_table(model):
     once, continuous, minimal = EXPECTED[model]
 
     assert scans(model, kind=Kind.ONCE, minimal=False) == once

@@ -114,7 +114,7 @@ MOMENTS = st.one_of(
 @example(window=Window(hours=(2,), minutes=(30,), time_zone="Europe/Berlin"), after=SPRING)
 @example(window=Window(hours=(2,), minutes=(30,), time_zone="Europe/Berlin"), after=AUTUMN)
 @example(window=Window(hours=(0, 23), minutes=(0, 30), time_zone="America/Havana"), after=utc(2030, 11, 3, 3))
-def test_windows_open_at_the_minutes_that_a_look_at_every_minute_finds(window, after):
+def test_openings_equal_those_found_by_a_check_of_every_minute(window, after):
     until = after + 2 * DAY
 
     found = list(window.openings(after=after, until=until))

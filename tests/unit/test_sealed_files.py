@@ -1,4 +1,4 @@
-"""Large sealed files: the content comes back, and every change of the file is found."""
+"""Proves that large sealed (encrypted) files give back their content, and that every change of a file is detected."""
 
 import os
 
@@ -18,8 +18,8 @@ CONTENT = os.urandom(2 * MEBIBYTE + 5)
 @pytest.fixture(scope="module", autouse=True)
 def cheap_keys():
     """
-    Derive keys in a millisecond. Usually, a key costs a quarter of a second, so that guesses are slow. No test here is
-    about this cost.
+    Derive keys in a millisecond. Normally a key takes a quarter of a second, so that guessing passphrases is slow. No
+    test here is about this cost.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealing, "_N", 2**10)
@@ -50,7 +50,7 @@ def test_content_of_any_size_comes_back(tmp_path):
         assert content_of(tmp_path / str(size)) == CONTENT[:size]
 
 
-def test_a_sealed_file_hides_its_content_and_is_read_in_pieces_of_any_size(sealed):
+def test_sealed_files_hide_content_and_can_be_read_in_any_pieces(sealed):
     assert content_of(sealed, at_once=77_777) == CONTENT
     assert CONTENT[:64] not in sealed.read_bytes()
 
@@ -100,7 +100,7 @@ def test_a_reader_that_stops_early_still_checks_the_rest(sealed, tmp_path):
         file.read(10)
 
 
-def test_another_file_is_no_sealed_one(tmp_path):
+def test_a_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "other").write_bytes(b"something else")
 
     with pytest.raises(Damaged, match="does not start with its header"):

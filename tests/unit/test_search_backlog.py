@@ -11,15 +11,15 @@ def behind(seconds):
     return backlog
 
 
-def test_nothing_more_is_taken_once_texts_have_waited_long():
+def test_workers_take_no_documents_if_texts_have_waited_long():
     assert [behind(seconds).holds for seconds in (0.0, 1.4, 1.5, 60.0)] == [False, False, True, True]
 
 
-def test_more_texts_are_indexed_at_once_before_that():
+def test_more_texts_are_indexed_in_one_go_before_workers_have_to_stop():
     assert [behind(seconds).at_once for seconds in (0.0, 0.6, 60.0)] == [25, 100, 100]
 
 
-def test_taking_resumes_as_soon_as_no_text_waits():
+def test_workers_take_documents_again_once_no_text_waits():
     backlog = behind(60.0)
 
     assert not backlog.note(Indexed(texts=7, behind=60.0))

@@ -43,7 +43,7 @@ def test_the_documents_that_wait_in_all_bins_are_counted():
     assert [bins.has_waiting(least) for least in (1, 4, 5)] == [True, True, False]
 
 
-def test_a_bin_with_an_open_request_does_not_rest():
+def test_a_bin_with_an_open_request_stays_active():
     bins = ServedBins()
     serve_one_document(bins)
 
@@ -76,7 +76,7 @@ def test_a_bin_that_was_not_served_for_a_while_is_forgotten():
     assert bins.find(3) is not None
 
 
-def test_a_forgotten_turn_takes_no_place_of_a_later_one():
+def test_the_end_of_a_forgotten_turn_does_not_affect_a_later_turn():
     bins = ServedBins()
     gone = bins.serve(HOST)
     bins.let_rest(gone)

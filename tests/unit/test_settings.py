@@ -39,7 +39,7 @@ def test_no_two_settings_have_one_name():
     assert len({setting.environment for setting in TABLE.settings}) == len(TABLE.settings)
 
 
-def test_every_setting_that_is_declared_is_in_the_table():
+def test_every_declared_setting_is_in_the_table():
     modules = (table, kept, archives, authorities, logins, of_backups, of_tasks, partitions, extraction, webmasters)
     values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
@@ -54,7 +54,7 @@ def test_a_default_is_a_valid_value_of_its_setting(setting):
     assert setting.meaning.endswith(".")
 
 
-def test_defaults_go_together():
+def test_default_values_do_not_contradict_each_other():
     Effective(table=TABLE).check()
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_option_is_refused(option):
         read_options(TABLE, [option])
 
 
-def test_a_document_is_read_and_written_back():
+def test_a_stored_document_of_settings_is_read_and_written_unchanged():
     document = {"cluster": {"heartbeat_interval": 0.5, "node_timeout": 3}, "worker": {"tells_outputs": False}}
 
     said = read_document(TABLE, document)
@@ -103,11 +103,11 @@ def test_a_document_is_read_and_written_back():
 
 
 @each_row("document", [[], "text", None, 3])
-def test_a_document_is_an_object(document):
+def test_a_document_of_settings_must_be_an_object(document):
     assert list(problems_of(document)) == ["settings"]
 
 
-def test_invalid_settings_are_named_by_path_and_none_is_applied():
+def test_one_invalid_setting_is_named_and_no_setting_is_applied():
     problems = problems_of(
         {
             "cluster": {"heartbeat_interval": "2", "nodetimeout": 5, "node_timeout": 100_000},
@@ -134,7 +134,7 @@ def test_invalid_settings_are_named_by_path_and_none_is_applied():
     }
 
 
-def test_a_timeout_below_two_heartbeats_is_refused_with_a_default_too():
+def test_a_timeout_below_two_default_heartbeats_is_refused():
     assert problems_of({"cluster": {"heartbeat_interval": 6}}) == {
         "cluster.node_timeout": [
             "The timeout of 10 s is too short: one late heartbeat would fail the node. Set at least two heartbeat intervals, 12 s."
@@ -219,7 +219,7 @@ def test_zookeeper_needs_an_address_and_credentials_in_two_parts(environment, se
     assert "'crawl'" not in str(refused.value)
 
 
-def test_a_running_process_applies_some_settings_and_the_others_wait():
+def test_some_settings_apply_while_running_and_others_wait_for_a_restart():
     running = Effective(table=TABLE)
 
     taken = running.taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
@@ -229,7 +229,7 @@ def test_a_running_process_applies_some_settings_and_the_others_wait():
     assert taken.report()["waiting"] == {NODE_TIMEOUT.path: 60}
 
 
-def test_a_beat_that_its_own_timeout_does_not_allow_waits_with_the_timeout():
+def test_a_heartbeat_too_long_for_the_present_timeout_waits_with_the_timeout():
     running = Effective(table=TABLE)
 
     taken = running.taking_up({HEARTBEAT_INTERVAL.path: seconds(20), NODE_TIMEOUT.path: seconds(60)}, version=1)
@@ -239,7 +239,7 @@ def test_a_beat_that_its_own_timeout_does_not_allow_waits_with_the_timeout():
     taken.starting_with({HEARTBEAT_INTERVAL.path: seconds(20), NODE_TIMEOUT.path: seconds(60)}, version=1).check()
 
 
-def test_a_document_without_a_wait_in_its_new_version_waits_no_more():
+def test_a_setting_removed_from_the_document_no_longer_waits():
     running = Effective(table=TABLE).taking_up({CLAIMED.path: 5, NODE_TIMEOUT.path: seconds(60)}, version=1)
 
     taken = running.taking_up({}, version=2)
@@ -247,7 +247,7 @@ def test_a_document_without_a_wait_in_its_new_version_waits_no_more():
     assert (taken[CLAIMED], taken.source(CLAIMED), taken.waiting, taken.version) == (8192, Source.DEFAULT, {}, 2)
 
 
-def test_settings_of_the_environment_apply_at_once():
+def test_settings_of_the_environment_apply_immediately():
     running = Effective(table=TABLE, environment={NODE_TIMEOUT.path: seconds(10)})
 
     taken = running.taking_up({NODE_TIMEOUT.path: seconds(60)}, version=1)

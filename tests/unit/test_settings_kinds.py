@@ -26,7 +26,7 @@ def test_a_number_that_is_not_whole_or_out_of_range_is_refused(text):
 
 
 @each_row("value", [0, 11, 1.0, True, "3", None, [3]])
-def test_a_number_of_json_is_a_number_in_its_range(value):
+def test_a_setting_in_json_must_be_a_number_in_range(value):
     assert SMALL.from_json(10) == 10
     with pytest.raises(NotOfThisKind):
         SMALL.from_json(value)
@@ -44,7 +44,7 @@ def test_an_unreasonable_duration_is_refused(text):
 
 
 @each_row("value", [False, "1", None, float("nan"), float("inf"), 0.05, 10**400])
-def test_a_duration_of_json_is_a_number_in_its_range(value):
+def test_a_duration_in_json_must_be_a_number_in_range(value):
     assert DURATION.from_json(1.5) == dt.timedelta(seconds=1.5)
     with pytest.raises(NotOfThisKind):
         DURATION.from_json(value)
@@ -63,7 +63,7 @@ def test_flags_are_read(text, expected):
 
 
 @each_row("value", [1, 0, "true", None])
-def test_a_flag_of_json_is_true_or_false(value):
+def test_a_flag_in_json_must_be_true_or_false(value):
     assert Flag().from_json(value=True) is True
     with pytest.raises(NotOfThisKind):
         Flag().from_json(value)
@@ -74,18 +74,18 @@ def test_an_unknown_spelling_of_a_flag_is_refused():
         Flag().from_text("maybe")
 
 
-def test_words_are_apart_by_commas_or_by_blanks():
+def test_words_are_separated_by_commas_or_blanks():
     assert Words().from_text("a, b,,c ") == ("a", "b", "c")
     assert Words(apart_by=" ").from_text(" a  b ") == ("a", "b")
 
 
 @each_row("text", ["ä", "a\nb", "   ", "x" * 11])
-def test_a_text_for_a_header_is_printable_and_short(text):
+def test_a_text_for_an_http_header_must_be_printable_and_short(text):
     with pytest.raises(NotOfThisKind):
         Text(most=10, ascii_only=True).from_text(text)
 
 
-def test_a_choice_is_one_of_its_words_in_any_case():
+def test_a_choice_must_be_one_of_its_words_in_upper_or_lower_case():
     assert Choice(words=("INFO", "DEBUG")).from_text("debug ") == "DEBUG"
     with pytest.raises(NotOfThisKind):
         Choice(words=("INFO", "DEBUG")).from_text("loud")

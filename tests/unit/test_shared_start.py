@@ -1,4 +1,4 @@
-"""Pytest and Hypothesis find the files that a process of pytest-xdist prepares."""
+"""Proves that Pytest and Hypothesis find the cache files that a process of pytest-xdist prepares for the others."""
 
 from _pytest.assertion import rewrite
 from hypothesis import configuration

@@ -1,4 +1,4 @@
-"""The places of a document limit move between partitions, and are never used twice."""
+"""Proves that partitions share the limit of documents of a job: places move between them, and none is used twice."""
 
 import random
 
@@ -6,7 +6,7 @@ from jobs.partitions.shares import Share, first_shares, is_limit_reached, redist
 from tests.support.tables import each_row
 
 
-def test_first_shares_are_all_places():
+def test_the_first_shares_contain_all_places_of_the_limit():
     assert first_shares(10, "abc") == {"a": 4, "b": 3, "c": 3}
     assert first_shares(1, "abc") == {"a": 1, "b": 0, "c": 0}
 
@@ -33,7 +33,7 @@ def test_places_of_a_lowered_share_are_not_free_before_it_is_confirmed():
     [Share(5, 5), Share(5, 5, rests=True, is_confirmed=False), Share(4, 4, rests=True)],
     ids=["it goes on", "its report is old", "it has fewer places than the others gave"],
 )
-def test_the_limit_is_not_reached(share):
+def test_a_limit_is_not_reached_before_all_partitions_confirm_it(share):
     assert not is_limit_reached(10, {"a": Share(5, 5, lacks=True, rests=True), "b": share})
 
 
@@ -41,7 +41,7 @@ def test_a_run_without_further_documents_does_not_end_at_its_limit():
     assert not is_limit_reached(2, {"a": Share(1, 1, rests=True), "b": Share(1, 1, rests=True)})
 
 
-def test_numbers_are_rounded_down_to_powers_of_two():
+def test_reported_numbers_are_rounded_down_to_powers_of_two():
     assert [round_down(amount) for amount in (0, 1, 3, 4, 100)] == [0, 1, 2, 4, 64]
 
 

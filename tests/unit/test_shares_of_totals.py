@@ -1,4 +1,4 @@
-"""The totals of a policy are divided by need, and the shares in force are never more than the whole."""
+"""Proves that partitions share the totals of a policy by need, and that shares in force never exceed the total."""
 
 import random
 from fractions import Fraction
@@ -26,19 +26,19 @@ def test_a_partition_that_needs_nothing_gives_all():
     assert change_shares({"a": confirmed(HALF, 1), "b": confirmed(HALF)}, requests=None, turn=0) == {"b": 0}
 
 
-def test_shares_stay_without_a_need_or_a_difference_that_is_worth_a_change():
+def test_shares_stay_if_needs_have_hardly_changed():
     assert change_shares({"a": confirmed(1), "b": confirmed(0)}, requests=None, turn=0) == {}
     near = {"a": confirmed(Fraction(52, 100), 8), "b": confirmed(Fraction(48, 100), 8)}
     assert change_shares(near, requests=None, turn=0) == {}
 
 
-def test_open_requests_are_divided_whole():
+def test_open_requests_are_divided_into_whole_numbers():
     shares = {name: confirmed(0, need=1) for name in "ab"}
 
     assert change_shares(shares, requests=3, turn=0) == {"a": Fraction(2, 3), "b": Fraction(1, 3)}
 
 
-def test_partitions_have_the_only_request_one_after_the_other():
+def test_partitions_take_turns_if_the_total_is_one_request():
     shares = {"a": confirmed(1, need=4), "b": confirmed(0, need=1)}
 
     assert change_shares(shares, requests=1, turn=0) == {}
@@ -76,7 +76,7 @@ class Partition:
 
 
 @each_row("seed", range(200))
-def test_shares_in_force_are_never_more_than_the_whole(seed):
+def test_shares_in_force_never_exceed_the_total(seed):
     chance = random.Random(seed)
     names = "abcd"[: chance.randint(2, 4)]
     requests = chance.choice((None, 1, 2, 3, 7, 500))

@@ -71,7 +71,7 @@ def test_a_request_that_does_not_end_in_time_ends_its_connection(sent):
     assert asyncio.run(ask()) > WITHIN / 2
 
 
-def test_drops_of_a_head_do_not_lengthen_its_time():
+def test_a_head_sent_byte_by_byte_gets_no_additional_time():
     async def ask():
         async with connected() as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nHost: example.org\r\n")

@@ -14,7 +14,7 @@ from crawlctl.processes.supervisor import Service, ServiceEnded, Supervisor
 PATIENCE = 20  # seconds
 ROOT = Path(__file__).resolve().parents[2]
 
-# Writes its events to a file, and ends at SIGTERM or at the end of its standard input.
+# This script writes its events to a file, and ends at SIGTERM or at the end of its standard input.
 OBEDIENT = """
 import signal, sys, time
 def say(word):
@@ -114,7 +114,7 @@ def test_the_end_of_a_service_that_does_not_restart_is_an_error(supervisor, tmp_
     assert log.read_text() == "why\n"
 
 
-def test_the_last_started_stop_first(supervisor, diary):
+def test_processes_stop_in_reverse_order_of_their_start(supervisor, diary):
     supervisor.start(obedient("site", diary))
     wait_for(has_lines(diary, 1))
     supervisor.start(obedient("worker", diary))

@@ -63,7 +63,7 @@ def test_pages_are_of_the_promised_size_and_have_the_promised_links():
     assert 32 <= links[len(links) // 2] <= 38
 
 
-def test_links_of_every_spelling_stand_in_navigation_text_and_aside():
+def test_links_of_every_spelling_occur_in_navigation_text_and_aside():
     body = body_of(SITE, 1)
 
     navigation, text, aside = re.fullmatch(
@@ -146,7 +146,7 @@ def test_a_revised_site_links_every_remaining_page_and_no_other():
     assert REVISED.documents() == reached - changes.gone_404
 
 
-def test_a_second_revision_adds_to_the_first():
+def test_a_second_revision_keeps_the_changes_of_the_first():
     twice = REVISED.at_revision(2, Revision(change=5, gone=2))
     first, second = twice.changes
 
@@ -166,14 +166,14 @@ def test_a_revision_can_be_replaced_and_taken_back():
     assert other.before_revisions() == SITE
 
 
-def test_stamps_differ_between_histories_and_stay_for_older_events():
+def test_stamps_of_different_revisions_differ_and_older_stamps_stay():
     other = SITE.at_revision(1, Revision(change=10, gone=8))
 
     assert REVISED.stamp(0) == other.stamp(0) == SITE.stamp(0)
     assert REVISED.stamp(1) != other.stamp(1)
 
 
-def test_a_broken_page_and_its_exclusive_links_stay_unchanged_documents():
+def test_a_broken_page_and_pages_linked_only_from_it_stay_unchanged():
     broken = SITE.only_parents()[3]
     plan = SITE.at_revision(1, Revision(change=50, gone=10, broken=broken))
     (changes,) = plan.changes
@@ -186,7 +186,7 @@ def test_a_broken_page_and_its_exclusive_links_stay_unchanged_documents():
 
 
 @each_row("pages", [11, 15, 999, 1000])
-def test_the_children_of_an_only_parent_have_no_other_link(pages):
+def test_some_parents_are_the_only_pages_that_link_to_their_children(pages):
     plan = replace(SITE, pages=pages)
     outlines = [plan.outline(page) for page in range(pages)]
     linked = [target for outline in outlines for target in (*outline.popular, outline.redirect_target)]
@@ -264,7 +264,7 @@ def test_the_next_crawl_of_an_unchanged_site_is_expected_to_get_no_body():
     assert {expectation.statuses[SITE.url(page)] for page in range(SITE.pages)} == {(304,)}
 
 
-def test_no_crawl_of_a_site_with_a_broken_page_can_be_foretold():
+def test_no_result_is_predicted_for_a_site_with_a_broken_page():
     plan = SITE.at_revision(1, Revision(broken=17))
 
     with pytest.raises(ValueError, match="page 17 is broken"):

@@ -1,4 +1,4 @@
-"""Tests of the recruiter's decisions: which worker gets which task, and which workers are lost."""
+"""Proves the recruiter's decisions: which worker gets which task, and which workers are lost."""
 
 import datetime as dt
 from uuid import UUID
@@ -17,7 +17,7 @@ def task(number, group="generic", *, minutes=0):
 
 
 def given(workers, tasks):
-    """Return the number of each assigned task by the number of its worker."""
+    """Return the numbers of the assigned tasks. The key is the number of the worker."""
     return {pair.worker.int: pair.task for pair in assign(workers, tasks)}
 
 

@@ -1,4 +1,4 @@
-"""Tests that django-q2 is told the number and the epoch of a task, and nothing else."""
+"""Proves that django-q2 receives only the number and the epoch of a task."""
 
 import pytest
 from django_q.core_signing import BadSignature

@@ -1,4 +1,4 @@
-"""Tests that retry policies give the moments and reasons of Recruiter's table, by a clock that the tests move."""
+"""Proves that retry policies give the same moments and reasons as Recruiter's table. The tests set the clock."""
 
 import datetime as dt
 
@@ -25,7 +25,9 @@ NEVER = {"policy": "never"}
 
 
 def after(attempts, stored, *, age=0.0, raised=ValueError, crashes=0):
-    """Return the consequence of the failed attempt: the delay of the next one in seconds, or the reason of the end."""
+    """
+    Return the consequence of a failed attempt: seconds until the next attempt, or the reason for no further attempt.
+    """
     now = BORN + dt.timedelta(seconds=age)
     failure = Failure(classes=names_of(raised), attempts=attempts, created_at=BORN, crashes=crashes)
     match decide(read_policy(stored), failure, now=now):
@@ -40,13 +42,13 @@ def is_last(attempts, stored, *, age=0.0):
     return read_policy(stored).is_last(attempts=attempts, created_at=BORN, now=now)
 
 
-def test_never_archives_after_the_first_failure():
+def test_policy_never_ends_the_task_after_its_first_failure():
     assert after(1, NEVER) == Why.NOT_SCHEDULED_BY_RETRY_POLICY
     assert is_last(1, NEVER)
 
 
 @each_row(("attempts", "then", "last"), [(1, 60, False), (2, 60, False), (3, Why.TRIED_TOO_MANY_TIMES, True)])
-def test_n_times_retries_n_times_at_its_interval(attempts, then, last):
+def test_policy_n_times_retries_n_times_at_its_interval(attempts, then, last):
     twice = {"policy": "times", "times": 2}
 
     assert after(attempts, twice) == then
@@ -66,7 +68,7 @@ def test_an_exponential_policy_for_an_interval_has_its_number_of_retries():
     assert read_policy({"policy": "exponential", "interval": 1025, "seconds": 1}) == Exponential(times=10, seconds=1)
 
 
-def test_forever_is_never_at_its_last_retry():
+def test_policy_forever_has_no_last_retry():
     assert after(9_999, {"policy": "forever", "seconds": 7}) == 7
     assert not is_last(9_999, {"policy": "forever"})
 
@@ -88,7 +90,7 @@ def test_a_time_table_retries_by_the_age_of_the_task(age, then, last):
     assert is_last(1, table, age=age) is last
 
 
-def test_the_default_time_table_is_recruiters():
+def test_the_default_time_table_is_that_of_recruiter():
     table = {"policy": "time_table"}
 
     assert [after(1, table, age=age) for age in (299, 3_599, 86_399)] == [60, 300, 3_600]
@@ -113,7 +115,7 @@ def test_the_first_rule_that_names_a_class_of_the_exception_decides(raised, then
     assert after(1, BY_EXCEPTION, raised=raised) == then
 
 
-def test_rules_by_exception_are_at_their_last_retry_if_all_are():
+def test_policies_by_exception_are_at_the_last_retry_if_all_of_them_are():
     mixed = {
         **BY_EXCEPTION,
         "rules": [*BY_EXCEPTION["rules"], {"exceptions": ["Exception"], "then": {"policy": "forever"}}],

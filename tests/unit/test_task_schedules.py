@@ -1,4 +1,4 @@
-"""Tests that schedules of templates give the right moments, also where clocks are set forward or back."""
+"""Proves that schedules of templates give the right moments, even when clocks are set forward or back."""
 
 import datetime as dt
 
@@ -69,7 +69,7 @@ def test_the_latest_run_is_the_last_one_of_the_schedule(expression, zone, change
         assert schedule.latest(now) == max(moment for moment in runs if moment <= now)
 
 
-def test_minutes_count_from_a_fixed_moment():
+def test_intervals_in_minutes_count_from_a_fixed_moment():
     every_seven = read_schedule({"every_minutes": 7})
     first, second = next_moments(every_seven, after=utc("2026-06-01 12:00"), number=2)
 
@@ -78,7 +78,7 @@ def test_minutes_count_from_a_fixed_moment():
 
 
 @each_row("stored", [{"cron": "*/5 * * * *"}, {"every_minutes": 5}])
-def test_moments_that_passed_are_made_up_for_by_one_task(stored):
+def test_one_task_makes_up_for_all_missed_moments(stored):
     due = due_moment(read_schedule(stored), planned=utc("2026-06-01 12:05"), now=utc("2026-06-01 13:04"))
 
     assert due == utc("2026-06-01 13:00")

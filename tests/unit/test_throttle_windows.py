@@ -35,7 +35,7 @@ def make(zone, days, span):
 
 
 def shows(window, at):
-    """True if the clock shows a time in the window. Walks back by minutes of the clock's face to an opening."""
+    """True if the clock shows a time in the window. Steps back in minutes of local time until an opening."""
     face = at.astimezone(window.zone).replace(tzinfo=None, fold=0)
     if window.opens is None:
         return face.isoweekday() in window.days
@@ -103,7 +103,7 @@ def test_an_hour_that_clocks_skip_is_in_no_window_and_a_repeated_one_twice():
     assert sum(at_night.is_open(autumn + minute * MINUTE) for minute in range(4 * 60)) == 120
 
 
-def test_a_day_that_a_country_left_out_is_waited_for():
+def test_a_window_waits_a_week_more_if_a_country_skipped_its_day():
     fridays = Window(days=(5,), zone=ZoneInfo("Pacific/Apia"))
     thursday = dt.datetime(2011, 12, 29, 12, tzinfo=ZoneInfo("Pacific/Apia"))
 
@@ -117,7 +117,7 @@ def test_an_always_open_window_never_changes(at):
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))
-def test_the_last_change_is_the_one_after_which_the_next_was_searched(week, days, span, minute):
+def test_the_last_change_is_the_latest_one_before_the_moment(week, days, span, minute):
     zone, begin = week
     window = make(zone, days, span)
     at = begin + minute * MINUTE
@@ -146,7 +146,7 @@ def covered_by(window, others):
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(some_windows, st.lists(some_windows, max_size=4))
-def test_a_window_is_covered_where_another_one_is_open_whenever_it_is(window, others):
+def test_a_window_is_covered_if_others_are_open_whenever_it_is(window, others):
     monday = dt.datetime(2030, 1, 7, tzinfo=dt.UTC)
     moments = [at for at in (monday + quarter * 15 * MINUTE for quarter in range(7 * 96)) if window.is_open(at)]
 
@@ -165,7 +165,7 @@ def test_the_fewest_windows_that_cover_another_are_named():
     assert covered_by(ALWAYS, [morning]) is None
 
 
-def test_a_night_that_ends_on_monday_is_covered_by_one_of_monday():
+def test_a_night_that_ends_on_monday_needs_cover_on_monday():
     sunday_night = Window(days=(7,), opens=dt.time(22), closes=dt.time(6))
 
     assert covered_by(sunday_night, [Window(days=(7, 1))]) == [0]

@@ -1,4 +1,4 @@
-"""The stage that asks a Tika server, against a small server that speaks its contract."""
+"""Proves the stage that sends documents to a Tika server, with a small server that answers like Tika."""
 
 import asyncio
 
@@ -52,7 +52,7 @@ async def test_embedded_documents_are_components():
     )
 
 
-async def test_a_text_is_not_sent():
+async def test_a_document_that_has_a_text_is_not_sent():
     async with tika() as server:
         given = item(content_type="text/html")
         assert await stage(server.url).transform_async(given) == (given,)
@@ -69,7 +69,7 @@ async def test_a_document_that_tika_does_not_know_passes():
             assert await stage(server.url).transform_async(given) == (given,)
 
 
-async def test_a_busy_server_lets_the_document_wait():
+async def test_a_document_is_retried_later_if_the_server_is_busy():
     async with tika() as server:
         server.status, server.headers = 503, {"Retry-After": "7"}
         with pytest.raises(Unavailable, match="answered 503") as busy:
@@ -78,7 +78,7 @@ async def test_a_busy_server_lets_the_document_wait():
     assert busy.value.retry_after == 7
 
 
-async def test_a_server_that_is_away_lets_the_document_wait():
+async def test_a_document_is_retried_later_if_the_server_is_unreachable():
     async with tika() as server:
         url = server.url
     with pytest.raises(Unavailable, match="cannot be reached"):
@@ -106,7 +106,7 @@ async def test_a_document_over_which_tika_hangs_fails_in_time():
             await stage(server.url, seconds=1).transform_async(item())
 
 
-async def test_a_worker_sends_no_more_documents_than_it_may():
+async def test_a_worker_sends_at_most_its_limit_of_concurrent_documents():
     async with tika() as server:
         server.hangs = asyncio.Event()
         one_at_a_time = stage(server.url, connections=1)

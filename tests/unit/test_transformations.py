@@ -1,4 +1,4 @@
-"""Proves the results of each kind of stages: passed, changed and refused documents."""
+"""Proves which documents each kind of stage passes, changes and refuses."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""The radar finds twelve traps before they cost much, and holds back hardly any good page."""
+"""Proves that the radar finds twelve kinds of traps early, and that it holds back hardly any good page."""
 
 import random
 from collections import deque
@@ -18,7 +18,7 @@ from tests.support.trap_sites import Page, Site
 
 @dataclass
 class Crawled:
-    """Numbers of pages that a crawl read and held back, by their kind."""
+    """The numbers of good and of wasted pages that a crawl read and held back."""
 
     read_good: int = 0
     held_good: int = 0
@@ -40,7 +40,7 @@ def crawl_good_site(name: str) -> Crawled:
 
 
 def crawl(site: Site) -> Crawled:
-    """Follow the links of a site as a crawl that holds back the addresses of suspects."""
+    """Follow the links of a site like a crawl that holds back the addresses of suspects."""
     radar, counts = HostRadar(), Crawled()
     queue, known = deque([site.home]), {site.home}
     while queue:
@@ -80,7 +80,7 @@ def test_fewer_than_half_a_percent_of_good_pages_are_held_back():
 
 
 @pytest.mark.parametrize("trap", trap_sites.TRAPS)
-def test_the_rule_of_a_group_matches_all_its_addresses_and_no_article(trap):
+def test_the_rule_of_a_trap_matches_all_its_addresses_and_no_good_page(trap):
     site = trap_sites.site_with(trap)
     wasted = [page.url for page in site.pages.values() if not page.is_good][:40]
     articles = [page.url for page in site.pages.values() if page.is_good and "/articles/" in page.url][:40]
@@ -92,7 +92,7 @@ def test_the_rule_of_a_group_matches_all_its_addresses_and_no_article(trap):
         assert not any(re2.search(own.rule, article) for article in articles)
 
 
-def test_a_group_is_judged_beyond_chance():
+def test_a_group_becomes_a_suspect_only_if_chance_does_not_explain_it():
     assert most_new(0, BUDGET) < LEAST_NEW < most_new(BUDGET // 4, BUDGET)
     assert most_new(0, 5) > LEAST_NEW
 
@@ -117,7 +117,7 @@ def test_a_page_is_not_blamed_for_its_printed_version():
     assert not lines.is_new(grouped("http://a.example/x?print=2"), "The same words")
 
 
-def test_a_page_that_is_copied_to_few_plain_addresses_is_new_there():
+def test_a_page_copied_to_a_few_plain_addresses_counts_as_new_there():
     lines, text = Lines(), "{} functions\npub fn add(a: i8) -> i8\nAdds all lanes of both vectors."
     names = ["arm", "mips", "wasm", "sparc"]
     addresses = [f"http://a.example/lib/core/arch/{name}/fn.add" for name in names]
@@ -128,7 +128,7 @@ def test_a_page_that_is_copied_to_few_plain_addresses_is_new_there():
 
 
 @pytest.mark.parametrize("query", ["?copy={}", "//{}", "/Copy{}"])
-def test_a_page_that_is_copied_to_other_addresses_is_not_new(query):
+def test_a_page_copied_to_other_addresses_does_not_count_as_new(query):
     lines = Lines()
     lines.is_new(grouped("http://a.example/add"), "pub fn add\nAdds all lanes.")
 
@@ -162,7 +162,7 @@ def test_groups_of_a_host_are_bounded():
     assert len(radar._counts) <= 1_001
 
 
-def test_a_quarantine_holds_a_group_but_no_proven_template():
+def test_a_quarantine_holds_a_group_without_its_proven_templates():
     quarantine = Quarantine([("a.example", "**?sid", ["/news?id&sid"]), ("a.example", "/calendar/{n}", [])])
 
     assert quarantine.group_of("http://a.example/shop?sid=1", host="a.example") == "**?sid"
@@ -179,7 +179,7 @@ def test_a_quarantine_holds_a_group_but_no_proven_template():
         ("Sorry, fn.{name} does not exist.", False),
     ],
 )
-def test_a_name_makes_a_page_new_but_not_the_last_segment_of_its_address(text, is_new):
+def test_a_page_that_differs_only_in_the_end_of_its_address_is_not_new(text, is_new):
     lines = Lines()
 
     found = [

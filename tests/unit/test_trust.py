@@ -19,7 +19,7 @@ def opened_window() -> tuple[TrustWindow, _Clock]:
     return window, clock
 
 
-def test_before_the_first_good_beat_nothing_may_begin():
+def test_before_the_first_good_heartbeat_no_request_may_begin():
     window = TrustWindow(timeout=seconds(12))
 
     assert not window.may_begin
@@ -39,7 +39,7 @@ def test_requests_start_until_2_3_of_the_timeout_and_are_closed_at_5_6():
     assert after(10) == (False, True)
 
 
-def test_a_good_beat_renews_the_trust_from_the_moment_it_was_begun():
+def test_trust_counts_from_the_moment_at_which_a_good_heartbeat_was_sent():
     window, clock = opened_window()
     clock.now += 20
 
@@ -56,5 +56,5 @@ def test_a_late_answer_does_not_shorten_the_trust():
     assert window.may_begin
 
 
-def test_the_clock_goes_forward():
+def test_the_clock_of_trust_never_goes_back():
     assert seconds_since_boot() <= seconds_since_boot()

@@ -1,4 +1,4 @@
-"""Proves that a bin gives turns within its limits, to the lane that is due, and as early as allowed."""
+"""Proves that a bin gives turns to the lane that is due, within its limits, and as early as allowed."""
 
 import uuid
 from itertools import count
@@ -76,7 +76,7 @@ def test_the_bin_that_was_served_longest_ago_comes_first():
     assert [turn.lane.id for turn in turns] == [13, 12, 11]
 
 
-def test_lanes_ahead_and_others_of_one_priority_take_turns():
+def test_lanes_of_seeds_that_are_ahead_alternate_with_others_of_one_priority():
     lanes = [
         *(seen_lane(id=10 + place, bin_id=10 + place) for place in range(3)),
         *(seen_lane(id=20 + place, bin_id=20 + place, is_ahead=True, served_at=NOON) for place in range(2)),
@@ -201,7 +201,7 @@ def test_open_requests_are_shared_out_between_the_workers(requests, workers, sha
     assert [turn.requests for turn in turns] == shares
 
 
-def test_an_open_turn_is_not_given_again():
+def test_the_requests_of_an_open_turn_are_not_given_again():
     turns, _ = plan(seen_bin(requests=4, turns=[sent(has_follower=True)], open_requests=3))
 
     assert [turn.requests for turn in turns] == [1]
@@ -254,7 +254,7 @@ def test_a_turn_is_handed_out_only_shortly_before_its_first_start():
 # --- Order of lanes ------------------------------------------------------------------------------
 
 
-def test_a_place_goes_by_priority_and_then_to_the_longest_unserved_lane():
+def test_a_turn_goes_to_the_highest_priority_then_the_longest_unserved_lane():
     lately, long_ago, never = (
         seen_lane(served_at=NOON - seconds(1)),
         seen_lane(served_at=NOON - seconds(9)),
@@ -281,7 +281,7 @@ def test_the_lane_of_another_owner_goes_first_for_a_limited_time():
 
 
 @each_row("theirs", [{"rival_priority": 9}, {"rival_priority": 5, "rival_served_at": NOON}])
-def test_a_rival_behind_the_lane_delays_nothing(theirs):
+def test_another_owners_lane_of_lower_priority_delays_no_turn(theirs):
     mine = seen_lane(served_at=NOON - seconds(1))
 
     turns, _ = plan(seen_bin(gap=1.0, has_rival=True, closed_at=NOON, **theirs), mine)
@@ -289,7 +289,7 @@ def test_a_rival_behind_the_lane_delays_nothing(theirs):
     assert len(turns) == 1
 
 
-def test_each_bin_is_planned_for_itself():
+def test_the_plan_of_a_bin_does_not_depend_on_other_bins():
     bins = [seen_bin(id=1, gap=1.0), seen_bin(id=2, gap=1.0, back_off_until=NOON + seconds(5)), seen_bin(id=3)]
     lanes = [seen_lane(bin_id=bin_id) for bin_id in (1, 2, 3, 1)]
 
@@ -299,7 +299,7 @@ def test_each_bin_is_planned_for_itself():
     assert [place.lane for place in waiting] == [lanes[3], lanes[1]]
 
 
-def test_a_turn_is_followed_only_by_lanes_that_its_worker_may_have():
+def test_only_lanes_that_its_worker_may_have_succeed_a_turn():
     limited = seen_bin(gap=1.0, turns=[sent(worker=WORKER)])
     mine, others = (seen_lane(tag="x", workers=frozenset({one})) for one in (WORKER, OTHER))
 
@@ -307,7 +307,7 @@ def test_a_turn_is_followed_only_by_lanes_that_its_worker_may_have():
     assert plan(limited, others) == ([], [NoPlace(others, None)])
 
 
-def test_the_first_lane_that_may_not_follow_gets_the_place_after_the_turn():
+def test_the_first_lane_that_may_not_succeed_gets_the_turn_after_it():
     first = seen_lane(tag="x", workers=frozenset({OTHER}), priority=1)
     second = seen_lane(priority=9)
 
@@ -393,7 +393,7 @@ def test_a_turn_below_a_parent_has_no_successor_so_that_others_have_turns():
     assert plan_under(seen_parent(open_requests=4), follows)[0] == []
 
 
-def test_hosts_that_wait_for_an_address_return_one_by_one():
+def test_hosts_that_wait_for_a_shared_ip_address_return_one_by_one():
     _, waiting = plan_under(seen_parent(requests=2, open_requests=2), *below(1, 2, 3))
 
     moments = [place.until for place in waiting]
@@ -401,7 +401,7 @@ def test_hosts_that_wait_for_an_address_return_one_by_one():
     assert moments[0] > NOON
 
 
-def test_lanes_that_wait_for_a_limit_of_the_whole_group_stay_in_line():
+def test_lanes_that_wait_for_a_limit_of_the_group_keep_their_place():
     assert plan_under(seen_parent(POLICY, requests=2, open_requests=2), *below(1, 2, parent=POLICY)) == ([], [])
 
 
@@ -416,7 +416,7 @@ def test_a_parent_that_backs_off_keeps_all_its_bins_back():
     assert plan_under(seen_parent(back_off_until=NOON + seconds(30)), *below(1, 2))[0] == []
 
 
-def test_bins_without_a_parent_are_planned_alone():
+def test_a_parent_at_its_limit_does_not_hold_up_bins_without_a_parent():
     turns, _ = plan_under(seen_parent(requests=1, open_requests=1), seen_bin(id=1), *below(2))
 
     assert [turn.lane.bin_id for turn in turns] == [1] * len(turns)

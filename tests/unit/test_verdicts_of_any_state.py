@@ -108,7 +108,7 @@ def is_later(moment):
     return moment is not None and moment > NOON
 
 
-# The facts that make each cause of a host true, expressed differently from the verdict's code.
+# For each cause of a host, the facts that make it true. They are written independently of the verdict's code.
 TRUE_OF_HOSTS = {
     Cause.STOPPED: lambda host: host.is_stopped and not host.limits.denied,
     Cause.DENIED: lambda host: host.limits.denied,
@@ -203,7 +203,7 @@ def test_a_host_with_a_queue_is_held_by_a_cause_that_is_true(host):
 
 
 @given(host=hosts, gap=st.sampled_from([0.01, 0.5, 1.0]))
-def test_a_host_at_its_own_pace_is_held_by_no_parent_that_is_as_fast(host, gap):
+def test_a_parent_as_fast_as_the_host_is_not_named_as_the_cause(host, gap):
     limits = replace(host.limits, gap=gap)
     above = [replace(one, limits=replace(one.limits, gap=gap / 2)) for one in host.above]
     served = replace(host, limits=limits, above=above, open_turns=1, starts_per_second=1 / gap)
@@ -250,7 +250,7 @@ parents_seen = st.builds(
 
 
 def above_of(seen):
-    """Return a parent as pages see it."""
+    """Return a parent in the form that pages receive."""
     opens = opens_at(seen.not_before, back_off_until=seen.back_off_until, closed_until=seen.limits.closed_until)
     return Above(seen.id, seen.limits, seen.open_requests, opens, open_documents=seen.open_documents)
 

@@ -21,7 +21,9 @@ def page(text, head=""):
 
 
 def coded(html, label):
-    """Return the bytes of a page, and the page that they hold. A letter that the encoding lacks is written as a reference."""
+    """
+    Return the bytes of a page, and its text. A letter that the encoding lacks is written as a character reference.
+    """
     body = html.encode(label, "xmlcharrefreplace")
     return body, body.decode(label)
 
@@ -57,14 +59,14 @@ def test_the_encoding_of_an_undeclared_plain_text_is_found(label, text):
 
 @each_row("header", ["", "; charset=utf-8", "; charset=ISO-8859-1"])
 @in_every_encoding
-def test_a_right_meta_beats_a_wrong_header(label, text, header):
+def test_a_right_meta_element_wins_over_a_wrong_header(label, text, header):
     body, html = coded(page(text, f"<meta charset={label}>"), label)
 
     assert decoded(body, f"text/html{header}") == html
 
 
 @in_every_encoding
-def test_a_right_header_beats_a_wrong_meta(label, text):
+def test_a_right_header_wins_over_a_wrong_meta_element(label, text):
     body, html = coded(page(text, "<meta charset=utf-8>"), label)
 
     assert decoded(body, f"text/html; charset={label}") == html
@@ -118,7 +120,7 @@ def test_the_bytes_decide_between_two_old_encodings(header, declared, in_fact):
     assert decoded(body, f"text/html; charset={header}") == html
 
 
-def test_controls_that_no_text_has_show_a_wrong_header():
+def test_control_characters_show_that_a_header_is_wrong():
     body, html = coded(page("l\u2019été", "<meta charset=windows-1252>"), "windows-1252")
 
     assert decoded(body, "text/html; charset=iso-8859-15") == html
@@ -137,7 +139,7 @@ def test_a_page_that_is_not_utf8_is_guessed_whatever_its_header_says():
     assert decoded(body, "text/html; charset=utf-8") == html
 
 
-def test_plain_text_declares_nothing():
+def test_a_meta_element_in_plain_text_is_ignored():
     text = "<meta charset=big5> means " + TEXTS["russian"][1]
 
     assert decoded(text.encode("koi8-r"), "text/plain") == text
@@ -151,7 +153,7 @@ def test_every_label_of_the_standard_is_known(codec, word, label):
     assert decoded(word.encode(codec), f'text/html; charset="{label.upper()}"') == word
 
 
-def test_labels_without_an_encoding_of_their_own_are_known():
+def test_labels_of_replacement_and_x_user_defined_are_known():
     for label in REPLACED.split():
         assert decoded(b"abc", f"text/html; charset={label}") == "\ufffd"
     assert decoded(b"a\x80\xff", "text/html; charset=x-user-defined") == "a\uf780\uf7ff"

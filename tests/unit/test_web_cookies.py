@@ -23,7 +23,7 @@ def sent(header, url, *, by=SET_BY):
         ("a=1; Path=/", "https://www.site.example:8443/x"),
     ],
 )
-def test_a_cookie_goes_where_it_was_set_for(header, url):
+def test_a_cookie_is_sent_to_the_addresses_for_which_it_was_set(header, url):
     assert sent(header, url) == "a=1"
 
 
@@ -43,11 +43,11 @@ def test_a_cookie_goes_where_it_was_set_for(header, url):
         (f"a={'1' * 5000}; Path=/", "https://www.site.example/"),
     ],
 )
-def test_a_cookie_goes_nowhere_else(header, url):
+def test_a_cookie_is_sent_to_no_other_address(header, url):
     assert sent(header, url) == ""
 
 
-def test_an_address_has_nothing_below_it():
+def test_an_ip_address_has_no_subdomains():
     assert sent("a=1; Domain=0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == ""
     assert sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
 
@@ -93,7 +93,7 @@ def test_a_revoked_or_replaced_cookie_no_longer_exists(end):
 
 
 @each_row("age", ["--1", "\u00b2", "-", "1.5", "never"])
-def test_an_age_that_is_no_number_does_not_count(age):
+def test_an_age_that_is_no_number_is_ignored(age):
     held = Cookies().with_those_of(SET_BY, [f"a=1; Path=/; Max-Age={age}"])
 
     assert held.header_for(SET_BY) == "a=1"

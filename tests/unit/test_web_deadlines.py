@@ -1,4 +1,4 @@
-"""Proves that deadlines that share a timer end the code that they surround, and nothing else."""
+"""Proves that deadlines, which share one timer, end only the code that they surround."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ def test_code_that_ends_in_time_is_not_disturbed_later():
     assert run(test)[0] is False
 
 
-def test_a_deadline_that_moves_away_ends_nothing():
+def test_a_deadline_that_is_moved_to_later_ends_nothing():
     async def test(deadlines, loop):
         async with deadlines.at(loop.time() + 0.05) as deadline:
             deadline.when = None

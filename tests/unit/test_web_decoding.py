@@ -101,7 +101,7 @@ def test_a_cut_body_is_never_whole(coding, cut):
 
 @each_row("coding", ["gzip", "zstd"])
 @each_row("piece_size", [1, 64 * KIB])
-def test_padding_after_the_last_member_does_not_count(coding, piece_size):
+def test_padding_after_the_last_member_is_ignored(coding, piece_size):
     encoding, compress = CODINGS[coding]
 
     # The padding has bytes that could begin a member.

@@ -68,7 +68,7 @@ def test_chunks_may_end_with_the_connection_after_the_last_one(chunks, may_end):
 
 
 @PIECES
-def test_a_body_with_a_length_ends_there(piece_size):
+def test_a_body_with_a_length_ends_after_that_length(piece_size):
     body = BodyByLength(5)
 
     assert read(body, b"hello, and more", piece_size) == (b"hello", b", and more")
@@ -105,12 +105,12 @@ def test_a_body_without_length_ends_with_its_connection():
         (b"X-A: b\nX-B: c\n", b"X-A: b\r\nX-B: c\r\n"),
     ],
 )  # fmt: skip
-def test_a_head_is_mended_as_browsers_understand_it(head, mended):
+def test_a_faulty_head_is_repaired_as_browsers_do(head, mended):
     assert repaired_head(STATUS + head + b"\r\n") == STATUS + mended + b"\r\n"
 
 
 @each_row("status", [b"http/1.1 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1  200OK", b"HTTP/1.1\t200 OK "])
-def test_a_status_line_is_mended_as_browsers_understand_it(status):
+def test_a_faulty_status_line_is_repaired_as_browsers_do(status):
     assert repaired_head(status + b"\r\nX-A: b\r\n\r\n") == STATUS + b"X-A: b\r\n\r\n"
 
 

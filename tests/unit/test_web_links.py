@@ -32,7 +32,7 @@ def test_a_page_names_each_document_once():
     assert list(found) == [hash_of("http://a.example/x")]
 
 
-def test_bad_links_and_those_out_of_scope_are_left_out():
+def test_invalid_links_and_links_out_of_scope_are_left_out():
     table = make_table(admits=lambda url: "a.example" in url)
 
     assert urls(table, ["/x", "http://b.example/", "javascript:x", "http://a.example:0/"], "http://a.example/") == [
@@ -40,7 +40,7 @@ def test_bad_links_and_those_out_of_scope_are_left_out():
     ]
 
 
-def test_the_scope_is_checked_once_for_a_spelling():
+def test_the_scope_is_checked_once_for_each_spelling_of_a_link():
     asked = []
     table = make_table(admits=lambda url: asked.append(url) or True)
 
@@ -74,7 +74,7 @@ def test_two_slashes_start_a_host_even_if_a_known_path_contains_them(href):
     assert urls(table, [href], "http://a.example/") == ["http://c.example/x"]
 
 
-def test_an_address_is_known_wherever_it_is_named_from(monkeypatch):
+def test_an_address_is_recognized_on_any_page_that_links_to_it(monkeypatch):
     table = make_table()
     urls(table, ["http://a.example/x"], "http://c.example/")
     monkeypatch.setattr("jobs.connectors.repository.web.links.canonical", None)
@@ -82,7 +82,7 @@ def test_an_address_is_known_wherever_it_is_named_from(monkeypatch):
     assert urls(table, ["/x", "/x#a", "http://a.example/x"], "http://a.example/b/c") == ["http://a.example/x"]
 
 
-def test_the_table_is_bounded():
+def test_the_table_of_links_is_bounded():
     table = make_table(capacity=100)
 
     for page in range(200):
@@ -94,7 +94,7 @@ def test_the_table_is_bounded():
     assert kept <= 2 * (100 + 20)
 
 
-def test_places_of_one_document_are_one_spelling():
+def test_addresses_that_differ_in_their_fragment_are_one_spelling():
     table = make_table()
 
     urls(table, ["/x", "/x#a", "/x#b", "/x#", "http://a.example/x"], "http://a.example/")
@@ -102,7 +102,7 @@ def test_places_of_one_document_are_one_spelling():
     assert table._young.size == 1
 
 
-def test_a_known_word_takes_no_additional_memory():
+def test_a_known_spelling_takes_no_additional_memory():
     table = make_table()
     hrefs = ["x", "../y", "/a/../z", "http://a.example:80/", "javascript:x"]
 
@@ -153,7 +153,7 @@ def test_a_page_full_of_refused_addresses_hands_over_a_bounded_number():
     assert len(table.take_rejected()) == 1_000
 
 
-def test_a_table_without_a_user_of_refused_addresses_keeps_none():
+def test_refused_addresses_are_kept_only_if_a_consumer_reads_them():
     table = make_table(admits=lambda url: False)
 
     table.references(["/x"], base="http://a.example/")

@@ -21,7 +21,7 @@ def problems_of(*logins):
     return WEB.check(Asked(configuration={"logins": list(logins)})).problems
 
 
-def test_a_login_is_taken():
+def test_a_valid_login_is_accepted():
     assert problems_of({**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}) == {}
 
 
@@ -42,11 +42,11 @@ def test_a_login_is_taken():
         ({"name": "door"}, "missing"),
     ],
 )
-def test_a_login_that_could_not_be_done_is_refused(login, words):
+def test_a_login_that_could_not_work_is_refused(login, words):
     assert words in str(problems_of(login))
 
 
-def test_two_logins_of_one_name_are_refused():
+def test_two_logins_with_one_name_are_refused():
     assert "the same name" in str(problems_of(LOGIN, LOGIN))
 
 

@@ -17,13 +17,13 @@ async def resolver():
     await resolver.close()
 
 
-async def test_a_name_is_looked_up(resolver):
+async def test_the_addresses_of_a_host_name_are_found(resolver):
     rows = await resolver.resolve("localhost", 80)
 
     assert ("127.0.0.1", 80) in {(row["host"], row["port"]) for row in rows}
 
 
-async def test_a_name_without_address_is_an_error_of_its_own_only(resolver, monkeypatch):
+async def test_a_name_without_an_address_fails_no_other_name(resolver, monkeypatch):
     def look_up(host, port, family):
         if host == "bad.test":
             raise socket.gaierror(socket.EAI_NONAME, "no")
@@ -39,7 +39,7 @@ async def test_a_name_without_address_is_an_error_of_its_own_only(resolver, monk
     assert results[2][0]["host"] == "127.0.0.1"
 
 
-async def test_names_without_an_answer_delay_no_other(resolver, monkeypatch):
+async def test_names_without_an_answer_delay_no_other_name(resolver, monkeypatch):
     answer = threading.Event()
 
     def look_up(host, port, family):

@@ -58,11 +58,11 @@ def test_the_text_of_a_page_is_its_content(html, text):
         ("<title>&lt;b&gt;</title>", "<b>"),
     ],
 )
-def test_the_title_of_a_page(html, title):
+def test_the_title_of_a_page_is_found(html, title):
     assert read(html).title == title
 
 
-def test_description_and_language():
+def test_the_description_and_the_language_of_a_page_are_found():
     page = read('<html lang=" de-AT "><meta name=Description content=" Ein\nText "><meta name=description content=no>')
 
     assert (page.description, page.language) == ("Ein Text", "de-AT")
@@ -91,7 +91,7 @@ def test_description_and_language():
         ("<meta http-equiv=refresh content='url=a'>", []),
     ],
 )  # fmt: skip
-def test_the_links_of_a_page(html, links):
+def test_the_links_of_a_page_are_found(html, links):
     assert [link for link in read(html).links if link] == links
 
 
@@ -122,7 +122,7 @@ def test_the_first_base_with_an_address_counts(html, base):
         ("<body><meta name=robots content='max-snippet:-1, noindex'>", RobotsDirectives(noindex=True)),
     ],
 )
-def test_the_robots_rules_of_a_page(html, robots):
+def test_the_robots_rules_of_a_page_are_found(html, robots):
     assert read(html).robots == robots
 
 
@@ -142,12 +142,12 @@ def test_the_robots_rules_of_a_page(html, robots):
         ([":", "", ",,"], RobotsDirectives()),
     ],
 )
-def test_the_robots_rules_in_headers(headers, robots):
+def test_the_robots_rules_in_headers_are_found(headers, robots):
     assert directives_of_headers(headers, robots_name="crawlctl") == robots
 
 
 @given(st.text(alphabet="<>/abphdivsmn =\"'!-&#x;0\x00\x1e\ud7ff", max_size=200))
-def test_every_text_is_a_page(html):
+def test_any_text_can_be_read_as_a_page(html):
     page = read(html)
 
     assert isinstance(page.text, str)

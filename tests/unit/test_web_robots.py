@@ -3,7 +3,7 @@
 from jobs.connectors.repository.web.robots import ALLOW_ALL, RobotsAnswer, RobotsKind, RobotsTable
 
 
-def test_the_table_is_bounded_in_count_and_size():
+def test_the_table_of_robots_txt_is_bounded_in_count_and_size():
     table = RobotsTable()
 
     for n in range(9000):

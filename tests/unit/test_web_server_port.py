@@ -13,13 +13,13 @@ def taken():
         yield listener.getsockname()[1]
 
 
-def test_a_port_that_is_named_and_taken_is_refused_in_a_sentence(taken):
+def test_a_given_port_that_is_in_use_is_refused_with_a_reason(taken):
     with pytest.raises(BadAddress) as refused:
         listen_on(taken, host="127.0.0.1", first=1)
 
     assert str(refused.value) == f"127.0.0.1:{taken}: this address is taken by another process."
 
 
-def test_without_a_named_port_the_next_free_one_is_taken(taken):
+def test_without_a_given_port_the_first_free_port_is_used(taken):
     with listen_on(None, host="127.0.0.1", first=taken) as listener:
         assert listener.getsockname()[1] > taken

@@ -99,7 +99,7 @@ def test_a_bad_address_is_refused_with_its_reason(typed, reason):
     assert refused.value.reason == reason
 
 
-def test_the_limits_count_their_own_units():
+def test_address_limits_count_characters_and_path_segments():
     longest = "http://example.com/" + "a" * (2083 - len("http://example.com/"))
 
     assert canonical(longest) == longest
@@ -153,7 +153,7 @@ def test_the_directory_of_an_address_ends_its_path_not_its_query():
     assert directory_of("http://example.com/a/b?c=/d/") == "http://example.com/a/"
 
 
-def test_the_hash_is_128_bits_of_the_form():
+def test_the_hash_of_an_address_is_128_bits_of_its_canonical_form():
     assert len(hash_of("http://example.com/")) == 32
     assert hash_of("http://example.com/") != hash_of("http://example.com/??")
 
@@ -166,7 +166,7 @@ def test_the_hash_is_128_bits_of_the_form():
         st.builds("http://{}/".format, st.text(alphabet="abc.:@[]0x1%é", max_size=30)),
     )
 )
-def test_the_form_of_a_form_is_itself(typed):
+def test_the_canonical_form_of_a_canonical_form_is_the_same(typed):
     try:
         form = canonical(typed)
     except BadUrl:
@@ -182,7 +182,7 @@ def test_the_form_of_a_form_is_itself(typed):
 @given(
     href=st.text(max_size=40), base=st.sampled_from(["http://a.example/b/c?d", "https://[::1]:8/", "http://a.example/"])
 )
-def test_every_reference_is_read_or_refused(href, base):
+def test_every_reference_is_either_read_or_refused(href, base):
     try:
         form = canonical(href, base)
     except BadUrl:

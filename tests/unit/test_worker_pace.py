@@ -29,11 +29,11 @@ def pace_of(queue, *, left=lambda: None, may_begin=lambda: True):
 
 
 def be_busy():
-    """Block the loop, whose own clock stands still meanwhile."""
+    """Block the event loop. The clock of the loop does not advance meanwhile."""
     time.sleep(BUSY)
 
 
-def test_the_gap_counts_from_when_a_busy_loop_lets_the_request_go():
+def test_the_gap_counts_from_the_late_start_of_a_request_on_a_busy_loop():
     queue = queue_with(gap=GAP)
 
     async def request():
@@ -54,7 +54,7 @@ def test_a_request_sent_before_its_worker_froze_is_not_sent_after():
     assert queue.next_start < time.monotonic()
 
 
-def test_the_gap_counts_from_when_the_request_has_left():
+def test_the_gap_counts_from_the_moment_at_which_a_request_was_sent():
     queue = queue_with(gap=GAP)
     pace = pace_of(queue)
 
@@ -71,7 +71,7 @@ def test_the_gap_counts_from_when_the_request_has_left():
     assert queue.next_start > time.monotonic() + GAP - BUSY / 2
 
 
-def test_that_it_has_left_counts_once():
+def test_a_request_reported_as_sent_twice_counts_once():
     queue = queue_with(gap=GAP)
     heard = []
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
@@ -101,7 +101,7 @@ def test_the_time_of_an_answer_counts_from_the_last_request():
     assert pace.asked_at >= began_at + BUSY
 
 
-def test_requests_without_a_gap_wait_for_no_report():
+def test_requests_without_a_gap_are_not_reported_as_sent():
     queue = queue_with(gap=0.0)
     heard = []
     pace = pace_of(queue, left=lambda: heard.append(queue.paced.leaving))
@@ -116,7 +116,7 @@ def test_requests_without_a_gap_wait_for_no_report():
     assert (heard, queue.paced.leaving) == ([], 0)
 
 
-def test_the_second_of_documents_started_together_waits_for_the_first():
+def test_of_two_documents_started_together_the_second_waits():
     queue = queue_with(gap=GAP)
     left_at = []
 
@@ -139,7 +139,7 @@ def test_the_second_of_documents_started_together_waits_for_the_first():
 
 
 @each_row(("gap", "may_begin"), [(GAP, False), (0.0, True)])
-def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, may_begin):
+def test_in_a_bin_with_a_gap_no_document_starts_while_a_request_is_sent(gap, may_begin):
     queue = queue_with(gap=gap, documents=["one", "two"])
 
     pace_of(queue).request_leaves(ADDRESS)
@@ -147,7 +147,7 @@ def test_no_document_begins_while_a_request_of_a_bin_with_a_gap_is_leaving(gap, 
     assert queue.may_begin == may_begin
 
 
-def test_results_wait_longer_for_each_other_if_many_are_expected():
+def test_a_flush_waits_longer_for_results_if_many_are_expected():
     set_for_it = dt.timedelta(seconds=0.2)
 
     assert results_wait(set_for_it, many_wait=False) == 0.2
