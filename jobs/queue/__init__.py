@@ -1,5 +1,6 @@
 """
-The document queue. Each operation is one transaction, and only this folder's SQL touches documents.
+The document queue. Each operation is one transaction. Only the SQL of this folder reads and changes documents for a
+crawl.
 
 `discover` inserts seeds, `stuff` claims due documents into batches, and `take` gives a worker a batch. `flush` writes
 outcomes, `release` returns documents unprocessed, and `wake` makes lanes ready and notifies listeners.

@@ -2,10 +2,10 @@
 The index of addresses: it finds documents by any part of their address.
 
 The database notes each new document in a table without indexes (`NewAddress`), in the transaction that inserts it. The
-main manager moves thousands of these rows together into blocks. A block has neighbours in the order of text, whose
-addresses are similar. It is indexed by every three bytes in a row ("grams") of its addresses. So a gram has one entry
-for hundreds of documents. An index of documents would have one entry for each document. A search reads the blocks with
-all grams of the text, and the new addresses. Upper and lower case of ASCII letters are the same.
+main manager moves thousands of these rows together into blocks. The addresses of a block are neighbours in the order of
+text, so they are similar. A block is indexed by all sequences of three bytes ("grams") in its addresses. So a gram has
+one entry for hundreds of documents, and not one entry for each document. A search reads the blocks with all grams of
+the text, and the new addresses. Upper and lower case of ASCII letters are the same.
 """
 
 import itertools
@@ -18,14 +18,15 @@ from psycopg.rows import tuple_row
 from jobs.queue.sql.retrying import retried
 from nodes.membership.fences import TermHeld, hold_term
 
-# Bytes of a gram. A text of fewer characters may have none, and no index finds it.
+# Bytes of a gram. A text of fewer characters may have no gram, so the index cannot find it.
 GRAM: Final = 3
-# New addresses for which blocks are written, and the most that one statement moves.
+# Least number of new addresses for which blocks are written, and the most that one statement moves.
 TOGETHER: Final = 5_000
 _AT_ONCE: Final = 20_000
 # Addresses of a block.
 _OF_A_BLOCK: Final = 256
-# Documents that are found by their keys. If more have the text, a list meets them soon in its own order.
+# Largest number of documents that a search returns by their keys. If more match, a list soon finds some in its own
+# order.
 MOST_FOUND: Final = 2_000
 
 WAITING: Final[LiteralString] = f"SELECT FROM jobs_newaddress OFFSET {TOGETHER - 1}"
@@ -58,7 +59,8 @@ SELECT found.hash::text FROM (
      WHERE {_HAS.replace("{}", "address")} AND (%(job)s::bigint IS NULL OR job_id = %(job)s)) AS found
  LIMIT {MOST_FOUND + 1}
 """
-# Jobs with at least twice as many addresses as documents: most of the others left the queue.
+# Jobs with at least twice as many addresses as documents. Most addresses without a document belong to documents that
+# left the queue.
 _WORN: Final[LiteralString] = f"""
 SELECT job_id FROM jobs_addressblock AS block
  GROUP BY job_id
@@ -81,7 +83,7 @@ def lowered(text: str) -> str:
 
 
 def grams_of(addresses: Iterable[str]) -> list[int]:
-    """Return every three bytes in a row of these addresses, in lower case, as numbers."""
+    """Return all sequences of three bytes in these addresses, in lower case, as numbers."""
     text = lowered("\n".join(addresses)).encode()
     found = {text[place : place + GRAM] for place in range(len(text) - GRAM + 1)}
     return sorted(int.from_bytes(gram) for gram in found if b"\n" not in gram)
@@ -129,7 +131,8 @@ def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
 
 def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Note the documents of a job as new if most addresses in its blocks have left the queue; return the number of jobs.
+    Write the addresses of a job again as new ones, if most documents in its blocks have left the queue; return the
+    number of jobs.
 
     Raises:
         FenceRefused: another node is the main manager.

@@ -38,8 +38,9 @@ SELECT job_id, lane_id, run_no, 'stage', {Stage.PENDING:d}, 0, '', count(*) FROM
 
 def make_due(cursor: psycopg.Cursor[Any], documents: Collection[tuple[str, int]]) -> None:
     """
-    Make these documents (hash, job) due, to be read without conditions. Their rows are locked, pending or done, and
-    their jobs are in no transition.
+    Make these documents (hash, job) due, to be read without conditions.
+
+    The caller has locked their rows, which are pending or done, and their jobs are in no transition.
     """
     if documents:
         facts = {"hashes": [hash_ for hash_, _ in documents], "jobs": [job for _, job in documents]}

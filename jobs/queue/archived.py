@@ -97,9 +97,9 @@ def read_again(
     connection: psycopg.Connection[Any], documents: Sequence[WithoutBody], *, now: dt.datetime
 ) -> set[tuple[str, int]]:
     """
-    Schedule documents, to be read without conditions. Return those (hash, job) that were scheduled.
+    Schedule documents, to be read without conditions. Return the scheduled documents as (hash, job).
 
-    Others are claimed, or their job is in a transition.
+    A document is not scheduled if it is claimed, or if its job is in a transition.
     """
     scheduled: set[tuple[str, int]] = set()
     for start in range(0, len(documents), _AT_ONCE):

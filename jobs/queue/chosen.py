@@ -76,8 +76,8 @@ class Choice:
 
 _ENDED: Final = f"item.run_no = %(run)s AND item.stage = {Stage.DONE:d}"
 _AT_REST: Final = f"item.stage IN {UNCLAIMED}"
-# The documents that each operation changes. A denied document, or one that was held back as a part of a trap, has not
-# failed: it is retried if its code is given.
+# The documents that each operation changes. Denied documents, and documents that were held back as parts of a trap,
+# have not failed: they are retried only if their codes are given.
 _OF: Final = {
     Operation.RETRY: f"""{_ENDED} AND (item.outcome = {Outcome.FAILED:d}
         OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code IN ('DENIED', 'TRAP') AND item.result_code = ANY(%(codes)s))""",
@@ -195,14 +195,13 @@ def change_some(
     note: Note,
 ) -> Chunk:
     """
-    Change the next documents, at most `most`, and write the progress with `note` in the same transaction. Only a drop
-    needs the `outputs`.
+    Change the next documents, at most `most`, and write the progress with `note` in the same transaction. `outputs` are
+    needed only to drop documents.
 
     Raises:
         JobMoves: the job is in a transition.
-        OutputError: an output refused: nothing was changed. A log among the outputs may have its lines, so the
-            documents
-            will be written again.
+        OutputError: an output refused, and nothing was changed. A log among the outputs may have the lines already, so
+        the documents will be written again.
     """
     reads = operation in {Operation.RETRY, Operation.EXPIRE, Operation.READ_AGAIN}
     at_once = min(most, _READ_AT_ONCE if reads else _REMOVED_AT_ONCE)
@@ -252,7 +251,7 @@ def _chosen(
     conditions, values = [_CHOSEN.format(of=_OF[operation])], choice.values
     if choice.state:
         conditions.append(_STATES[choice.state])
-    # Conditions of their own, so that these documents are found by their keys.
+    # Separate conditions, so that the planner finds these documents by their keys.
     if choice.documents:
         conditions.append("item.hash = ANY(%(documents)s::uuid[])")
     if choice.contains:

@@ -1,9 +1,10 @@
 """
 Discovery: references of documents and seeds become documents, or known documents come back into the run.
 
-Bins and lanes are inserted first, in a transaction of their own: they are few, all jobs share them, and a document
-needs its lane. Then one statement inserts new documents and revives known ones (`INSERT_OR_REVIVE`). The flush executes
-it for references, in the transaction of the outcome that named them. `jobs.queue.seeds` executes it for seeds.
+Bins and lanes are inserted first, in a separate transaction, because a document needs its lane. They are few, and
+shared by jobs. Then one statement inserts new documents and revives known ones (`INSERT_OR_REVIVE`). The flush executes
+it for references, in the transaction of the outcome that has these references. `jobs.queue.seeds` executes it for
+seeds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -125,8 +126,8 @@ class Again(NamedTuple):
     """
     The new values of a known document, whose row is locked.
 
-    A document that is `revived` is due again, at once. An `unconditional` one is read whatever its last version was. A
-    document that `forgets` loses its earlier outcome.
+    If `revived`, the document is due again, now. If `unconditional`, it is read whatever its last version was. If
+    `forgets`, it loses its earlier outcome.
     """
 
     hash: str
@@ -155,9 +156,9 @@ _AGAIN_COLUMNS: Final = (
     "forgets",
 )
 
-# Inserts new documents, and writes known ones whose rows are locked: the first parts of a statement with `discovered`.
-# Locks: the inserted QueueItems, by hash. Rows that another transaction inserted meanwhile stay as they are; the caller
-# compares the keys in `inserted`.
+# The first parts of a statement that gets the parameters of `discovered`. They insert new documents, and write known
+# documents whose rows are locked. Locks: the inserted QueueItems, by hash. Rows that another transaction inserted
+# meanwhile stay as they are; the caller compares the keys in `inserted`.
 INSERT_OR_REVIVE: Final[LiteralString] = f"""
 inserted AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action,

@@ -23,9 +23,9 @@ from jobs.queue.sql.columns import columns_of
 from nodes.membership.fences import TermHeld, hold_term
 
 MINUTE: Final = dt.timedelta(minutes=1)
-# Age from which a minute is appended: its workers have reported it. A later report becomes a block of its own.
+# Age from which a minute is appended: by then, its workers have reported it. A later report becomes a separate block.
 _CLOSED_AFTER: Final = 2 * MINUTE
-# Time for which a chained report is remembered: a worker that lost the answer writes its report again.
+# Time for which a report that was appended is remembered, because a worker that lost the answer sends its report again.
 _REMEMBERED: Final = dt.timedelta(hours=1)
 # Blocks that are appended together.
 _BLOCKS_AT_ONCE: Final = 500
@@ -38,9 +38,11 @@ Numbered = tuple[int, Report]
 @dataclass(frozen=True, slots=True)
 class Reported:
     """
-    Complete minutes of a worker, and the moment until which it has reported all (seconds since 1970).
+    A report of a worker: complete minutes, and the moment until which it has reported all requests (seconds since
+    1970).
 
-    It counts requests `since` a moment, or since its start (None). `is_all` is true of the last report of a worker.
+    The worker counts requests `since` a moment, or since its start (None). `is_all` is true for the last report of a
+    worker.
     """
 
     reports: Sequence[Numbered]
@@ -110,7 +112,7 @@ _FORGET: Final[LiteralString] = """
 DELETE FROM jobs_evidencereport
  WHERE id IN (SELECT id FROM jobs_evidencereport WHERE chained_at < %(before)s ORDER BY chained_at LIMIT %(most)s)
 """
-# Workers of all scopes that have run since the decided minutes.
+# Workers of all scopes that have run at any time after the last decided minute.
 _WORKERS: Final[LiteralString] = """
 SELECT extract(epoch FROM node.started_at)::float, extract(epoch FROM node.stopped_at)::float,
        extract(epoch FROM recorder.since)::float, extract(epoch FROM recorder.complete_until)::float,
@@ -120,7 +122,7 @@ SELECT extract(epoch FROM node.started_at)::float, extract(epoch FROM node.stopp
    AND (node.status IN ('starting', 'running', 'draining')
         OR (node.status IN ('stopped', 'failed') AND node.stopped_at > %(after)s))
 """
-# Restores of the database since the decided minutes. Workers and reports after the backup are lost.
+# Restores of the database after the last decided minute. Workers and reports from after the backup are lost.
 _RESTORES: Final[LiteralString] = """
 SELECT extract(epoch FROM coalesce(as_of, noticed_at) - interval '5 minutes')::float,
        extract(epoch FROM noticed_at)::float
@@ -137,7 +139,10 @@ DELETE FROM jobs_evidencerecorder AS recorder
 
 
 def report(connection: psycopg.Connection[Any], *, worker: uuid.UUID, reported: Reported) -> None:
-    """Store reports of a worker, and until when it has reported all. A report that is stored already changes nothing."""
+    """
+    Store reports of a worker, and the moment until which it has reported all requests. A report that is stored already
+    changes nothing.
+    """
     connection.execute(
         _REPORT,
         {
@@ -181,7 +186,7 @@ class _Appending:
         return None if row is None else gap_of(json.loads(row[0]))
 
     def decide(self, until: dt.datetime) -> None:
-        """Write until when all minutes are decided."""
+        """Store the moment until which all minutes are decided."""
         self._connection.execute(_DECIDE, {"chain": self._chains[OF_GAPS][0], "until": until})
 
     def write(self, *, now: dt.datetime) -> int:

@@ -1,4 +1,7 @@
-"""A document that an operator wants now: it is due at once, without regard to its last result or its next time."""
+"""
+An operator's request to fetch a document now: it becomes due immediately, whatever its last result and its next time
+are.
+"""
 
 import datetime as dt
 import enum
@@ -45,9 +48,10 @@ class Fetching(enum.StrEnum):
 @retried
 def fetch_now(connection: psycopg.Connection[Any], *, job_id: int, document: uuid.UUID, now: dt.datetime) -> Fetching:
     """
-    Make a document of the present run due at once, to be read without conditions.
+    Make a document of the present run due immediately, to be read without conditions.
 
-    In an inactive job, the next run reads the document first, unless it is a full run: that reads all that it reaches.
+    If the job is inactive, its next run reads the document first. A full run has no such order: it reads all documents
+    that it reaches.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         held: Any = cursor.execute(_HOLD, {"job": job_id}).fetchone()

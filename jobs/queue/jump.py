@@ -25,8 +25,8 @@ WITH locked AS MATERIALIZED ({lock_states(of="bin", seen=_SEEN)})
     )
 }
 """
-# A host may have begun to back off before the clock was ahead, and have refused again since: no host waits that long.
-# Locks: Bin by id.
+# The second condition finds hosts that began to back off before the clock was ahead, and refused again since: their
+# wait is longer than any allowed one. Locks: Bin by id.
 _BACK_OFFS: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
     SELECT id FROM jobs_bin
@@ -62,8 +62,8 @@ UPDATE jobs_queueitem AS item
        changed_at = CASE WHEN changed_at > %(now)s THEN %(now)s ELSE changed_at END
   FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
 """
-# Requests to write or to remove all older documents of an output: they and the documents keep their order. Locks:
-# OutputConnection by id.
+# Requests to write or to remove all older documents of an output. They are moved like the documents, so that their
+# order stays. Locks: OutputConnection by id.
 _OUTPUTS: Final[LiteralString] = """
 WITH locked AS MATERIALIZED (
     SELECT id FROM jobs_outputconnection WHERE greatest(trusted_from, clear_before) > %(now)s
@@ -116,7 +116,7 @@ UPDATE jobs_laneplan AS plan
        priced_at = CASE WHEN priced_at > %(now)s THEN %(now)s ELSE priced_at END
   FROM locked WHERE plan.lane_id = locked.lane_id
 """
-# An answer of robots.txt would be valid for longer by the jump.
+# A stored robots.txt would be valid for longer than allowed, by the length of the jump.
 _ROBOTS: Final[LiteralString] = f"DELETE FROM jobs_robots WHERE fetched_at > %(now)s + {AHEAD}"
 
 CORRECTIONS: Final[tuple[LiteralString, ...]] = (

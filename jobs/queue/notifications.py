@@ -1,9 +1,9 @@
 """
 Notifications of outputs: a run has ended, or a job is being deleted.
 
-A notification is claimed like a document. The main manager inserts one for each output that requests it. A worker
-claims it, notifies the output outside any transaction, and writes the result. If the worker dies, another one claims
-it, so an output is notified at least once, and in rare cases twice.
+The main manager inserts a notification for each output that requests it. A worker claims it, notifies the output
+outside any transaction, and writes the result. If the worker dies, another worker claims the notification. So an output
+is notified at least once, and in rare cases twice.
 """
 
 import uuid
@@ -36,7 +36,7 @@ UPDATE jobs_notification AS notification SET worker_id = NULL
  WHERE notification.job_id = %(job)s AND notification.notified_at IS NULL
    AND node.id = notification.worker_id AND node.status NOT IN ('running', 'draining')
 """
-# A cheap test before the claim, since notifications are rare.
+# A cheap test before the claim, because there is seldom a notification.
 _IS_THERE: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
                 WHERE job.node_scope = %(scope)s AND job.phase IN ('notifying', 'notifying_of_deletion')

@@ -1,10 +1,10 @@
 """
 The sample of addresses that the rules of a job refuse, for rehearsals of other rules.
 
-A sample has the addresses with the lowest hashes among all that workers met. So the sample is bounded, and does not
-depend on the order of writes. Once it is full, a worker skips all addresses above its highest hash, so a long crawl
-writes fewer and fewer. A busy worker collects addresses and writes hundreds together, after a flush and under none of
-its locks. If the worker dies before the write, these addresses are missing until a worker meets them again.
+A sample has the addresses with the lowest hashes, among all addresses that workers met. So its size is limited, and it
+does not depend on the order of writes. Once it is full, a worker skips all addresses above its highest hash, so a long
+crawl writes fewer and fewer. A busy worker collects addresses and writes hundreds together, after a flush and under
+none of its locks. If the worker dies before the write, these addresses are missing until a worker meets them again.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,8 @@ _Row = tuple[int, str, str, str]
 class RejectedSamples:
     """The writes of one worker to the samples of its jobs. It remembers the limits of full samples."""
 
-    # A limit only falls, so an old one never leaves out an address of the sample.
+    # The highest hash of a full sample only falls. So an old limit never leaves out an address that belongs to the
+    # sample.
     _limits: dict[int, str] = field(default_factory=dict)
     _waiting: dict[tuple[int, str], _Row] = field(default_factory=dict)
 
@@ -82,7 +83,7 @@ class RejectedSamples:
                     self._waiting.setdefault((job.id, hash_), (job.id, hash_, identifier, outcome.document.hash))
 
     def write(self, connection: psycopg.Connection[Any], *, at_once: bool) -> None:
-        """Write the collected addresses if they are many, or at once."""
+        """Write the collected addresses if there are many, or in any case if `at_once`."""
         if not self.has_addresses or (len(self._waiting) < _TOGETHER and not at_once):
             return
         rows = [self._waiting[place] for place in sorted(self._waiting)]

@@ -26,9 +26,10 @@ from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
-# Time that a batch is kept for a worker without room for it: longer than the planned work of a turn.
+# Time for which a batch is reserved for a worker that has no room for it. Longer than the planned work of a turn.
 _KEPT_FOR: Final = "15 seconds"
-# Batches of one transaction: a main manager that dies in between leaves whole batches to the next one.
+# Number of batches in one transaction. If the main manager dies, each batch is either released or left to the next main
+# manager.
 _BATCHES_A_CHUNK: Final = 20
 
 OFFERED_OF_STOPPED_JOBS: Final[LiteralString] = f"""
@@ -110,7 +111,7 @@ SELECT batch.id FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id
            SELECT FROM jobs_turn AS turn JOIN jobs_turn AS ahead ON ahead.id = turn.follows_id AND ahead.closed_at IS NULL
             WHERE turn.batch_id = batch.id))
 """
-# Successors of turns that never ended cannot inherit their requests: they are released as well.
+# Successors of turns that never ended are released, too, because they cannot inherit the requests of these turns.
 _SUCCESSORS: Final[LiteralString] = """
 SELECT DISTINCT successor.batch_id
   FROM jobs_turn AS turn JOIN jobs_turn AS successor ON successor.follows_id = turn.id AND successor.closed_at IS NULL
@@ -214,7 +215,7 @@ def withdraw(
     """
     Withdraw batches that no worker has taken yet; return the number of documents that came back.
 
-    Any process may do this: a batch that was sent meanwhile is left alone. A main manager passes its `term`.
+    Any process may do this, because a batch that was sent meanwhile is left alone. A main manager passes its `term`.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         if term is not None:
@@ -282,7 +283,8 @@ def release_of_lost_workers(
         released += documents
         groups |= of_groups
     if groups:
-        # A flush wakes its lanes after its commit: its worker may have died in between.
+        # Wake the lanes, because a flush wakes its lanes only after its commit, and the worker may have died before
+        # that.
         make_round(connection, groups=sorted(groups), now=now)
     return released
 
@@ -294,7 +296,7 @@ def _lose(
     """Put the documents of these batches back into the queue. Return the number of documents, and their groups."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
-        # The bins first: they start a gap at this moment, as a request may have just left.
+        # The bins come first. Their gap starts at this moment, because a request may have just left.
         cursor.execute(_CLOSE_TURNS, {"batches": batches, "used": True})
         successors = [row.batch_id for row in cursor.execute(_SUCCESSORS, {"batches": batches})]
         cursor.execute("UPDATE jobs_batch SET state = 'released' WHERE id = ANY(%s) AND state = 'sent'", (batches,))

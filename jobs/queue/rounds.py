@@ -37,7 +37,7 @@ _INTERVAL: Final = dt.timedelta(seconds=1)
 _NOTHING: Final = dt.timedelta()
 # Time of the steps in one pass of the manager, if a round is fast (seconds).
 _FAST_STEPS: Final = 0.25
-# Lanes that sleep no longer than an edit of limits may take to apply are left alone.
+# Lanes that wake within this time are left alone: an edit of limits may take as long to apply.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # A position (ctid) before the first row of a table.
 _START: Final = "(0,0)"
@@ -46,8 +46,8 @@ _START: Final = "(0,0)"
 _EVERY_RUN: Final = 2**31 - 1
 
 # The next sleeping lanes of these groups that have a document which is due before they wake, or which must be removed
-# now. The others cost two or three look-ups in an index. With EXISTS the planner may read the waiting documents of all
-# lanes at once.
+# now. Each other lane costs two or three look-ups in an index. With EXISTS, the planner may read the waiting documents
+# of all lanes.
 _LATE: Final[LiteralString] = f"""
 WITH seeds AS MATERIALIZED (
     SELECT seed.id, job.run_no, job.scan, budget.job_id IS NOT NULL AS is_full, job.phase = '{Phase.ACTIVE}' AS is_active,
@@ -105,7 +105,10 @@ SELECT coalesce(array_agg(lane_id) FILTER (WHERE at_once), '{{}}') AS at_once,
 
 
 class Rounds:
-    """The rounds of one process over the lanes of its groups: a step a second, or many at once in a fast round."""
+    """
+    The rounds of one process over the lanes of its groups: a step a second, or many steps in a pass during a fast
+    round.
+    """
 
     def __init__(self) -> None:
         self._place = _START
@@ -113,7 +116,9 @@ class Rounds:
         self.is_fast = False
 
     def start_fast_round(self) -> None:
-        """Start a round without pauses between its steps: any lane may wait for a limit that no longer applies."""
+        """
+        Start a round without pauses between its steps, because any lane may wait for a limit that no longer applies.
+        """
         self._place = _START
         self.is_fast = True
 
@@ -136,14 +141,15 @@ class Rounds:
         assert row is not None
         self._place = row.continues_at or _START
         self.is_fast = self.is_fast and row.continues_at is not None
-        # A dormant lane says nothing about its bin: stuffing looks at it. A removal waits for no bin.
+        # Wake a dormant lane in any case: it is unknown when its bin opens, and stuffing checks that. A removal waits
+        # for no bin.
         late = [*row.at_once, *(open_lanes(connection, lanes=row.waiting, now=now) if row.waiting else ())]
         wake_lanes(connection, late, now=now)
         return len(late)
 
 
 def make_round(connection: psycopg.Connection[Any], *, groups: Sequence[int], now: dt.datetime) -> int:
-    """Make a whole round over the lanes of these groups at once; return the number of woken lanes."""
+    """Make a whole round over the lanes of these groups in one call; return the number of woken lanes."""
     rounds = Rounds()
     rounds.start_fast_round()
     woken = 0

@@ -1,5 +1,5 @@
 """
-Seeds: the documents that start a run, written once a run.
+Seeds: the documents that start a run. They are written once for each run.
 
 New documents become pending, and known documents come back into the run. A claimed document stays as it is.
 """
@@ -129,7 +129,8 @@ def discover_seeds(
             waiting = [row for row in rows if row.hash in nearer and row.run_no == run and row.stage in _NOT_DONE]
             facts = _parameters(new, due, waiting, nearer=nearer, run_no=run)
             inserted = cursor.execute(_WRITE, {"job": job_id, **facts}).fetchall()
-            # Another transaction inserted the rest meanwhile, perhaps with an older run. Now its rows are visible.
+            # Another transaction inserted the remaining documents meanwhile, perhaps with an older run. Its rows are
+            # visible now.
             left = {document.hash for document in new} - {row.hash.hex for row in inserted}
         # A known document may be in another seed's lane.
         wake_lanes(cursor, known_lanes, now=now)

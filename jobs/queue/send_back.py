@@ -24,7 +24,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
 _AT_ONCE: Final = 1000
-# Documents that one call sends back at most.
+# Largest number of documents that one call sends back.
 MOST: Final = 100_000
 
 # Locks: Job SHARE, so that its run does not change.

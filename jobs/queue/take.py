@@ -26,7 +26,7 @@ from jobs.throttling.opening import LastUse, next_start_at, opens_at
 from nodes.membership.fences import MAY_WRITE, refused_node
 from nodes.membership.incarnation import remembered
 
-# Time during which the keeper of a bin has the first chance.
+# Age of a batch up to which the keeper of its bin has the first chance to take it.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
 # Age of an offer above which the worker reads the limits of its turns again. An edit since then may apply to other
 # workers before this one's regular check.
@@ -43,11 +43,10 @@ _WORKERS: Final[LiteralString] = """
                     (SELECT count(*) FROM nodes_node AS other, node
                       WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))"""
 
-# The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps,
-# then its share of the others. A worker without documents always gets one. A bin stays with the worker that got its
-# first turns, so the first worker that wakes must not get them all.
-# Locks: Node KEY SHARE, then Batch, skipping locked rows; then Lane by id: no process that holds a lane waits for
-# an offered batch.
+# The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps, then its
+# share of the others. A worker without documents always gets a batch. A bin stays with the worker that got its first
+# turns, so the first worker that wakes must not get all batches. Locks: Node KEY SHARE, then Batch, skipping locked
+# rows; then Lane by id: no process that holds a lane waits for an offered batch.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
@@ -183,16 +182,17 @@ class Claimed:
     batch_id: int
     specification_version: int
     revision: int = 1
-    # True if its job carries: then the values that it passed before may have to be removed.
+    # True if the job has carry-down: then the values that the document passed before may have to be removed.
     carries: bool = False
-    # True if it was read before, or an output may have it: also if it must be read as new.
+    # True if the document was read before, or an output may have it. Also true if it must be read like a new one.
     is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PaceTaken:
     """
-    The pace of a bin: `wait` is the seconds until the first request may start, `gap` those between two starts.
+    The pace of a bin: `wait` is the time until the first request may start, and `gap` the time between two starts
+    (seconds).
 
     `bytes_per_second` is None if bytes are not limited. A parent also has the number of `requests` that may be open
     in all its turns together. `used_before` is the age of the last stored start, at any worker, in seconds, and
@@ -213,8 +213,9 @@ class TurnTaken:
     """
     Documents of one lane, and the paces of their requests, for their bin and each of its parents.
 
-    `requests` may be open at once; 0 for a successor, which inherits the requests of the turn before it. A denied turn
-    sends no request. A good answer in a trial lowers the back-off level of a bin.
+    `requests` is the number of requests that may be open at the same time; 0 for a successor, which inherits the
+    requests of the turn before it. A denied turn sends no request. A good answer in a trial lowers the back-off level
+    of a bin.
     """
 
     id: int
@@ -231,7 +232,7 @@ class TurnTaken:
     is_trial: bool = False
     # True if the turn is older than `_TRUSTED`: other workers may have newer limits.
     is_old: bool = False
-    # True if the address of its host must be known before the first request: a policy limits addresses.
+    # True if the address of the host must be known before the first request, because a policy has limits for addresses.
     wants_address: bool = False
 
     @property
@@ -265,9 +266,9 @@ def take(
     """
     Take the oldest batches that fit into `room` documents; at least one if the worker is `idle`.
 
-    Batches that follow turns of this worker come first. `reserved` is the part of the room for successors of
-    turns with a pace. `pools` limits the documents of some kinds of batches; 0 is none. A `strict` worker takes no
-    batch of a bin with another keeper that runs.
+    Batches that follow turns of this worker come first. `reserved` is the part of the room for successors of turns with
+    a pace. `pools` limits the documents of some kinds of batches; 0 is none. If `strict`, the worker takes no batch of
+    a bin that another running worker keeps.
 
     Raises:
         FenceRefused: the worker was marked failed or has stopped, or the database was restored to an older state.

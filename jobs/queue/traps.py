@@ -76,7 +76,7 @@ class TrapCounts:
     _radar: Radar = field(default_factory=Radar)
     _suspects: dict[_Place, _Seen] = field(default_factory=dict)
     _held: dict[_Place, tuple[int, int]] = field(default_factory=dict)
-    # Places with a row that this worker has written.
+    # Groups of addresses (`Place`) with a row that this worker has written.
     _known: set[_Place] = field(default_factory=set)
     _written_at: float = 0.0
     _is_urgent: bool = False

@@ -1,5 +1,6 @@
 """
-Verified documents: the record of an output is read by ranges of the hash, compared under lock, and repaired.
+Queries for verifications: they read the record of an output by ranges of the hash, compare it under lock, and repair
+it.
 
 A flush inserts or locks the record of a document before it writes to the output. So under the lock of the record, the
 output and the record agree, whatever a crawl writes meanwhile. A document without a record is locked by a placeholder
@@ -76,8 +77,7 @@ SELECT job.id, job.phase FROM jobs_job AS job
  ORDER BY job.id
    FOR SHARE OF job
 """
-# Documents that another connection of outputs has at the same place.
-# An output without a configuration is in the database.
+# Documents that another output connection has at the same place. An output without a configuration is in the database.
 _OF_TWINS: Final[LiteralString] = """
 SELECT held.hash
   FROM jobs_outputconnection AS mine
@@ -163,7 +163,8 @@ def read_known(
 
 def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str]) -> set[str]:
     """
-    Return the documents among these that another connection has recorded for the same place, such as the same file.
+    Return the documents among these that another output connection has recorded for the same place, such as the same
+    file.
     """
     return {row[0].hex for row in cursor.execute(_OF_TWINS, {"output": output, "hashes": list(hashes)})}
 

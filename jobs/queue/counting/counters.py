@@ -1,8 +1,7 @@
 """
-Exact counts of documents without hot rows.
-
-A process that moves documents appends deltas in the same transaction. About once a second the main manager folds them
-into the counts of lanes and of jobs. A count is the sum of the folded rows and the deltas in one snapshot.
+Exact counts of documents, without rows that many processes update. A process that changes stages of documents appends
+deltas in the same transaction. About once a second the main manager folds them into the counts of lanes and of jobs. A
+count is the sum of the folded rows and the deltas in one snapshot.
 """
 
 import datetime as dt
@@ -24,13 +23,14 @@ DIFFERENCES_OF_RUN: Final = 1_000
 # Documents that a difference names.
 EXAMPLES: Final = 5
 
-# True if unfolded deltas may exist. A scan of the table would read dead rows of folded deltas before vacuum.
+# True if unfolded deltas may exist. This is not a scan of the table, which would read dead rows of folded deltas until
+# vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
-# Failures are grouped in the same pass: only deltas of documents that have just failed have a sample. The same pass
-# adds differences between runs: above a number of them for a run, those of further hosts have one row together.
-# Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup,
-# FailureHour and RunDifference rows, each in the order of their keys. Only main managers write these; those of several
+# The statement also groups failures: only deltas of documents that have just failed have a sample. It adds differences
+# between runs by host, and above a number of hosts for a run, all further hosts share one row. Locks: MainTerm SHARE
+# (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup, FailureHour and
+# RunDifference rows, each in the order of their keys. Only main managers write these rows. Main managers of several
 # scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (

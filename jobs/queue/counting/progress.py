@@ -16,11 +16,12 @@ from nodes.membership.fences import TermHeld, hold_term
 
 # Length of a step that is written (seconds).
 MINUTE: Final = 60
-# Steps that become longer ones: their length, the new length (seconds), and the age at which they do.
+# Steps that are summed up into longer ones: their length and the new length (seconds), and the age at which this
+# happens.
 COARSENED: Final = ((MINUTE, 300, dt.timedelta(days=1)), (300, 3600, dt.timedelta(days=7)))
 # The longest steps, and their age at which they are deleted.
 LONGEST: Final = (3600, dt.timedelta(days=30))
-# Age at which charges of hosts are deleted: at any time they exist for the busiest hosts only.
+# Age at which charges of hosts are deleted. At any time, only the busiest hosts have charges.
 _KEPT_OF_HOSTS: Final = dt.timedelta(days=1)
 
 PRESENT_MINUTE: Final[LiteralString] = "date_trunc('minute', statement_timestamp())"

@@ -11,7 +11,7 @@ import psycopg
 
 from jobs.lifecycle.document import Stage
 
-# Counted documents of some lanes of a job, folded or not, beside the documents that exist, in one snapshot.
+# For some lanes of a job, in one snapshot: the counted documents, folded or not, and the documents that exist.
 COUNTED_AND_THERE: Final[LiteralString] = """
 counted AS (
     SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counter
@@ -40,7 +40,8 @@ WITH {COUNTED_AND_THERE}
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, there - counted FROM both_ WHERE there <> counted
 """
-# Locks: the JobCounter rows that are wrong. A fold adds the same to both sides, before or after.
+# Locks: the JobCounter rows that are wrong. A fold before or after this adds the same to the lanes' counts and to the
+# job's.
 _REPAIR_SUMS: Final[LiteralString] = """
 INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
 SELECT %(job)s, run_no, measure, stage, outcome, code, sum(amount)

@@ -1,5 +1,5 @@
 """
-Arrivals: references from other partitions become documents, as references of this partition's documents do.
+Arrivals: references from other partitions become documents here, like references of this partition's documents.
 
 The rows that logical replication brought are deleted in the same transaction, and counted: the end of a run compares
 this count with the number that the source sent. A reference to a host that has moved to another partition is sent on,
@@ -39,8 +39,8 @@ SELECT FROM jobs_foreignreference AS arrived
  WHERE arrived.target = %(here)s
    AND (job.run_no > arrived.run_no OR job.run_no = arrived.run_no AND job.phase IN ('active', 'inactive'))
 """
-# About half of the references name documents that this partition knows already: these change nothing and have no seed
-# here. As in a flush, depth matters only if the job tracks it.
+# About half of the references lead to documents that this partition knows already. They change nothing, so their seeds
+# are not read. As in a flush, depth matters only if the job tracks it.
 _WAITING: Final[LiteralString] = """
 WITH arrived AS MATERIALIZED (
     SELECT arrived.*, NOT arrived.tracks_depth AND EXISTS (
@@ -60,8 +60,7 @@ SELECT source, number, bin, redirects, tracks_depth, depth, seed.id AS seed_id,
                       ORDER BY md5(urls[1])::uuid <> arrived.seed, id LIMIT 1) AS seed ON true
  ORDER BY source, number
 """
-# A job that ends its run meanwhile waits: it has a reference that is not applied.
-# Locks: Job SHARE.
+# A job cannot end its run at the same time: the end waits until all references are applied. Locks: Job SHARE.
 _HOLD_RUN: Final[LiteralString] = (
     "SELECT FROM jobs_job WHERE id = %(job)s AND run_no = %(run)s AND phase = 'active' FOR SHARE"
 )

@@ -1,13 +1,15 @@
 """
-Carry-down: the values that documents pass to their children, and the children to read again after a change.
+Carry-down: the values that documents pass to their children, and the children that must be read again after a change of
+these values.
 
-A child has the values of all its parents: for each name the union, sorted. It reads them when it is taken. The values
-of a parent stay until it is read again, leaves the hop limits or is dropped. If this changes the sum of the values of a
-child, the child is due again: a done child becomes pending, and an active child is read once more. In a full scan, a
-child that the run has not discovered yet is left alone: its discovery makes it due.
+A child gets the values of all its parents: for each name the union, sorted. They are read when the child is taken. The
+values of a parent stay until it is read again, leaves the hop limits or is dropped. If a change of a parent changes the
+union for a child, the child is due again: a done child becomes pending, and an active child is read once more. In a
+full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
 
-Two flushes may each remove one of the last two parents that pass a value. Neither must see the other's value, so the
-rows of the children are locked before their values are read. Jobs that never carried a value skip this module.
+Two flushes at the same time may each remove one of the last two parents that pass a value. Each would still see the
+other parent's value, so the rows of the children are locked before their values are read. Jobs that never carried a
+value skip this module.
 """
 
 import json
@@ -99,7 +101,7 @@ class Carrying:
     jobs: dict[int, JobFacts] = field(default_factory=dict)
 
     def passes(self, parent: str, job: JobFacts, to_children: Iterable[tuple[str, Carried | None]]) -> None:
-        """Record all that this document passes, now that it was read."""
+        """Record the values that this document passes, after it was read."""
         self.jobs[job.id] = job
         given: dict[str, Carried] = {}
         for child, carried in to_children:
@@ -162,7 +164,7 @@ class Carrying:
 
 def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[str]]) -> Carrying:
     """
-    Return the values that these documents pass, in jobs that carry. Documents that `left` their job's limits pass
+    Return the values that these documents pass, in jobs with carry-down. Documents that `left` their job's limits pass
     nothing.
     """
     passing = Carrying()
@@ -181,7 +183,7 @@ def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[
 
 
 def silence(claims: Iterable[Claimed], *, jobs: Mapping[int, JobFacts]) -> Carrying:
-    """Return a `Carrying` in which these claimed documents pass nothing, where their jobs carry."""
+    """Return a `Carrying` in which these claimed documents pass nothing any more, for jobs with carry-down."""
     passing = Carrying()
     for claimed in claims:
         if claimed.carries:

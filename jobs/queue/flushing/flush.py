@@ -1,10 +1,10 @@
 """
 Flushing: one transaction makes many outcomes durable, with all their references.
 
-The order of locks makes it safe beside every other flush. First it locks the node fence, and the budgets of outcomes
-that return their place. Then it locks ALL existing rows that will be written, own and referenced, in one SELECT ORDER
-BY hash. All decisions follow after these locks. An outcome whose claim was lost is discarded, with its references and
-its output. Missing references are inserted in the order of their hashes.
+Flushes may run at the same time, because all lock in the same order. First a flush locks the node fence, and the
+budgets of outcomes that return their place. Then it locks ALL existing rows that will be written, own and referenced,
+in one SELECT ORDER BY hash. All decisions follow after these locks. An outcome whose claim was lost is discarded, with
+its references and its output. Missing references are inserted in the order of their hashes.
 """
 
 import datetime as dt
@@ -63,10 +63,10 @@ _HOLD_BUDGETS: Final[LiteralString] = (
     "SELECT 1 FROM jobs_budget WHERE job_id = ANY(%(jobs)s) ORDER BY job_id FOR NO KEY UPDATE"
 )
 
-# Own rows, and references that may have to change: those of an older run, and all where depth matters or a chain of
-# redirects is followed. If many workers crawl one site, nearly all references are others. For these it is enough to
-# know that they exist: their hashes come as one value for each job, sixteen bytes each.
-# Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
+# The flush's own rows, and references whose rows may have to change: rows of an older run, or all rows if depth matters
+# or a chain of redirects is followed. If many workers crawl one site, nearly all references need no change. For these
+# it is enough to know that they exist: their hashes come as one value for each job, sixteen bytes each. Locks: Node KEY
+# SHARE (the node fence), then QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
@@ -99,8 +99,8 @@ SELECT DISTINCT item.lane_id
   JOIN jobs_queueitem AS item ON item.hash = wanted.hash AND item.job_id = wanted.job_id
 """
 
-# The redirects that lead on from each target, step by step. Read after the lock. A document that redirected in an
-# older run, and was not requested yet in this one, may have another target by now.
+# The redirects that lead on from each target, step by step. Read after the lock. Redirects of an older run do not count
+# until the document is requested again, because it may redirect elsewhere now.
 _CHAINS: Final[LiteralString] = f"""
 WITH RECURSIVE chain AS (
     SELECT start.hash, start.job_id, start.run_no, NULL::uuid AS source, 0 AS length
@@ -179,7 +179,7 @@ WITH {INSERT_OR_REVIVE}, ended AS (
 SELECT hash, job_id FROM inserted
 """
 
-# The lane of counts that belong to the run as a whole.
+# Used in place of a lane for counts that belong to the run as a whole.
 _NO_LANE: Final = 0
 # Hexadecimal digits of a hash.
 _DIGITS: Final = 32
@@ -263,7 +263,7 @@ def flush(
         )
         rows = found.rows
         if not (rows or found.unchanging):
-            # No row was found: either the fence refuses, or the rows no longer exist.
+            # No row was found. Either the node's fence refuses, or the rows no longer exist.
             hold_node(connection, worker)
         counted = [r for r in results if _claim_holds(r, rows)]
         if len(counted) < len(results):
@@ -289,7 +289,7 @@ def flush(
             if key in found.unchanging:
                 continue
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
-        # Before the update resets `indexed_before`: a removal after a lost claim depends on it.
+        # Read before the update resets `indexed_before`, because a removal after a lost claim depends on it.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
         if archives is not None and any(result.outcome.stored for result in counted):
             archives.write(cursor, results=counted)
@@ -314,7 +314,8 @@ def flush(
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
-            # Perhaps an earlier attempt of this flush committed, and its answer was lost before it woke the lanes.
+            # Wake the lanes here, too: an earlier attempt of this flush may have committed, and its answer was lost
+            # before it woke them.
             lanes |= _lanes_of(cursor, rows.keys() | found.unchanging)
     return Flushed(
         written=len(counted),
@@ -361,7 +362,8 @@ def _measure_hops(
     """
     Merge the results of jobs with hop limits into their hop counts, if their claims hold.
 
-    Their own rows are locked before all others: a process that waits for these rows holds none that this flush needs.
+    The rows of the results are locked before all other rows. So a process that waits for these rows holds no row that
+    this flush needs.
     """
     limited = [result for result in results if result.job.hops is not None]
     if not limited:
@@ -398,7 +400,8 @@ def _references(
     cursor: psycopg.Cursor[Any], results: Sequence[Result], unknown: Unknown
 ) -> tuple[dict[Key, Named], ForeignReferences]:
     """
-    Return all references of the results, given or stored, each with its smallest depth; and those to other partitions.
+    Return all references of the results, given or stored, each with its smallest depth. Also return the references to
+    other partitions.
     """
     references: dict[Key, Named] = {}
     foreign = ForeignReferences()
@@ -435,7 +438,7 @@ def _references(
         document, is_target = outcome.document, outcome.code == "REDIRECT"
         given: Sequence[Reference] = outcome.references
         if not is_target:
-            # Nearly all references end here. The path through `add` would take most of the time of a flush.
+            # A short cut for nearly all references. A call of `add` for each would take most of the time of a flush.
             links = [named.hash for named in given if not named.is_redirect]
             left = set(unknown(result.job, links, document.depth + 1))
             if not left and len(links) == len(given):
@@ -568,7 +571,7 @@ def meet_the_others(
     worker: uuid.UUID,
     now: dt.datetime,
 ) -> None:
-    """Apply references to documents that another flush inserted first: a smaller depth of ours still counts."""
+    """Apply references to documents that another flush inserted first. A smaller depth in this flush still counts."""
     theirs = {key: references[key] for key in ((named.hash, named.job_id) for named in beaten)}
     rows = lock_documents(cursor, runs_below_which_rows_change(theirs), worker=worker).rows
     plan = FlushPlan(now=now)

@@ -1,9 +1,9 @@
 """
 References to documents of other partitions: the flush writes them into the table that replication copies there.
 
-A document that was named before, in the same run and with no greater depth, is not sent again. `jobs_foreignlink` keeps
-the sent documents: if two flushes name one document, one waits for the row of the other. A redirect is sent for each
-document that redirects, with the redirects that lead to that document (`jobs.queue.flushing.redirects`).
+A reference is not sent again if the same run has sent it before, with no greater depth. `jobs_foreignlink` keeps the
+sent documents. If two flushes have references to one document, one flush waits for the row of the other. A redirect is
+sent for each document that redirects, with the redirects that lead to that document (`jobs.queue.flushing.redirects`).
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class _Given(NamedTuple):
 
 
 class _Stored(NamedTuple):
-    """A reference of a document that was not read: its identifier is in `jobs_foreignlink`."""
+    """A reference of a document that was not read now. `jobs_foreignlink` has the identifier of its target."""
 
     hash: str
     job_id: int
@@ -101,7 +101,7 @@ class ForeignReferences:
         self._given: list[_Given] = []
         self._stored: list[_Stored] = []
         self._jobs: dict[int, tuple[Partitioned, JobFacts]] = {}
-        # Redirects, to own documents too: (source, job, target, run).
+        # Redirects as (source, job, target, run), including redirects to documents of this partition.
         self._redirects: list[tuple[str, int, str, int]] = []
 
     def take(self, result: Result, references: Sequence[Reference]) -> list[Reference]:

@@ -44,7 +44,9 @@ _ARE_LOOKS: Final = frozenset({Ending.INDEXED, Ending.UNCHANGED})
 
 @dataclass(slots=True)
 class Looked:
-    """The looks of a flush at documents with a goal: `waits` has the interval to the next look at each."""
+    """
+    The documents with a goal that a flush has looked at. `waits` has the interval to the next look at each document.
+    """
 
     waits: dict[Key, dt.timedelta] = field(default_factory=dict)
     _rows: list[tuple[int, str, bytes]] = field(default_factory=list)
@@ -111,11 +113,14 @@ def look(
 
 
 def longest_of(at_most: dt.timedelta | None) -> float:
-    """Return the longest interval of a job's goals in seconds, from its own bound."""
+    """Return the longest interval between two looks for a job with goals, in seconds, from the bound of the job."""
     return LONGEST if at_most is None else at_most.total_seconds()
 
 
 def _tells_of_changes(result: Result) -> bool:
-    """True if the stored version was made under the job's present configuration: otherwise any content is new."""
+    """
+    True if a difference to the stored version shows a change: that version was made under the job's present
+    configuration.
+    """
     made_under = result.claimed.document.version.partition(":")[0].partition("+")[0]
     return made_under == result.job.configuration

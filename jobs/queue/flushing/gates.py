@@ -24,7 +24,7 @@ _CLOSE: Final[LiteralString] = """
 INSERT INTO jobs_gate (name, key, node_id, closed_at) VALUES (%(gate)s, %(key)s, %(node)s, clock_timestamp())
 ON CONFLICT (name) DO NOTHING
 """
-# Read after the gate is inserted: the worker that opened it before may have stopped the job because of its result.
+# Read after the gate is inserted, because the worker that opened the gate before may have stopped the job.
 _HOLDS_FOR: Final[LiteralString] = f"""
 SELECT 1 FROM jobs_gate AS gate, jobs_job AS job
  WHERE gate.name = %(gate)s AND gate.key = %(key)s
@@ -36,8 +36,8 @@ _LANES: Final[LiteralString] = """
 SELECT DISTINCT item.lane_id FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
  WHERE gated.gate_id = %(gate)s
 """
-# A waiting document that became due otherwise, or was removed, stays as it is.
-# Locks: QueueItem by (hash, job).
+# A waiting document stays as it is if it was made due by something else, or was removed. Locks: QueueItem by (hash,
+# job).
 _LET_THROUGH: Final[LiteralString] = f"""
 WITH gated AS (
     DELETE FROM jobs_gateddocument WHERE gate_id = %(gate)s RETURNING hash, job_id

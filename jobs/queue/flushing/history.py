@@ -16,8 +16,8 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.queue.flushing.outcomes import JobFacts, Result
 from jobs.queue.sql.columns import columns_of
 
-# A common table expression, for statements that also get the parameters of a `History`. Moments and durations go over
-# in binary: as texts they take several times as long to write, and to read. The name of the worker is read once for all
+# A common table expression, for statements that also get the parameters of a `History`. Moments and durations are sent
+# in binary, because texts take several times as long to write and to read. The name of the worker is read once for all
 # rows, and not at all without rows. Locks: none. The rows are new.
 WRITE_HISTORY: Final[LiteralString] = """
     INSERT INTO jobs_activity (started_at, seconds, job_id, repository_id, output_id, bytes, activity, entity,
@@ -40,7 +40,7 @@ _PARAMETERS: Final = (
     "past_codes",
     "past_descriptions",
 )
-# Longest text of an entry (characters): sources set no other limit.
+# Longest text of an entry (characters). Sources have no limit for their texts.
 _LONGEST: Final = 4_000
 
 

@@ -3,7 +3,7 @@ Hop limits in the queue: moves documents that came within the limits of their jo
 
 A document outside the limits stays as HOPCOUNT_REMOVED: known, never handed out. While an output may still hold it
 (`indexed_before`), it waits for its removal there. When it comes within the limits, it is due and is read
-unconditionally. A document that is claimed meanwhile is judged when its outcome is flushed.
+unconditionally. If the document is claimed at that time, the decision is made when its outcome is flushed.
 
 In a full scan, a document that this run has not discovered yet keeps its older run, whatever its counts are. The run
 may still discover the document; otherwise the clean-up removes it.
@@ -24,9 +24,9 @@ from jobs.queue.flushing.outcomes import JobFacts, Key, Result
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.stages import PENDING_OR_DONE
 
-# A document that is being removed from the outputs and comes within the limits is marked; its remover gives it up.
-# Locks: QueueItem by hash, but no row that is being processed: so this never waits for a flush or a release that
-# holds one row and waits for another.
+# If a document comes within the limits while it is being removed from the outputs, it is marked, and its removal is
+# given up. Locks: QueueItem by hash, except rows that are being processed. So this never waits for a flush or a release
+# that holds one row and waits for another.
 _APPLY: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
     SELECT item.hash, item.lane_id, item.run_no, item.stage, item.outcome, item.result_code, judged.is_within
@@ -200,7 +200,7 @@ def apply(
 
 
 def hold(cursor: psycopg.Cursor[Any], jobs: Iterable[JobFacts]) -> bool:
-    """Lock the hop counts of these jobs as far as they have limits; return True if any has."""
+    """Lock the hop counts of the jobs among these that have limits; return True if there is such a job."""
     limited = {job.id for job in jobs if job.hops is not None}
     if limited:
         hops.hold(cursor, limited)

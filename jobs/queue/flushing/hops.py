@@ -3,17 +3,17 @@ Hop counts: the least number of links of each limited type from a seed to a docu
 
 The count of type T of a document is a least value over the links to it: the source's count, plus one if the link has
 type T. A seed's count is 0. A document is *within* its job's limits if each of its counts is. Only counts within a
-limit are stored, each with the source that it came by (`via`). They form a tree for each type, since a source always
-got its count before it passed it on. So
+limit are stored, each with the source of the link that gave it (`via`). They form a tree for each type, since a source
+always had its count before it passed the count on. So
 
 - a new link offers counts to its target, and each improved document offers on, until none improves;
-- a deleted link matters only if its target's count came by it. Then the whole tree below it is deleted at once, and
-each of its documents takes the best of the links that are left, and offers on.
+- a deleted link matters only if its target got its count over this link. Then the whole tree below it is deleted at
+once, and each of its documents takes the best of the links that are left, and offers on.
 
 A document outside the limits is never read and has no links: a document that leaves the limits loses its links.
 A document that returns within the limits is read again, and names its links again.
 
-In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link that once existed counts for good.
+In the other modes of ManifoldCF (`no_delete`, `never_delete`) a link counts even after it was deleted.
 
 All changes happen under one lock for each job, held to the end of the transaction. Otherwise two flushes that add and
 delete links to the same document would each see only a part of the links. The lock comes after Job in the order of
@@ -50,7 +50,7 @@ SELECT %(job)s, source, target, link_type
   FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]) AS named(source, target, link_type)
 ON CONFLICT DO NOTHING
 """
-# Links that are stored for references only: the job had no limits when they were read, so none has a type here.
+# Links that are stored for references only. The job had no limits when they were read, so they have no type.
 _ADOPT_LINKS: Final[LiteralString] = """
 INSERT INTO jobs_link (job_id, source, target, link_type)
 SELECT stored.job_id, stored.hash, target, CASE WHEN stored.is_redirect THEN 'redirect' ELSE %(link_type)s END
@@ -67,7 +67,7 @@ DELETE FROM jobs_link
        SELECT * FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]))
 RETURNING source, target
 """
-# Counts that came by a link that no longer exists: it was deleted while deleted links still counted.
+# Counts that were given by a link that no longer exists: it was deleted while deleted links still counted.
 _FIND_WITHOUT_LINK: Final[LiteralString] = """
 SELECT DISTINCT known.via AS source, known.hash AS target
   FROM jobs_hopcount AS known
@@ -211,7 +211,7 @@ class HopGraph:
 
         A document outside the limits has no links, unless another document of this call brings it in.
         """
-        # All new links first: a document that loses one link and gets another keeps its count.
+        # All new links come first, so that a document that loses one link and gets another one keeps its count.
         self._offer_from(unread)
         waiting = set(links)
         while ready := self.within(waiting):

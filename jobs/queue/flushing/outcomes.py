@@ -58,9 +58,9 @@ class JobFacts:
     # The type of its links that are not redirects, or the first of these types.
     link_type: str = "link"
     is_full_scan: bool = True
-    # The revisit intervals of a continuous job. None: each document is read once a run.
+    # The intervals of a continuous job. None: each document is read once a run.
     intervals: Intervals | None = None
-    # The freshness goals of a continuous job. None: it has none.
+    # The freshness goals of a continuous job. None: the job has no goals.
     goals: Goals | None = field(default=None, compare=False)
     specification_version: int = 0
     # The rules of the job in that version, as a test of an identifier. None: it has no rules.
@@ -100,7 +100,8 @@ class Result:
 
 class Named(NamedTuple):
     """
-    A reference with the least depth in this flush, from the document `source`; `is_target` if a redirect leads to it.
+    A reference with the least depth in this flush, from the document `source`; `is_target` is true if a redirect leads
+    to its document.
     """
 
     job: JobFacts
@@ -143,7 +144,7 @@ class NextLook:
 
 
 NO_NEXT_LOOK: Final = NextLook()
-# Kinds of documents that differ from the run before and are counted for all hosts together.
+# Kinds of differences from the run before whose documents are counted for all hosts together.
 _NOT_BY_HOST: Final = frozenset({Kind.NEW, Kind.CHANGED})
 
 
@@ -348,10 +349,10 @@ class FlushPlan:
             is_indexed=row.indexed_before,
         )
         if job.run_no <= 1 or job.intervals is not None:
-            # There is no run before, or none ends.
+            # The job has no earlier run, or its runs never end.
             return endings
         for before, after, amount in flips:
-            # All documents of a run may be new or changed: these are not counted by host.
+            # New and changed documents are not counted by host, because all documents of a run may be new or changed.
             lane = 0 if kind_of_flip(before, after) in _NOT_BY_HOST else row.lane_id
             said = code if amount > 0 else endings_of.code_of(after)
             key = (job.id, lane, job.run_no, "differs", before, after, said)
@@ -416,7 +417,8 @@ class FlushPlan:
 
     def reference(self, key: Key, named: Named, row: Any, *, ended: Result | None, is_outside: bool = False) -> None:
         """
-        Add a document that the flush's documents reference; `is_outside` if it is farther away than its job allows.
+        Add a document to which the flush's documents refer. `is_outside` is true if it is farther away than its job
+        allows.
         """
         job = named.job
         if row is None:
@@ -447,8 +449,8 @@ class FlushPlan:
             self._stay_outside(named, row)
             return
         nearer = job.tracks_depth and named.depth < row.depth
-        # At the old depth, its links may not have been followed. Then no links are stored, and an answer 304 would lose
-        # them.
+        # At the old depth, its links may not have been followed, so no links are stored. An answer 304 would not bring
+        # them back.
         was_at_the_end = nearer and (job.max_depth is None or row.depth >= job.max_depth)
         if row.run_no < job.run_no and row.stage in {Stage.PENDING, Stage.DONE}:
             self._again(
@@ -471,12 +473,12 @@ class FlushPlan:
         elif nearer and row.stage == Stage.ACTIVE:
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True, unconditional=was_at_the_end)
         elif row.stage == Stage.BEING_CLEANED and not row.rescan:
-            # The worker that is about to remove it gives it up.
+            # The worker that is about to remove the document must not do so.
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
             self.move(row, job=job, stage=Stage.BEING_CLEANED)
 
     def _stay_outside(self, named: Named, row: Any) -> None:
-        """Move a document into this run without reading it. A claimed one is judged when it ends."""
+        """Move a document into this run without reading it. If it is claimed, its end decides about it."""
         job = named.job
         if row.stage in {Stage.PENDING, Stage.DONE} or (
             row.stage == Stage.HOPCOUNT_REMOVED and row.run_no < job.run_no

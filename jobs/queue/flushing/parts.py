@@ -1,9 +1,9 @@
 """
 Parts of documents in outputs, such as attachments and members of archives.
 
-A part has an entry of its own in an output, with the address of its document and its own path as the fragment. Its record
-stands beside that of the document, and names it. The record of the document is the lock of its parts: a transaction that
-holds it may change them. So a part needs no claim and no fence of its own, and leaves an output with its document.
+A part has an entry of its own in an output, with the address of its document and its own path as the fragment. The
+record of a part refers to its document. A transaction that holds the record of a document may change the parts of this
+document, too. So a part needs no claim and no fence of its own, and leaves an output with its document.
 
 Each statement about records of documents also finds their parts, so documents without parts need no additional
 statement.
@@ -86,8 +86,8 @@ def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now
     """
     Return the changes of the parts of these documents, whose records this transaction holds, and record what is added.
 
-    A part whose version the output already has is not among them, nor is a part that outputs keep. Parts that leave an
-    output are forgotten by `forget_parts`. Beyond the limit of parts, new ones are left out.
+    The changes do not include parts that outputs keep, and parts that an output already has in this version.
+    `forget_parts` deletes the records of parts that leave an output. New parts beyond the limit are left out.
     """
     changes = Changes()
     parents: dict[Key, str] = {}

@@ -4,7 +4,8 @@ The next visit of a document in a continuous job, and its expiry. Arithmetic; no
 ManifoldCF waits the interval and the average time between the changes that it saw. With that rule, a document that
 never changed is read at the shortest interval forever. Here a document is read again after the interval, or after half
 of the time since its last change, if that is longer. That is the heuristic of HTTP caches (RFC 9111, 4.2.2) with a half
-in place of a tenth. Documents that change often are read often; the interval of others grows by half each time.
+in place of a tenth. Documents that change often are read often. The interval of a document that does not change grows
+by half each time.
 
 A document expires, as in ManifoldCF, an interval after its origination date, or after its processing if its source
 gives no date. So a page that is read again does not expire, and no wait extends beyond its expiry.
@@ -18,7 +19,7 @@ from jobs.connectors.repository.base import ScheduleBounds
 from jobs.lifecycle.document import Action
 
 _SHARE_OF_AGE: Final = 0.5
-# A longer wait leaves the calendar: this is as good as never.
+# Longest wait (seconds). A longer one would exceed the calendar.
 _FOREVER: Final = dt.timedelta(days=365 * 1000)
 ANY_TIME: Final = ScheduleBounds()
 
@@ -48,7 +49,7 @@ class Intervals:
         `planned` is the wait by the freshness goals of the job, which replaces the wait by the age of the document.
         """
         expire = self._expire_in(now, originated_at, bounds)
-        # A reading prolongs the life of a document whose source gives no date.
+        # Without a date of its source, a document's time until expiry begins again with each reading.
         recrawl = self._recrawl_in(
             now - changed_at, bounds, life=expire if originated_at is None else None, planned=planned
         )

@@ -60,7 +60,7 @@ def refusals_of(result: Result) -> list[Refusal]:
     """Return the outputs that do not get the document of a result."""
     outcome, hash_ = result.outcome, result.claimed.document.hash
     return [
-        # A stage that failed gets the document again in the next run.
+        # After a failure of a stage, the document is read again in the next run.
         Refusal(result.job.id, hash_, output, "" if delivery.failed else outcome.version, delivery)
         for output, delivery in (outcome.deliveries or {}).items()
         if delivery.content is None

@@ -1,7 +1,6 @@
 """
-Limits of retries. They are stored, so that operators see them while the attempts continue.
-
-The attempts are stored with them by cause, because each cause has its own limit.
+Limits of retries, which are stored so that operators see them while the attempts continue. The number of attempts is
+stored by cause, because each cause has its own limit.
 """
 
 from collections.abc import Sequence

@@ -28,7 +28,8 @@ SELECT item.hash, item.job_id, item.identifier
 """
 
 
-# Hexadecimal digits of a sent array: before its first element, of the length before each element, and of a hash.
+# Numbers of hexadecimal digits in a sent array: before its first element, for the length before each element, and for a
+# hash.
 _HEAD, _LENGTH, _HASH = 40, 8, 32
 
 

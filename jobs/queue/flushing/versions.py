@@ -1,8 +1,8 @@
 """
 Kept versions: the flush stores each answer of a document that differs from the last stored one.
 
-Only jobs that keep versions cost a statement. Only two kinds of answers count: a document that was read, and a document
-that its source no longer has. Failed attempts store nothing, so they do not replace a text.
+The statement runs only for jobs that keep versions. Only two kinds of answers count: a document that was read, and a
+document that its source no longer has. Failed attempts store nothing, so they do not replace a text.
 """
 
 import datetime as dt

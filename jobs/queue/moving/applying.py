@@ -1,7 +1,8 @@
 """
 Applying: a chunk of another partition becomes documents here, in one transaction that counts it.
 
-A document that already exists here stays as it is. It is newer, because only a restored database sends a chunk again.
+A document that already exists here stays as it is. It is newer than the one in the chunk, because only a restored
+database sends a document again.
 """
 
 import datetime as dt
@@ -37,8 +38,8 @@ SELECT given.job_id, given.seed, found.id
                       ORDER BY md5(urls[1]) <> given.seed, id LIMIT 1) AS found
 """
 _OUTPUTS: Final[LiteralString] = "SELECT name, id FROM jobs_outputconnection"
-# The class of a place in the run is kept, with a number of this database.
-# Locks: the rows that it inserts, by hash.
+# A document gets a new `seq` of this database, in the class that it had before (`jobs.queue.sql.order`). Locks: the
+# rows that it inserts, by hash.
 _DOCUMENTS: Final[LiteralString] = f"""
 INSERT INTO jobs_queueitem
 SELECT item.*
@@ -50,8 +51,7 @@ SELECT item.*
 ON CONFLICT (hash, job_id) DO NOTHING
 RETURNING hash, job_id, lane_id, run_no, stage, outcome, result_code
 """
-# Own documents are no longer foreign.
-# Locks: ForeignLink by hash.
+# The documents belong to this partition now, so links to them are no longer foreign. Locks: ForeignLink by hash.
 _NO_LONGER_FOREIGN: Final[LiteralString] = """
 DELETE FROM jobs_foreignlink AS link
  USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS own(hash, job_id)
@@ -131,8 +131,7 @@ SELECT row.* FROM unnest(%(rows)s::jsonb[]) AS given(body)
  ORDER BY row.digest, row.place
 ON CONFLICT (digest, place) DO NOTHING
 """
-# The strictest of both: a back-off or a stop goes on, wherever it began.
-# Locks: Bin by id.
+# The stricter value of both partitions: a back-off or a stop continues, wherever it began. Locks: Bin by id.
 _HOSTS: Final[LiteralString] = """
 UPDATE jobs_bin AS bin
    SET back_off_until = greatest(bin.back_off_until, arrived.back_off_until),
@@ -160,8 +159,8 @@ WITH made AS (
 )
 INSERT INTO jobs_binstate (bin_id) SELECT id FROM made
 """
-# The other partition may have asked the host just now: its gap begins here.
-# Locks: BinState by bin.
+# The other partition may have sent a request to the host just now, so the gap begins at this moment. Locks: BinState by
+# bin.
 _PACE: Final[LiteralString] = f"""
 WITH arrived AS MATERIALIZED (
     SELECT id, not_before FROM unnest(%(bins)s::bigint[], %(not_before)s::timestamptz[]) AS given(id, not_before)
@@ -204,7 +203,8 @@ def apply_chunk(
     """
     Store the documents of a chunk; return the number of documents that are new here.
 
-    `foreign` names the other partition of a host. Documents of jobs that `is_deleted` says no longer exist are left out.
+    `foreign` names the other partition of a host. Documents of a job are left out if `is_deleted` returns True for its
+    number.
 
     Raises:
         FenceRefused: the term is no longer the main manager's.

@@ -25,7 +25,7 @@ SELECT FROM jobs_partitionfact WHERE source = %(here)s AND target = ANY(%(lost)s
 """
 _FORGET: Final[LiteralString] = "DELETE FROM jobs_partitionfact WHERE source = %(source)s AND number = %(number)s"
 _FORGET_OWN: Final[LiteralString] = "DELETE FROM jobs_partitionfact WHERE source = %(here)s AND key LIKE 'chunk:%%'"
-# Counts of moved documents go past the deltas: a fold would take them for progress.
+# Counts of moved documents are written without deltas, because a fold would count these as progress.
 # Locks: Counter, then JobCounter, each in the order of their keys. Only main managers write these.
 _COUNT: Final[tuple[LiteralString, LiteralString]] = (
     """

@@ -2,8 +2,8 @@
 Sending: documents of hosts that this partition no longer has become chunks for the partitions that have them.
 
 One transaction writes a chunk, deletes its documents with their links and records, and counts them down. Nothing hands
-out documents meanwhile: all jobs of partitions are held. The partition keeps a `ForeignLink` of each document, so that
-its own pages name it again after an answer without a body. Tombstones follow the last document.
+out documents meanwhile: all jobs of partitions are held. The partition keeps a `ForeignLink` to each document, so that
+its own pages still refer to the document after an answer without a body. Tombstones follow the last document.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,14 @@ _AT_ONCE: Final = 200
 _LARGEST: Final = 8 << 20
 # Hosts that are looked at together.
 _HOSTS: Final = 200
-# Chunks of one call: the duty has others beside it.
+# Largest number of chunks in one call, because other duties have to run, too.
 _CHUNKS: Final = 10
 
 _BINS: Final[LiteralString] = """
 SELECT id, name FROM jobs_bin
  WHERE id > %(after)s AND namespace NOT IN ('address', 'policy') ORDER BY id LIMIT %(most)s
 """
-# Without an order in the lane, so that a large one is not sorted for each chunk.
-# Locks: QueueItem by hash.
+# Any documents of the lane, so that a large lane is not sorted for each chunk. Locks: QueueItem by hash.
 _CHOOSE: Final[LiteralString] = """
 WITH chosen AS MATERIALIZED (
     SELECT item.hash, item.job_id
@@ -61,10 +60,10 @@ gone AS MATERIALIZED (
      WHERE record.output_id = ANY(%(outputs)s) AND record.parent IN (SELECT hash FROM gone)
 )
 """
-# Bytes of versions in one chunk. The newest version of each document moves in any case.
+# Largest size of the kept versions in one chunk (bytes). The newest version of each document moves in any case.
 _MOST_OF_VERSIONS: Final = 32 << 20
 # Ids differ between partitions: a job has its number there, a seed the hash of its first address, an output its name.
-# A column of a later version travels with its row.
+# Rows are sent whole, so a column that a later release adds is sent, too.
 _WRITE: Final[LiteralString] = f"""
 WITH {_GONE}, texts AS MATERIALIZED (
     SELECT found.* FROM records JOIN jobs_searchdocument AS found USING (output_id, hash)

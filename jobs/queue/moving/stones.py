@@ -1,8 +1,8 @@
 """
 Tombstones of moved hosts: removed documents that another partition can restore from now on.
 
-They follow the documents of a move. The partition walks over its tombstones once, in the order of their index. It sends
-the tombstones of hosts that it no longer has, in chunks.
+They are sent after the documents of a move. The partition reads its tombstones once, in the order of their index. It
+sends the tombstones of hosts that it no longer has, in chunks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-# Tombstones that are looked at together, and those of one chunk.
+# Tombstones that are examined together, and tombstones of one chunk.
 _AT_ONCE: Final = 5_000
 _IN_A_CHUNK: Final = 200
 # Size of the texts of a chunk (bytes) above which it has fewer tombstones.
@@ -20,7 +20,7 @@ _LARGEST: Final = 8 << 20
 # Before all jobs.
 FIRST: Final = (0, 0, "00000000-0000-0000-0000-000000000000")
 
-# One step of the index for each known job: tombstones of deleted jobs stay.
+# One look-up in the index for each known job, because tombstones of deleted jobs are not moved.
 _WALK: Final[LiteralString] = """
 SELECT stone.job_id, stone.run_no, stone.hash::text AS hash, min(stone.bin_name) AS host,
        sum(coalesce(pg_column_size(stone.text), 0))::bigint AS size
@@ -59,7 +59,7 @@ DELETE FROM jobs_tombstone AS stone
  USING unnest(%(jobs)s::bigint[], %(runs)s::int[], %(hashes)s::uuid[]) AS given(job_id, run_no, hash)
  WHERE stone.job_id = given.job_id AND stone.run_no = given.run_no AND stone.hash = given.hash
 """
-# The tombstones of a chunk that arrives again are there already.
+# If a chunk arrives again, its tombstones exist already.
 _STORE: Final[LiteralString] = """
 INSERT INTO jobs_tombstone
 SELECT stone.*

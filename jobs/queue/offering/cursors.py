@@ -1,9 +1,9 @@
 """
 Cursors of ready lanes: the moment from which a scan of a seed's lanes starts.
 
-Lanes are scanned in the order in which they become ready. Each turn moves its lane to a later moment, and its old
-index entry stays before all lanes that are ready now. While a backup has a snapshot open, vacuum cannot remove these
-entries. So each scan remembers where it found the first lane, and the next one starts there.
+Lanes are scanned in the order in which they become ready. Each turn moves its lane to a later moment. The lane's old
+entry stays in the index, before the entries of all lanes that are ready now. While a backup has a snapshot open, vacuum
+cannot remove these entries. So each scan remembers where it found the first lane, and the next one starts there.
 
 The cursor is a guess: a slow process, or one with a slow clock, may write an earlier moment. So a scan starts some
 seconds before the cursor, and regularly from the start.
@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
-# A join to `seed`: the start of a scan of its lanes that are ahead, and of its other lanes.
+# A join to `seed` that gives two starts of scans: for the lanes that are ahead, and for the seed's other lanes.
 JOIN_CURSORS: Final[LiteralString] = """
 LEFT JOIN unnest(%(cursor_seeds)s::bigint[], %(cursor_ahead)s::timestamptz[], %(cursor_others)s::timestamptz[])
        AS cursors(seed_id, ahead, others) ON cursors.seed_id = seed.id"""
 
-# Largest lag of a moment that another process is about to write.
+# Largest difference (seconds) by which another process may write a ready moment in the past.
 _MARGIN: Final = dt.timedelta(seconds=5)
 # Interval of scans from the start (seconds).
 _FROM_THE_START: Final = 5.0

@@ -23,11 +23,11 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import MAY_WRITE, FenceRefused, refused_node
 from nodes.membership.incarnation import remembered
 
-# Lanes that one pass examines. Lanes that were at the cursor before (ahead) get half of them, and other lanes the
-# other half, each with the unused part of the other one. So a bin with many documents does not queue behind a hundred
-# thousand others for each turn.
+# Number of lanes that one pass examines. Lanes that were at the cursor before (ahead) get half of this number, and
+# other lanes the other half. Each kind also gets what the other kind does not use. So a bin with many documents does
+# not wait for a hundred thousand other bins before each turn.
 LANES_A_PASS: Final = 200
-# Number of locked lanes above which a pass probably left some behind.
+# Number of locked lanes from which on a pass has probably not examined all ready lanes.
 _NEARLY_ALL: Final = LANES_A_PASS * 3 // 4
 
 
@@ -52,8 +52,8 @@ class Stuffed:
     open_batches: int = 0
 
 
-# The rows that `_HOLD` locks: the bins of the ready lanes, their parents, and the lanes. A bin is useless without the
-# lock of its parent.
+# The rows that `_HOLD` locks: the bins of the ready lanes, their parents, and the lanes. A bin whose parent cannot be
+# locked is left out.
 _BINS: Final[LiteralString] = (
     "SELECT id, parent_id, 0 AS version FROM jobs_bin WHERE id = ANY(ARRAY(SELECT bin_id FROM ready))"
 )

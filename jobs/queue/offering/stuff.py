@@ -51,8 +51,8 @@ from jobs.throttling.opening import next_start_at
 _DOCUMENTS_A_BATCH: Final = 64
 # Losses with a worker after which a document is handed out alone.
 _SUSPECT_LOSSES: Final = 2
-# Largest numbers of due documents that one pass numbers again: in one lane, unless its turns need more, and in all
-# lanes.
+# Largest numbers of due documents to which one pass gives a new `seq`: in one lane, unless its turns need more, and in
+# all lanes.
 _DUE_AGAIN_AT_ONCE: Final = 200
 _DUE_AGAIN_A_PASS: Final = 2000
 
@@ -115,11 +115,11 @@ _HOLD_TOTALS: Final[LiteralString] = lock_states(
     skipping=True,
 )
 
-# The first due documents of each lane, until there are enough: the lanes are read one after the other. Two kinds of
-# other documents get their number meanwhile, for the next pass. These are documents whose check time has come and, in
-# a run that rechecks known documents, documents of older runs in the `recheck` stages. A document that another job
-# has claimed is skipped: the lock of the bin keeps two stuffers from claiming it at once.
-# Locks: QueueItem, skipping locked rows.
+# The first due documents of each lane, until there are enough: the lanes are read one after the other. The statement
+# also gives a `seq` to other documents, for the next pass: documents whose check time has come and, in a run that
+# rechecks known documents, documents of older runs in the `recheck` stages. A document that another job has claimed is
+# skipped. The lock of the bin prevents that two stuffers claim it at the same time. Locks: QueueItem, skipping locked
+# rows.
 _DOCUMENTS: Final[LiteralString] = f"""
 WITH wanted AS (
     SELECT wanted.*, string_to_array(rechecks, ',')::int[] AS stages
@@ -181,9 +181,9 @@ SELECT * FROM (
  ORDER BY place, seq
 """
 
-# The moment at which a lane that gave too few documents may give more. It is at once if a document is due: the lane's
-# head was wrong, or another job has claimed it. Otherwise it is when the first waiting document ripens, or never
-# (null: the lane is dormant).
+# The moment at which a lane that gave too few documents may give more. If a document is due already, it is now: the
+# lane's head was wrong, or another job has claimed the document. Otherwise it is the moment when the first waiting
+# document becomes due, or never (null: the lane is dormant).
 _NEXT_READY: Final[LiteralString] = f"""
 SELECT lane_id,
        CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item
@@ -269,8 +269,8 @@ def stuff(
     """
     Offer about `room` due documents of one group to `workers` live workers; return the offers.
 
-    No turn has more than `largest` documents. Each bin has one of the `keepers`, which is preferred for its
-    documents.
+    No turn has more than `largest` documents. Each bin is assigned one of the `keepers`, the worker that is preferred
+    for its documents.
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.
@@ -302,7 +302,8 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
         if len(locked) < len(totals) and cursor.execute(_MAKE_TOTALS, names).rowcount:
             locked = cursor.execute(_HOLD_TOTALS, names).fetchall()
         if len(locked) < len(totals):
-            # Another stuffer has locked a limit that all bins of the group share.
+            # Another stuffer has locked the row of a limit that all bins of the group share, so no document can be
+            # offered.
             return [], []
         rows += cursor.execute(_BINS, {**asked, "bins": [row.id for row in locked]}).fetchall()
     bins: list[BinSeen] = []
@@ -416,7 +417,7 @@ def _add_documents(
             "lanes": list(wants),
             "jobs": [lanes[lane].job_id for lane in wants],
             "runs": [jobs[lanes[lane].job_id].run_no for lane in wants],
-            # One more shows whether the lane has more.
+            # One document more than needed shows whether the lane has further documents.
             "counts": [count + 1 for count in wants.values()],
             "heads": [held.heads[lane] for lane in wants],
             "below": [_below(lanes[lane].job_id, budgets) for lane in wants],
@@ -448,7 +449,7 @@ def _add_documents(
         del queue[: len(documents)]
         if documents:
             chosen.turns.append((plan, documents))
-    # A document that was read and cut off before a suspect is not admitted: it waits for the next pass.
+    # Documents that were cut off before a suspect give their places back to the budget, and wait for the next pass.
     for queue in found.values():
         for row in queue:
             if row.job_id in budgets and row.admitted_run != jobs[row.job_id].run_no:
@@ -640,7 +641,7 @@ def _what_is_left(
         last[plan.lane.id] = documents[-1].seq
         planned[plan.lane.id] = planned.get(plan.lane.id, 0) + plan.documents
     left: list[_Left] = []
-    # If the first lanes had no documents, their places are still free for the next pass.
+    # If the first lanes of a bin gave no documents, its places are still free. So its other lanes do not sleep.
     unused = {lane.bin_id for lane in lanes if lane.id in chosen.tried} - {plan.lane.bin_id for plan, _ in chosen.turns}
     asleep = {place.lane.id: place.until for place in waiting if place.until or place.lane.bin_id not in unused}
     short = [
@@ -650,7 +651,7 @@ def _what_is_left(
         and lane.id != chosen.cut
         and (lane.id not in chosen.more or given.get(lane.id, 0) < planned.get(lane.id, 1))
     ]
-    # A lane that gave documents is scanned again soon. Only for the others the next moment must be read.
+    # A lane that gave documents is scanned again soon. For the other lanes, the next moment must be read.
     soon = now + _ASK_AGAIN
     next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
     if empty := [lane for lane in short if lane.id not in given]:
@@ -658,16 +659,17 @@ def _what_is_left(
     for lane in lanes:
         served = lane.id in given
         if lane.id in next_ready:
-            # Too few: the next scan starts at the beginning of the lane.
+            # The lane gave too few documents, so the next scan starts at the beginning of the lane.
             left.append(
                 _Left(lane.id, next_ready[lane.id], head=0, is_served=True, is_ahead=False, is_empty=not served)
             )
         elif served:
-            # All its places are taken: the next take or close of a turn of its bin wakes it.
+            # All places of its bin are taken. The next take or close of a turn of this bin wakes the lane.
             left.append(_Left(lane.id, now + LOST_PLACE, head=last[lane.id] + 1, is_served=True, is_ahead=True))
         elif lane.id in asleep:
             until = asleep[lane.id]
-            # A lane that was never served keeps its place; a served one knows whether it has more documents.
+            # A lane that was never served keeps its place. For a lane that was served, it is known whether it has more
+            # documents.
             is_ahead = lane.is_ahead or lane.served_at is None
             left.append(_Left(lane.id, until or now + LOST_PLACE, head=None, is_served=False, is_ahead=is_ahead))
     return left

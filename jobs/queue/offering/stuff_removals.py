@@ -21,7 +21,8 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import CLAIMED, PENDING_OR_DONE, UNCLAIMED
 from jobs.queue.sql.states import write_states
 
-# Documents of one clean-up batch, and of all batches of a lane in one pass: one lane may hold a whole job.
+# Documents of one clean-up batch, and of all batches of a lane in one pass. The second limit matters if one lane has
+# all documents of a job.
 _REMOVALS_A_BATCH: Final = 100
 _REMOVALS_A_LANE: Final = 1000
 # Delay of the next scan of a lane whose documents are all locked.
@@ -91,8 +92,8 @@ UPDATE jobs_queueitem AS item
   FROM unnest(%(hashes)s::uuid[], %(count_jobs)s::bigint[], %(batches)s::bigint[]) AS taken(hash, job_id, batch_id)
  WHERE item.hash = taken.hash AND item.job_id = taken.job_id
 """
-# Lanes that gave no documents sleep. Lanes whose documents another job or a flush holds are scanned again soon. Locks:
-# none. The statement before holds the lanes.
+# Lanes that gave no documents sleep. If another job or a flush holds their documents, they are scanned again soon.
+# Locks: none. An earlier statement holds the lanes.
 _NEXT_READY: Final[LiteralString] = f"""
        served_at = %(now)s,
        ready_at = CASE WHEN EXISTS (SELECT FROM jobs_queueitem AS item

@@ -1,8 +1,8 @@
 """
 The running workers of a scope, as a manager knows them, and the wake-ups that notify them of its offers.
 
-An offer wakes only workers that can use it: first the preferred worker of its hosts. If that worker does not take it
-in time, the idlest others are woken, a few for each batch. Each worker has a channel of its own, because a server
+An offer wakes only workers that can use it: first the preferred worker of its hosts. If that worker does not take the
+batch in time, some of the idlest other workers are woken for it. Each worker has a channel of its own, because a server
 passes a notification to all sessions that listen on its channel.
 """
 
@@ -80,8 +80,8 @@ class Workers:
         """
         Wake the workers that can use an offer, and others for late batches.
 
-        `notified` are the workers of batches that were offered before, None for those of any worker. Those workers take
-        batches by themselves when they have room. `channel_of` returns the channel of a worker.
+        `notified` has the workers of batches that were offered before, or None for batches of any worker. These workers
+        take batches by themselves when they have room. `channel_of` returns the channel of a worker.
         """
         wanted: set[uuid.UUID] = set()
         open_batches = 0
@@ -98,7 +98,7 @@ class Workers:
             connection.execute(_SEND, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
 
     def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
-        """Return other workers for batches that were not taken in time. Each batch causes this once."""
+        """Return other workers for batches that were not taken in time. This happens once for each batch."""
         until = now - _LATE
         since = self._looked_until or until - _LOOK
         if since > until:

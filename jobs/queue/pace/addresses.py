@@ -23,7 +23,7 @@ EXISTS (SELECT FROM jobs_throttlepolicy AS policy
            AND (policy.applies_everywhere
                 OR EXISTS (SELECT FROM jobs_binlimit AS brought
                             WHERE brought.bin_id = bin.id AND brought.policy_id = policy.id)))"""
-# Bins that know their address and should have it as parent, but have none yet.
+# Bins whose address is known and should be their parent, but that have no parent yet.
 _BELOW: Final[LiteralString] = f"""
 SELECT bin.id, bin.address FROM jobs_bin AS bin
  WHERE bin.address <> '' AND bin.parent_id IS NULL AND bin.id = ANY(%(bins)s)

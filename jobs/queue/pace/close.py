@@ -1,8 +1,8 @@
 """
 Closing turns: a bin gets its place back when the last request of a turn has ended.
 
-Closing is a short transaction of its own, not a part of the flush, because a place counts requests and not outcomes. A
-turn with a successor hands its requests to the successor, so the sum of the bin stays the same.
+Closing is a short transaction of its own and no part of the flush, because a place belongs to requests and not to
+outcomes. A turn with a successor hands its requests to the successor, so the sum of the bin stays the same.
 """
 
 import datetime as dt
@@ -23,8 +23,8 @@ from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered
 
 class Use(NamedTuple):
     """
-    Counts of started requests, read bytes and documents that ended by themselves, and the sum of the seconds that these
-    took.
+    Counts of started requests, of read bytes and of documents that ended by themselves, and the sum of these documents'
+    durations (seconds).
     """
 
     starts: int = 0
@@ -38,7 +38,8 @@ NOTHING: Final = Use()
 
 class Pace(NamedTuple):
     """
-    The start of the last request and the end of the wait for the bytes read (None: bytes are not limited).
+    The moment of the last request's start, and the moment until which the bytes that were read delay the next one
+    (None: bytes are not limited).
 
     Both are moments of this process's monotonic clock. `rate` is in bytes a second.
     """
@@ -81,11 +82,11 @@ _FREED: Final[LiteralString] = f"""
                             THEN state.paid_rate ELSE held.rate END"""
 
 # Closes turns, wakes lanes, and ends batches without claimed documents. It wakes lanes that wait for a place in these
-# bins and lanes that got documents. It leaves lanes asleep whose documents ripen later: they cannot use the place.
+# bins and lanes that got documents. Lanes whose documents are due later stay asleep, because they cannot use the place.
 # Locks: Node KEY SHARE (the node fence), Bin by id, then Lane by id (the states of both), then Batch and Turn.
 #
-# Nothing is closed for a worker that was marked failed: the main manager does that. Nothing is closed either for a
-# worker that remembers a newer database: there the ids may name other turns.
+# Nothing is closed for a worker that was marked failed: the main manager does that. Nothing is closed for a worker from
+# before a restore of the database either, because its ids may now belong to other turns.
 #
 # One statement has one snapshot, taken before it waits for a bin. A successor that was planned during the wait is not
 # in that snapshot. Its planning made a new version of the bin's state. So turns of a bin whose locked version differs
@@ -204,8 +205,8 @@ def close_turns(
     """
     Return the places of `turns` to their bins and wake the lanes that can use them; return the number of woken lanes.
 
-    `worker` is the node that had the turns. `batches` have no claimed document left. `filled` lanes got documents in
-    a committed flush; `due_later` lanes have documents that are due at a later moment.
+    `worker` is the node that had the turns. `batches` are batches without claimed documents. `filled` are lanes that
+    got documents in a committed flush; `due_later` are lanes with documents that are due at a later moment.
     """
     # A lane must not become ready at a past moment: scans of ready lanes start at a cursor (`offering/front.py`).
     at = {lane: max(moment, now) for lane, moment in due_later} | dict.fromkeys(filled, now)

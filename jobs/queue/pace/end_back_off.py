@@ -1,9 +1,7 @@
 """
-The end of a back-off by an operator: documents that wait for its end continue at once.
-
-A lane sleeps until its bin opens, and a refused document has its own time for the next attempt. Both become due. The
-search is bounded: lanes of a host have few of these documents, since a host that backs off gets one request at a
-time.
+An operator ends a back-off: documents that wait for its end continue immediately. A lane sleeps until its bin opens,
+and a refused document has its own time for the next attempt. Both become due. The search has a limit. That limit is
+enough: a host that backs off gets one request at a time, and refuses few documents.
 """
 
 import datetime as dt
@@ -14,8 +12,8 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.wake import wake_bin
 
-# Documents with a future check time that are examined in each lane, nearest first, and documents that become due at
-# most. In continuous jobs most of these documents wait for a regular revisit.
+# Documents with a future check time that are examined in each lane, nearest first, and largest number of documents that
+# become due. In continuous jobs, most of the examined documents wait for a regular reading.
 _EXAMINED: Final = 1000
 _MOST: Final = 10_000
 

@@ -1,5 +1,6 @@
 """
-The facts that responses give about hosts: crawl-delay, network address, a refusal that backs off, a good trial.
+Facts about hosts that come from their responses: crawl-delay, network address, a refusal (the crawler backs off), a
+good answer in a trial.
 
 A flush collects the facts of its outcomes and writes them in few statements: a broad crawl finds hundreds of new
 hosts a second.
@@ -30,8 +31,7 @@ UPDATE jobs_bin
  WHERE jobs_bin.id = reached.id
 RETURNING jobs_bin.back_off_until
 """
-# A host that answered a trial goes one level back.
-# Locks: Bin by id.
+# The back-off level of a host that answered a trial falls by one. Locks: Bin by id.
 _CALM: Final[LiteralString] = """
 WITH bin AS MATERIALIZED (
     SELECT id FROM jobs_bin
@@ -95,8 +95,8 @@ def calm(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None
 
 def know(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) -> None:
     """
-    Store that the robots.txt of these hosts was read, so that stuffers may hand out several of their documents at
-    once.
+    Store that the robots.txt of these hosts was read, so that stuffers may hand out several of their documents
+    together.
     """
     if not reports:
         return

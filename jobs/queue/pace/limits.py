@@ -1,6 +1,10 @@
 """
-The limits of a bin. They come from policies of the seeds that have a lane there (stored by job), policies that apply
-everywhere, requests of its source, and stops by an administrator.
+The limits of a bin. They come from four places:
+
+- policies of the seeds that have a lane in the bin (stored by job),
+- policies that apply everywhere,
+- requests of the bin's source,
+- and stops by an administrator.
 """
 
 import datetime as dt
@@ -23,7 +27,7 @@ from jobs.throttling.opening import next_start_at, opens_at
 from jobs.throttling.policies import PolicyValues
 from jobs.throttling.sources import Origin, Source
 
-# Policies that a process caches: more than any installation has.
+# Number of policies that a process caches. No installation has as many.
 _KEPT: Final = 10_000
 
 # Locks: the rows that it inserts. The address above a bin is bound too; the policy decides whether it applies there.
@@ -36,7 +40,7 @@ SELECT DISTINCT limited.id, seed.job_id, seed.policy_id
  ORDER BY 1
 ON CONFLICT (bin_id, policy_id, job_id) DO NOTHING
 """
-# Another seed of the job may bring the same policy to the same bin, or to another bin of its address.
+# The old policy stays if another seed of the job uses it for the same bin, or for another bin at its address.
 _UNBIND: Final[LiteralString] = """
 DELETE FROM jobs_binlimit AS binlimit
  USING jobs_seed AS seed, jobs_lane AS lane, jobs_bin AS bin
@@ -164,7 +168,7 @@ class AppliedPolicies:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The limits of a bin now; `is_kept` if they would also allow its open turns."""
+    """The limits of a bin now. `is_kept` is true if they would also allow the turns that are open."""
 
     limits: Limits
     is_kept: bool
@@ -227,7 +231,7 @@ def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now
         limits = applied.of_bin(row)
         fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
         if row.namespace in {Bin.ADDRESS, Bin.POLICY} and is_limited(limits):
-            # The one worker of a parent counts the open requests itself.
+            # No check of open requests here: a parent with this limit has one worker, which counts them itself.
             fits = row.workers <= 1
         found[row.id] = InForce(limits, is_kept=fits)
     return found

@@ -1,9 +1,8 @@
 """
 The columns and the SQL for the moment when a bin opens. `jobs.throttling.opening` computes this moment.
 
-Only one step of the calculation exists in SQL too: closing a turn converts a stored debt of bytes to the rate of the
-turn, in a row that it locks in the same statement. A property test compares this step with the one in
-`jobs.throttling.opening`.
+One step of the calculation exists in SQL, too. The statement that closes a turn locks a row, and converts its stored
+debt of bytes to the rate of the turn. A property test compares this step with the one in `jobs.throttling.opening`.
 """
 
 from typing import Final, LiteralString

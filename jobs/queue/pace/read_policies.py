@@ -61,7 +61,7 @@ class _Rule(NamedTuple):
 
 def read_policies(cursor: Any, policy_ids: Sequence[int]) -> dict[int, PolicyValues]:
     """
-    Return the policies with these ids, and all that apply everywhere, by their ids, in one statement.
+    Return the policies with these ids, and all policies that apply everywhere, by id. It takes one statement.
 
     The cursor's rows are sequences. Ids without a policy are left out.
     """

@@ -30,7 +30,7 @@ SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE OF held
 """
-# The history has an entry for one of the jobs that know the document, preferably one with this output.
+# The job that the entry in the history names: one of the jobs that know the document, preferably one with this output.
 _HISTORY: Final[LiteralString] = f"""
 INSERT INTO jobs_activity (started_at, job_id, repository_id, output_id, activity, entity, result_code)
 SELECT DISTINCT ON (item.hash) clock_timestamp(), job.id, job.repository_id, %(output)s, '{ActivityName.DELETION.value}',
@@ -152,7 +152,7 @@ def let_go(
     urls = {row.hash.hex: row.url or "" for row in held}
     parts = forget_documents(cursor, [(wanted.id, hash_) for hash_ in urls], urls, now=wanted.now)
     gone = [Entry(hash_, url, None, "", wanted.now) for hash_, url in urls.items()] + list(parts.values())
-    # A document that no job knows has no name here: only an output that works by hash can still remove it.
+    # Without a job, the identifier of a document is unknown. Only an output that works by hash can still remove it.
     entries = [entry for entry in gone if entry.url.partition("#")[0] or output.is_transactional]
     if entries:
         output.remove(cursor, entries)

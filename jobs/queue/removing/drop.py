@@ -1,7 +1,7 @@
 """
 Dropping: unreached and expired documents, and those of deleted jobs, leave the outputs and the queue.
 
-Both happen in one transaction: a document that is in an output always has a row in the queue.
+Both happen in one transaction, so that a document in an output always has a row in the queue.
 
 Two kinds of claimed documents keep their row. A document outside the hop limits of its job leaves the outputs and
 stays as HOPCOUNT_REMOVED (`Action.LEAVE`). A document that was requested again since its claim (`rescan`) stays in
@@ -69,8 +69,8 @@ SELECT item.hash, item.job_id, item.lane_id, item.batch_id, item.stage, item.act
    FOR NO KEY UPDATE OF item
 """
 
-# A row is counted out of its own run; a departure from an output is an event of the job's run. Locks: the links of the
-# rows that the caller holds.
+# A deleted row is subtracted from the counts of its own run. A departure from an output counts as an event of the job's
+# present run. Locks: the links of the rows that the caller holds.
 _DROP: Final[LiteralString] = f"""
 WITH dropped AS (
     DELETE FROM jobs_queueitem AS item
@@ -201,7 +201,7 @@ def drop(
     )
 
 
-# A sibling is locked too: it cannot be claimed before this transaction ends.
+# Rows of the same document in other jobs are locked, too, so that no job can claim it before this transaction ends.
 # Locks: Bin, then QueueItem by (hash, job).
 _LOCK_BINS: Final[LiteralString] = """
 SELECT FROM jobs_binstate

@@ -24,7 +24,8 @@ SELECT held.hash FROM jobs_indexeddocument AS held
  ORDER BY held.hash LIMIT %(most)s
    FOR NO KEY UPDATE
 """
-# Read under these locks: a transaction that adds one of these documents waits for them, or is visible here.
+# Read under the locks of the records. A transaction that adds one of these documents waits for the locks, or its change
+# is visible here.
 _ORPHANS: Final[LiteralString] = """
 SELECT held.hash, (SELECT identifier FROM jobs_queueitem AS item WHERE item.hash = held.hash LIMIT 1) AS url
   FROM unnest(%(hashes)s::uuid[]) AS held(hash)

@@ -79,9 +79,8 @@ SELECT item.hash FROM jobs_queueitem AS item
  ORDER BY item.hash
    FOR NO KEY UPDATE
 """
-# A row that exists belongs to a document that its source or hop limits removed: it stays in its run, and gets its
-# links back.
-# Locks: the rows that it inserts, by hash; the others are held.
+# If a row exists, its document was removed by its source or by hop limits. It stays in its run, and gets its links
+# back. Locks: the rows that it inserts, by hash; the others are held.
 _PUT_BACK: Final[LiteralString] = f"""
 WITH stone AS MATERIALIZED (
     SELECT DISTINCT ON (stone.hash) stone.*, given.lane_id AS lane
@@ -142,7 +141,7 @@ DELETE FROM jobs_tombstone
  WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
    AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
 """
-# An operator's removal from an output does not change the rows of documents.
+# Used for an operator's removal from an output, which changed no rows of the queue.
 _HELD_AGAIN: Final[LiteralString] = """
 SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
@@ -222,7 +221,7 @@ def _restore(
     if placement is not None:
         # The host may have moved to another partition, which finds the document again by itself.
         tombstones = [tombstone for tombstone in tombstones if placement.foreign(tombstone.bin_name) is None]
-    # A part that its document lost needs no row in the queue.
+    # Not for a part that its document lost: that part needs no row in the queue.
     lanes = _lanes_of(connection, cursor, job, [stone for stone in tombstones if stone.cause != PART_LEFT])
     hashes = list(lanes)
     cursor.execute(_HOLD, {**of_run, "hashes": hashes})
@@ -334,7 +333,7 @@ def _address_of(tombstone: Any) -> str:
 def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[str, Any]) -> list[tuple[Entry, Any]]:
     """Return the documents and parts that this output gets again, each with its tombstone."""
     by_key = {_key_of(tombstone): tombstone for tombstone in tombstones}
-    # A log has its own lines; the text of another output may differ from these.
+    # A log reads its own lines again, because the text of another output may differ from these.
     recalled = (
         output.recall({key: _address_of(tombstone) for key, tombstone in by_key.items()})
         if isinstance(output, Recalls)

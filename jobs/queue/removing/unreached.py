@@ -1,8 +1,8 @@
 """
 Counts of the documents that a run's clean-up would remove from the outputs, taken before it begins.
 
-An index of a lane's runs finds the documents that the run did not reach. So the counts cost nothing without removals,
-and more the more removals there are. The counters give the documents that stay.
+An index of a lane's runs finds the documents that the run did not reach. So the cost of the counts grows with the
+number of removals. The number of documents that stay comes from the counters.
 """
 
 import uuid
@@ -33,7 +33,7 @@ _LEAVES: Final[LiteralString] = f"""
 (item.run_no < %(before)s AND item.indexed_before
  OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d} AND item.indexed_before)
 """
-# The documents that stay are counted over all lanes of a host: it may have lanes of several seeds.
+# The documents that stay are counted over all lanes of a host, because several seeds may have a lane there.
 _LEAVING: Final[LiteralString] = f"""
 WITH leaving AS MATERIALIZED (
     SELECT lane.bin_id, sum(lane.leaving)::bigint AS leaving
@@ -102,7 +102,7 @@ SELECT DISTINCT source.identifier, bin.name AS host, source.outcome, source.resu
 _UNREACHED: Final[LiteralString] = (
     f"(item.run_no < %(before)s OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d})"
 )
-# All links from the parents that lost most, or are nearest to a seed, to other documents that were not reached.
+# All links to documents that were not reached, from the parents that lost most, or are nearest to a seed.
 _PARENTS_OF_IT: Final[LiteralString] = f"""
 WITH RECURSIVE named AS MATERIALIZED (
     SELECT link.hash AS parent, item.hash, {_LEAVES} AS leaves
@@ -158,7 +158,7 @@ SELECT item.identifier
 
 class Unreached:
     """
-    The documents that the clean-up of one run would remove. `takes_out` if its hop limits remove documents from
+    The documents that the clean-up of one run would remove. `takes_out` is true if hop limits remove documents from
     outputs.
     """
 
@@ -180,7 +180,7 @@ class Unreached:
         return [HostShare(row.host, row.leaving, row.staying) for row in self._rows(_LEAVING)]
 
     def staying(self) -> int:
-        """Return the number of documents of the job that this run has read and outputs hold."""
+        """Return the number of documents that this run of the job has read and that are in its outputs."""
         return int(self._rows(_STAYING)[0].staying)
 
     def seeds(self, hashes: Sequence[uuid.UUID]) -> list[Seed]:

@@ -5,7 +5,7 @@ A flush passes some fifty values for each document, by column. psycopg converts 
 Python. This module converts a list of integers, texts or truth values in a few calls, and leaves all other lists to
 psycopg.
 
-Large lists go in binary: the server parses a text character by character, and an array twice.
+Large lists are sent in binary, because the server parses a text character by character, and an array twice.
 """
 
 import struct
@@ -113,7 +113,7 @@ class QuickListDumper(ListDumper):
             return f"{{{','.join(map('ft'.__getitem__, obj))}}}".encode()
         if kinds == {str}:
             together = "\0".join(obj)
-            # PostgreSQL has no NUL in texts: psycopg's own dumper raises the error for it.
+            # PostgreSQL does not allow NUL in texts. psycopg's own dumper raises the error for it.
             if together.count("\0") == len(obj) - 1:
                 quoted = together.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
                 return f'{{"{quoted}"}}'.encode()

@@ -4,7 +4,7 @@ Low-water marks: the lowest ids that an available or sent batch, an open turn an
 Each of these rows is short-lived, but its index entry stays until vacuum. Vacuum cannot remove it while an older
 snapshot is open, such as that of a backup. A scan of active rows from the first id would read all dead entries, and
 their number grows while the snapshot is open. So scans start at the low-water mark, which follows the finished rows.
-The mark is certain: all rows below it are finished for good. Each change of the mark is a new row, and the last row
+The mark is certain: no row below it can become active again. Each change of the mark is a new row, and the last row
 applies, so an open snapshot does not slow down its look-up.
 """
 
@@ -23,9 +23,9 @@ SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_counterdelta_id_seq)
 """
-# When all transactions have ended that drew ids up to those of the last row, no more rows with such ids can appear. A
-# last row with a future transaction id comes from another server, from which this database was copied.
-# Locks: the rows that it deletes. Any process may write this at any time, since it is true: it needs no fence.
+# When all transactions that drew ids up to those of the last row have ended, no more rows with such ids can appear. If
+# the transaction id of the last row is in the future, this database was copied from another server. Locks: the rows
+# that it deletes. Without a fence, because the mark is true whichever process writes it, and whenever.
 _RAISE: Final[LiteralString] = """
 WITH last AS MATERIALIZED (
     SELECT floor.*, next_since <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS is_settled

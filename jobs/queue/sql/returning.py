@@ -10,7 +10,8 @@ from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind
 from jobs.queue.sql.order import FRESH, KEPT
 
-# Lost workers after which a document ends as WORKER_LOST: two that held it together with others, then three alone.
+# Number of lost workers after which a document ends as WORKER_LOST: two that held it together with other documents,
+# then three that held it alone.
 _LOSSES_AT_MOST: Final = 5
 
 # Counts the returned documents (`back`) out of the stage of their claim and into their present one.
@@ -47,7 +48,7 @@ WITH back AS (
 {_COUNT_BACK}"""
 # True for a document that ends because it was lost too often.
 _IS_GIVEN_UP: Final = f"stage = {Stage.ACTIVE:d} AND losses + 1 >= {_LOSSES_AT_MOST}"
-# The next look at a document of a continuous job that is given up: like after any other failure, it is read again or
+# The next look at a document that is given up in a continuous job. As after any other failure, it is read again or
 # expires.
 _LOOK_AGAIN: Final[LiteralString] = f"""
 SELECT %(now)s + least(job.recrawl_after, job.expire_after) AS at,

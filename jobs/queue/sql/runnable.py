@@ -1,4 +1,4 @@
-"""The condition on the job in every statement that hands out documents, beside its phase."""
+"""The condition on the job, in addition to its phase, in every statement that hands out documents."""
 
 from typing import Final, LiteralString
 

@@ -7,8 +7,8 @@ some hours a row has hundreds, and an index leads to all of them. So the key of 
 index would compare each new version with others, so the index is not unique. The planner expects ten versions (decision
 0047), so that it reads the end of the index, instead of all versions.
 
-The state is the row that is locked for a lane or a bin. A statement reads states, locks them, and writes them, and
-each step names the version that the step before has seen: that version and all later ones. If another transaction
+To lock a lane or a bin, a statement locks the row of its state. A statement reads states, locks them, and writes them.
+Each step searches for the version that the step before has seen, and for all later versions. If another transaction
 changed the row between the snapshot and the lock, PostgreSQL continues with the changed row. There is always one row,
 which the database checks when a transaction ends (decision 0029). A change that does not raise the version is correct,
 but expensive for later searches.

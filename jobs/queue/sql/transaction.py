@@ -48,6 +48,7 @@ def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = 
                     cursor.execute("ROLLBACK")
                 raise
     finally:
-        # A server that ends the session may leave the driver in the middle: this connection is of no further use.
+        # If the server ended the session, the driver may wait for an answer that never comes, so this connection is
+        # closed.
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:
             connection.close()
