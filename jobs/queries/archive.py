@@ -48,7 +48,9 @@ class ArchiveEverywhere:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A record with its content. `text` is the beginning of the decoded body, `is_cut` if there is more of it."""
+    """
+    A record with its content. `text` is the beginning of the decoded body; `is_cut` is true if the body is longer.
+    """
 
     row: ArchiveRecord
     content: Archived

@@ -1,6 +1,6 @@
 """
-The age of the last backup, by the file that `crawlctl backup` or a script of the operator touches, and the state of the
-copied write-ahead log.
+The age of the last backup, and the state of the copied write-ahead log. `crawlctl backup`, or a script of the operator,
+touches a file after each backup, and the time of this file counts.
 """
 
 import datetime as dt
@@ -23,8 +23,10 @@ def file_of_last_backup() -> Path:
 
 def age_of_last_backup() -> float | None:
     """
-    Return the age of the last backup in seconds: infinite if the file of the setting does not exist, and None without
-    a setting and a backup on this machine.
+    Return the age of the last backup in seconds.
+
+    Return infinity if the setting names a file that does not exist, and None if there is neither a setting nor a backup
+    on this machine.
     """
     try:
         return max(0.0, time.time() - file_of_last_backup().stat().st_mtime)
@@ -64,7 +66,7 @@ def file_of_log_state() -> Path:
     return path
 
 
-# Archiving by the server itself, with a program such as pgBackRest.
+# True if the server itself archives its log, with a program such as pgBackRest.
 _ARCHIVER: Final = """
 SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_mode') <> 'off'
 """
@@ -110,7 +112,7 @@ def age_of_log(*, now: dt.datetime) -> float | None:
     return float("inf") if reached is None else max(0.0, (now - reached).total_seconds())
 
 
-# The table of drills is that of an application above this one.
+# Read with SQL, because the model of drills belongs to an application that this one must not import.
 _LAST_DRILL: Final = """
 SELECT at, is_good, coalesce(report -> 'missing' ->> 0, '') FROM drill_drill
  WHERE fault = 'restore' ORDER BY at DESC, id DESC LIMIT 1

@@ -30,6 +30,6 @@ def read_charges(subject: Charge.Subject, subject_id: int, *, now: dt.datetime) 
 
 
 def _known(charged: Mapping[str, float]) -> dict[Cause, float]:
-    """Return the charges without causes that only another version of crawlctl knows."""
+    """Return the charges whose causes this version of crawlctl knows."""
     names = set(Cause)
     return {Cause(cause): seconds for cause, seconds in charged.items() if cause in names}

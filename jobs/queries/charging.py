@@ -14,7 +14,8 @@ from jobs.verdicts.charges import Reading, add_up, charge_now
 from jobs.verdicts.jobs import HostOfJob
 from nodes.database.moment import Moment
 
-# Jobs whose own hosts are read, those with the most waiting documents. Others are judged by the busiest hosts of all.
+# Number of jobs whose own hosts are read: the jobs with the most waiting documents. Other jobs are judged by the
+# busiest hosts of all jobs.
 _JOBS_WITH_HOSTS: Final = 20
 
 Subject = tuple[Charge.Subject, int]

@@ -46,7 +46,7 @@ class Found:
 
 
 def find(text: str) -> Found:
-    """Return the possible meanings of the text; none for an empty or a very long text."""
+    """Return the rows that the text may mean; no rows for an empty or a very long text."""
     text = text.strip().replace("\0", "")
     if not text or len(text) > LONGEST:
         return Found()

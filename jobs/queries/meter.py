@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 
 from jobs.partitions import here
 
-# Width of the chart: number of steps, and seconds of each step.
+# Width of the chart: the number of steps, and the seconds of each step.
 STEPS: Final = 60
 STEP: Final = 5.0
-# Seconds over which the chart of a job, and its present rate, are means: two steps.
+# Seconds over which each value in the chart of a job, and its present rate, is the mean: two steps.
 MEAN_OF: Final = 10
-# Shortest span of the present rate (seconds): one flush more or less must not show.
+# Shortest span of the present rate (seconds), so that one flush more or less does not show.
 _PRESENT: Final = 8.0
 # Age (seconds) above which a last reading is too old for the present rate.
 _STALE: Final = 30.0

@@ -38,9 +38,9 @@ class OverviewPage:
 
     `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is the history of all
     these jobs, including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than
-    `running`. `silent` are the partitions whose last figures are old, and `are_more_nodes` if one did not answer, so
-    that its nodes are missing. `moving` are counts of the jobs that nothing holds. `search_behind_since` is the time of
-    the oldest text that the search index lacks.
+    `running`. `silent` are the partitions whose last figures are old. `are_more_nodes` is true if a partition did not
+    answer, so that its nodes are missing. `moving` are counts of the jobs that nothing holds. `search_behind_since` is
+    the time of the oldest text that the search index lacks.
     """
 
     verdict: CrawlVerdict
@@ -54,7 +54,7 @@ class OverviewPage:
     nodes: Sequence[NodeLine]
     are_more_nodes: bool
     search_behind_since: dt.datetime | None
-    # The policy whose limit holds all hosts of a cause.
+    # For a cause, the policy whose limit is the reason for all its hosts.
     policies: Mapping[Cause, str]
     charges: Mapping[Cause, float]
     progress: Sequence[Step]
@@ -185,7 +185,9 @@ def _held(span: str) -> HeldAnswers[_Part]:
 
 
 def _policies(hosts: Sequence[HostStatus]) -> dict[Cause, str]:
-    """Return the name of the policy that holds all hosts of a cause, for each cause with one policy."""
+    """
+    Return the name of the policy for each cause with one policy: its limit is the reason for all hosts of the cause.
+    """
     found: dict[Cause, set[str]] = {}
     for line in hosts:
         set_by = set_by_of(line, line.verdict)

@@ -19,7 +19,7 @@ from jobs.partitions.slots import MAP, SlotMap
 from jobs.queries.jobs.counts import count_own_documents
 from jobs.queue.counting.counters import RunCounts
 
-# The key of the fact with which a partition shows that it lives, and its number of documents.
+# Key of the fact by which a partition shows that it is alive. The fact has its number of documents.
 LIFE: Final = "life:all"
 _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
@@ -59,7 +59,7 @@ class PartitionSeen:
     `documents`, `rate` (documents a second) and `sent_at`, the time of both, are None if they are unknown here: only
     the control partition receives the figures of all. `is_silent` is true if it has sent no figures for a while.
     `is_receiving` is True if it takes the rows of this partition now, and `bytes_behind` is the amount that it has not
-    taken. `arrived` counts its references that wait here for their run.
+    taken. `arrived` is the number of references from it that wait in this partition for their run.
     """
 
     name: str

@@ -11,7 +11,7 @@ from jobs.queue.counting.progress import COARSENED, LONGEST, MINUTE
 
 _STEPS: Final = [MINUTE, *(longer for _step, longer, _age in COARSENED)]
 assert LONGEST[0] in _STEPS
-# A step that has just begun counts as this long (seconds): one flush more or less must not show.
+# Least length (seconds) with which a step that has just begun counts, so that one flush more or less does not show.
 _SHORTEST: Final = 10.0
 
 
@@ -57,7 +57,10 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its start, the seconds of it that have passed, what happened in it, and the states at its end."""
+    """
+    One step: its start, the seconds of it that have passed, the documents, bytes and requests in it, and the states of
+    documents at its end.
+    """
 
     at: dt.datetime
     seconds: float

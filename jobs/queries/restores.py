@@ -21,7 +21,7 @@ def jobs_behind(output: OutputConnection, *, since: dt.datetime) -> QuerySet[Job
 
 
 def read_open_restores() -> list[tuple[DatabaseRestore, list[str]]]:
-    """Return the last restore if its verifications go on, with a sentence for each of them that is not done."""
+    """Return the last restore if verifications after it are not done yet, with a sentence for each of them."""
     restore = DatabaseRestore.objects.first()
     if restore is None:
         return []

@@ -19,8 +19,8 @@ _VERSIONS_SHOWN: Final = 20
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """
-    The last report of a live node about its settings. `values` and `sources` are by path; `waiting` apply from its
-    next start.
+    The last report of a live node about its settings. `values` and `sources` are by path. The settings in `waiting`
+    apply only after the next start of the node.
     """
 
     id: uuid.UUID

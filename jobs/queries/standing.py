@@ -1,4 +1,7 @@
-"""Frequent queries of open pages: building a statement with the ORM costs more than its execution."""
+"""
+Frequent queries of open pages, whose statements are built once, because the ORM needs more time to build a statement
+than the server needs to execute it.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -231,7 +231,7 @@ def _held(what: str, wanted: TaskFilter) -> HeldAnswers[Any]:
         try:
             return _READ[what](wanted)
         except TooSlow:
-            # The page told so when it was opened.
+            # Silent partitions are not named again: the page named them when it was opened.
             return None
 
     return HeldAnswers(read)

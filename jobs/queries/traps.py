@@ -13,7 +13,7 @@ from jobs.partitions.merged import Placed, Silent, local_job, merge_lines, numbe
 from jobs.queue.sql.rows import named_rows
 from jobs.traps.templates import grouped
 
-# Documents of the host that one test reads, and good pages that it names.
+# Largest numbers of documents of the host that one test reads, and of good pages that it names.
 EXAMINED: Final = 10_000
 _EXAMPLES: Final = 10
 # Lanes of one host and job.
@@ -53,8 +53,8 @@ class RuleTest:
     The effect of a rule on the documents of the host that outputs hold.
 
     `examined` documents were tested, and `matched` is the number that the rule matches. Good pages do not belong to the
-    group, or their template proved to have new content; some of them are `examples`. The test `is_whole` if it read all
-    documents of the host.
+    group, or their template proved to have new content; some of them are `examples`. `is_whole` is true if the test
+    read all documents of the host.
     """
 
     rule: str

@@ -14,7 +14,8 @@ _Rule = tuple[str, bool, float | None]
 @dataclass(frozen=True, slots=True)
 class LimitLine:
     """
-    The limit of a host; a `gap` of null means no requests. It `is_in_force` unless an operator changed the policy.
+    The limit of a host. Without a `gap`, no requests are allowed. `is_in_force` is false if an operator has changed the
+    policy.
     """
 
     host: str

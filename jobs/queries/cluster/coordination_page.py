@@ -15,13 +15,13 @@ from nodes.coordination.zookeeper_session import Address
 from nodes.distributed.looks import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
 from nodes.models import CoordinationCluster
 
-# Lines of members, jobs and locks, at most, each.
+# Largest number of lines for each list: members, jobs, locks.
 _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """A member. `jobs` are the jobs that it can do; unknown for a node that no longer exists."""
+    """A member of a cluster. `jobs` are the jobs that it can do; they are unknown for a node that no longer exists."""
 
     node: str
     is_main: bool
@@ -39,7 +39,7 @@ class PoolLine:
 
 @dataclass(frozen=True, slots=True)
 class ShownCluster:
-    """A cluster at one moment: the first members, pools and locks, and the number of all."""
+    """A cluster at one moment: its first members, pools and locks, and the number of all of them."""
 
     main: str
     term: int
@@ -69,8 +69,8 @@ class CoordinationPage:
 
 def read_coordination(cluster: str, *, dsn: str) -> CoordinationPage:
     """
-    Read a cluster; '' is the daemons' cluster if it exists, otherwise the first. `dsn` is the address of the
-    database.
+    Read the cluster with this name. For '', read the daemons' cluster, or the first one if it does not exist. `dsn` is
+    the address of the database.
     """
     known = list(CoordinationCluster.objects.order_by("name").values_list("name", flat=True)[:_SHOWN])
     clusters = sorted({*known, membership_session.CLUSTER}) if uses_zookeeper() else known

@@ -12,7 +12,7 @@ from nodes.database.clock import read_clock
 
 
 def read_clusters(*, now: dt.datetime) -> Merged[ClusterPage]:
-    """Read the cluster of each partition; only the own one outside of the control partition."""
+    """Read the cluster of each partition; outside of the control partition, only the cluster of this one."""
     return read_everywhere(lambda: read_cluster_page(now=now), _read_elsewhere)
 
 

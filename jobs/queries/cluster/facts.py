@@ -11,7 +11,7 @@ Facts have sections, and each section has entries by key:
 - `progress` (job id, '0' for all jobs): documents, bytes and requests of the minute before, then the documents of the
   run by state: waiting, active, indexed, unchanged, failed, excluded (null without a sample).
 
-A difference has the same form. In a difference, null stands for an entry that no longer exists.
+A difference has the same form. In a difference, null means that the entry no longer exists.
 """
 
 import json

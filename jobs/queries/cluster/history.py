@@ -23,7 +23,7 @@ _LARGE_EVENTS: Final = (NodeEvent.Kind.ELECTED, NodeEvent.Kind.MARKED_FAILED)
 
 @dataclass(frozen=True, slots=True)
 class NodeThen:
-    """A live node. A manager has `groups` with a `weight` in all."""
+    """A live node. A manager owns `groups`, and `weight` is the sum of their weights."""
 
     id: str
     name: str
@@ -71,8 +71,8 @@ class JobThen:
 @dataclass(frozen=True, slots=True)
 class ClusterThen:
     """
-    The state of the cluster at a minute. If it `is_exact`, this minute was stored; otherwise `at` is the last stored
-    minute before it.
+    The state of the cluster at a minute. `is_exact` is true if this minute was stored; otherwise `at` is the last
+    stored minute before it.
 
     `groups` are the heaviest groups. Progress is from the minute before.
     """

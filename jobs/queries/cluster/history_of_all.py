@@ -56,8 +56,10 @@ def find_usual_minute(*, present: dt.datetime) -> dt.datetime:
 
 def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
     """
-    Return the last minute that this partition kept. With several partitions, return a minute that is at most one minute
-    old, because the others keep minutes even if this one has no main manager.
+    Return the last minute that this partition kept.
+
+    With several partitions, return a minute that is at most one minute old: other partitions keep minutes even if this
+    one has no main manager.
     """
     if last is None:
         return present
@@ -65,7 +67,10 @@ def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: b
 
 
 def jobs_of_all(parts: Sequence[ClusterThen]) -> list[JobThen]:
-    """Return the jobs that had a run, each once with the progress of all partitions. The first part has its other facts."""
+    """
+    Return the jobs that had a run, each once, with the progress of all partitions. The other facts of a job are from
+    the first partition that has it.
+    """
     found: dict[int, JobThen] = {}
     for part in parts:
         for job in part.jobs:

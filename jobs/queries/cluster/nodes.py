@@ -24,12 +24,12 @@ _ENDED_SHOWN: Final = 20
 _EVENTS_SHOWN: Final = 30
 _NEVER: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
-# Columns for a line of a node; not its settings, which are many and not shown.
+# Columns for a line of a node. Its settings are not read, because they are many and not shown.
 _COLUMNS: Final = """
        node.id, node.name, node.kind, node.scope, node.status, node.reason, node.heartbeat_at, node.timeout_seconds, node.started_at,
        node.stopped_at, node.host, node.pid, node.address, node.tags, node.capacity, node.refused_writes, node.progress
 """
-# Sent batches have a partial index: this reads the active ones, once for all nodes.
+# Read from the partial index of sent batches, once for all nodes.
 _LIVE: Final = f"""
 SELECT {_COLUMNS},
        EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id AND NOT term.resigned) AS is_main,
@@ -53,8 +53,8 @@ class NodeLine:
     """
     A node and its load. `progress` is the report of its work loop with its last heartbeat.
 
-    The `groups` of a manager are from that report. So are the `claimed` documents of a worker, which are taken and not
-    flushed, at most `limit`.
+    The report also has the `groups` of a manager, and the number of `claimed` documents of a worker, which are taken
+    and not flushed, at most `limit`.
     """
 
     id: uuid.UUID

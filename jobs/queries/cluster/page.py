@@ -66,7 +66,7 @@ _CHECKS: Final = Standing(lambda: InvariantCheck.objects.values_list("name", "ch
 
 
 class GroupTile(NamedTuple):
-    """A group of seeds. `destination` is the name of the manager that it moves to, '' if it stays."""
+    """A group of seeds. `destination` is the name of the manager to which it moves; '' if it stays."""
 
     id: int
     name: str
@@ -105,7 +105,10 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class RequestLine:
-    """A request to the cluster: it moves `moves` groups, and `arrived` of them have arrived."""
+    """
+    A request to the cluster. `moves` is the number of groups that it moves, and `arrived` the number of groups that
+    have arrived.
+    """
 
     id: int
     kind: str
@@ -145,7 +148,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPage:
-    """The live nodes of the shared scope, as far as they are shown; `free` are groups without an owner."""
+    """The live nodes of the shared scope, up to the limits of the page. `free` are groups without an owner."""
 
     # Clock of its database when it was read.
     read_at: dt.datetime

@@ -11,7 +11,8 @@ from jobs.queries.cluster.facts import Facts
 from jobs.queue.counting.progress import MINUTE
 from nodes.lifecycle import LIVE_STATUSES
 
-# Jobs that have a run, and groups by weight, that are kept. The number of groups of each owner is whole.
+# Largest numbers of jobs with a run, and of groups (the heaviest), that are kept. The number of groups of each owner
+# counts all groups.
 _JOBS_KEPT: Final = 500
 _GROUPS_KEPT: Final = 240
 

@@ -39,7 +39,10 @@ class PlanInBrief:
 
 
 def read_plans(requests: Iterable[ClusterRequest]) -> dict[int, PlanInBrief]:
-    """Return the plan of each answered request that has one, in brief: a plan may have a move for each group."""
+    """
+    Return the plan of each answered request that has one, in brief, because a plan may have thousands of moves: one for
+    each group.
+    """
     answered = [request.pk for request in requests if request.answered_at is not None]
     with connection.cursor() as cursor:
         cursor.execute(_PLANS, {"requests": answered})

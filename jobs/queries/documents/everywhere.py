@@ -40,7 +40,7 @@ def list_documents_everywhere(wanted: DocumentFilter) -> DocumentsEverywhere:
         FilterTooWide, OrderTooWide: as `list_documents`.
     """
     found = read_everywhere(lambda: list_documents(wanted), lambda _name: _list_elsewhere(wanted))
-    # A document is in one partition, so equal hashes are neighbours there, and their order stays.
+    # All rows with the same hash are in one partition, so their order in this partition stays.
     order = ORDERS.get(wanted.sort)
     is_downwards = order is not None and order.is_downwards
     lines = merge_lines(
@@ -77,7 +77,8 @@ def _list_elsewhere(wanted: DocumentFilter) -> DocumentList:
         return _NONE
     after = wanted.after
     if after is not None:
-        # Only the partition of this hash has documents with it, and this job.
+        # The job is compared only among documents with the same hash, which are all in one partition. In each other
+        # partition, 0 is enough.
         after = replace(after, job_id=local_job(after.job_id) or 0)
     found = list_documents(replace(wanted, job_id=job_id, after=after))
     numbers = numbers_of({line.job_id for line in found.lines})

@@ -28,7 +28,7 @@ A_PAGE: Final = 50
 # A trend has steps of some hours, the last one with the present hour.
 STEPS: Final = 28
 STEP: Final = dt.timedelta(hours=6)
-# Causes that the page shows, and the most that each partition counts.
+# Number of causes that the page shows, and the largest number that each partition counts.
 _CAUSES: Final = 12
 _CAUSES_READ: Final = 1_000
 
@@ -83,8 +83,9 @@ class FailureLine:
     """
     The failures of a job at a host for one cause.
 
-    `times` is the number of endings since `first_at`, and `failed` the number of documents that are failed now. `trend`
-    has the endings of each step, the oldest first. `sample` is '' if the document left the queue.
+    `times` is the number of failures since `first_at`, and `failed` the number of documents that are failed now.
+    `trend` has the number of failures in each step of time, the oldest first. `sample` is '' if the document left the
+    queue.
     """
 
     id: int

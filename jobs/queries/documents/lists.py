@@ -27,7 +27,8 @@ from jobs.queue import address_index
 from jobs.queue.sql.chosen_states import states_in
 
 A_PAGE: Final = 50
-# Milliseconds after which a list is given up: a filter that few of very many documents pass may have to read all.
+# Milliseconds after which a list is given up. If few documents pass a filter, the statement may have to read all
+# documents.
 _PATIENCE: Final = 5000
 
 # States to filter by, as conditions on the table. `job` is the document's job.
@@ -53,7 +54,7 @@ SELECT {_COLUMNS}
  ORDER BY {{order}}
  LIMIT %(limit)s
 """
-# One more than an order by values may sort: this number shows that there are too many.
+# One document more than an order by values may sort. If all of these exist, there are too many.
 _FEW: Final = """
 SELECT count(*) FROM (
        SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
@@ -74,16 +75,17 @@ SELECT {_COLUMNS}
  ORDER BY item.check_time, item.hash, item.job_id
  LIMIT %(limit)s
 """
-# The counters know states without documents: a list of these reads no documents. The columns of counters have the
-# same names as a document's, so the same condition works on both.
+# If the counters have no document in a state, its list is empty, and no document is read. The columns of counters have
+# the same names as the columns of documents, so the same condition works on both.
 _IS_COUNTED: Final = """
 (EXISTS (SELECT FROM jobs_jobcounter AS item JOIN jobs_job AS job ON job.id = item.job_id
           WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s))
  OR EXISTS (SELECT FROM jobs_counterdelta AS item JOIN jobs_job AS job ON job.id = item.job_id
              WHERE item.measure = 'stage' AND item.amount > 0 AND {state} AND (%(job)s::bigint IS NULL OR item.job_id = %(job)s)))
 """
-# Documents of few lanes are found by these. Only with a list of lanes can the planner estimate their documents, and
-# weigh their index against the order of keys. A job with more lanes has enough documents for the order of keys.
+# If a filter concerns few lanes, documents are found by these lanes. The planner needs the list of lanes to estimate
+# the number of documents, and to choose between the index of lanes and the order of keys. A job with more lanes has
+# enough documents for the order of keys.
 _FEW_LANES: Final = 1_000
 _LANES: Final = "item.lane_id = ANY(%(lanes)s)"
 _LANES_OF: Final = """
@@ -102,8 +104,8 @@ _BEHIND_BY_DUE: Final = """
 _BEHIND_BY_VALUE: Final = """
 ({column}, item.hash, item.job_id) {beyond} (%(after_value)s::{type}, %(after_hash)s, %(after_job)s)
 """
-# No index has result codes. But the counters of jobs have the outcomes of each code. Failed and excluded documents
-# have an index of their own, and most documents with other outcomes have the same code.
+# No index has result codes, so the condition also names the outcomes of the code, which the counters of jobs know.
+# Failed and excluded documents have an index of their own, and most documents with other outcomes have the same code.
 _CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
 _OUTCOMES_OF_CODE: Final = f"""
 SELECT outcome
@@ -119,7 +121,7 @@ SELECT outcome
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of a list, by a column of documents; `is_downwards` with the highest value first."""
+    """An order of a list, by a column of documents. `is_downwards` is true if the highest value comes first."""
 
     column: str
     type: str
@@ -133,7 +135,7 @@ class Order:
 
 
 DUE: Final = "due"
-# Apart from that by the next check, an order has no index: at most `MOST_ORDERED` documents are sorted by a value.
+# Only the order by the next check has an index. For each other order, at most `MOST_ORDERED` documents are sorted.
 ORDERS: Final[Mapping[str, Order]] = {
     DUE: Order("check_time", "timestamptz"),
     "depth": Order("depth", "int"),
@@ -148,7 +150,7 @@ MOST_ORDERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """The last document before the next page of a list; with its value if a column orders the list."""
+    """The last document before the next page of a list. It has a value if the list is sorted by a column."""
 
     hash: uuid.UUID
     job_id: int
@@ -232,7 +234,8 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         OrderTooWide: too many documents pass the filter to be ordered.
     """
     order = ORDERS.get(wanted.sort)
-    # In the order of keys, or of an index of each lane, a page reads only its own documents.
+    # The order of keys, and the order of the next check by each lane's index, read only the documents of the page. Each
+    # other order sorts all documents of the filter.
     sorts = order is not None and wanted.sort != DUE
     try:
         with transaction.atomic(), connection.cursor() as cursor:
@@ -331,7 +334,7 @@ def containing(text: str, *, job_id: int | None) -> tuple[str, dict[str, Any]]:
 
 
 def keys_meant(address: str) -> list[str]:
-    """Return the keys of documents that an operator may mean by this address, for any kind of source."""
+    """Return the possible keys of a document with this address, as an operator wrote it, for any kind of source."""
     return [hash_of(meant) for meant in registry.identifiers_meant(address)]
 
 

@@ -3,8 +3,8 @@ Search: the documents that match a query, best first, with the matching places.
 
 A query is as in web search boxes: words that must all occur, "a phrase", `or`, and a minus before words that must not
 occur. The query runs in several forms: with the exact words on every document and, for each language that PostgreSQL
-knows, with stems on the documents in that language. A document matches if one of the forms does, so `-dogs` excludes
-only the forms of dogs in the document's own language.
+knows, with stems on the documents in that language. A document matches if one of the forms of the query matches. So
+`-dogs` excludes documents with forms of the word *dogs* only by the rules of each document's own language.
 
 Only documents that the reader may see match (docs/access.md), so a page is full, and a count counts only what the
 reader may see. If many documents match the words, the query first finds the accesses that the reader's tokens pass:
@@ -33,8 +33,8 @@ from nodes.errors import TooSlow
 _LONGEST_QUERY: Final = 1000
 _PATIENCE: Final = dt.timedelta(seconds=5)
 
-# Matches that are ranked at most: ranking reads the vector of each matching document, so a word that occurs
-# everywhere would cost as much as the whole index.
+# Largest number of matches that are ranked. Ranking reads the vector of each matching document, so a word that occurs
+# everywhere would cost as much as reading the whole index.
 _RANKED_AT_MOST: Final = 5000
 
 # Control characters, which no stored text has: a separator of joined words for the parser, and the begin and the end
@@ -44,13 +44,13 @@ _MARKS: Final = f"StartSel={_BEGIN}, StopSel={_END}"
 _TITLE_OPTIONS: Final = f"{_MARKS}, HighlightAll=true"
 _SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, FragmentDelimiter=" … "'
 
-# Fewer matches than these are read before their accesses.
+# Below this number of matches, the statement reads the matches first, and then the access of each.
 _FEW_MATCHES: Final = 500
 # The share of all documents that the planner expects for a word that is none of the frequent ones in its statistics
 # (DEFAULT_TS_MATCH_SEL of PostgreSQL). Such a word may be rare.
 _SHARE_OF_UNKNOWN: Final = 0.005
 
-# Accesses that tokens pass: each level has one that allows, and none that denies.
+# Accesses that a reader's tokens pass: for each level, the reader has a token that allows, and no token that denies.
 _PASSES: Final[LiteralString] = "allow && %(tokens)s::text[] AND NOT deny && %(tokens)s::text[]"
 _VISIBLE: Final[LiteralString] = f"""
 SELECT digest FROM jobs_searchaccess WHERE {_PASSES} GROUP BY digest, of HAVING count(*) = of
@@ -60,8 +60,8 @@ matched.access IS NULL
 OR (SELECT count(*) = max(of) FROM jobs_searchaccess WHERE digest = matched.access AND {_PASSES})
 """
 
-# Accesses up to this number are constants of the statement, so that the planner knows how many documents have them.
-# The documents of a reader of few are then found by the index of accesses. Parsing more would take too long.
+# Largest number of accesses that are constants of the statement; parsing more would take too long. From constants, the
+# planner can estimate the number of their documents, and finds these by the index of accesses if they are few.
 _MOST_CONSTANTS: Final = 200
 _OF_FEW: Final[LiteralString] = "document.access IS NULL OR document.access = ANY(%(visible)s::uuid[])"
 _OF_MANY: Final[LiteralString] = f"document.access IS NULL OR document.access IN ({_VISIBLE})"
@@ -71,7 +71,10 @@ _OF_MANY: Final[LiteralString] = f"document.access IS NULL OR document.access IN
 # changes them. Two forms may match one document; the exact one is shown then. Ties are broken by key, so that pages
 # neither overlap nor leave a gap.
 def _search(*, matches: LiteralString = "true", shown: LiteralString = "true") -> LiteralString:
-    """Return the statement, with a condition for matching documents, and one for the documents that are shown."""
+    """
+    Return the statement of a search. It takes one condition for documents that match, and one for documents on the
+    page.
+    """
     return f"""
 WITH stemmed AS MATERIALIZED (
     SELECT named.language, configuration.oid::regconfig AS configuration,
@@ -172,7 +175,7 @@ class SearchPage:
 
 
 class _Found(NamedTuple):
-    """The documents of a page, with the number of all documents found, and of all matches of a form."""
+    """The documents of a page, the number of all found documents, and the number of all matches of a form."""
 
     total: int
     matches: int
@@ -188,8 +191,9 @@ def search(
     `tokens` are the tokens of the reader, each with its group (`scope_token`). Without tokens, only open documents
     match.
 
-    Pages follow each other by the rank of their last document, so a document that comes or goes between two pages
-    shifts nothing. Documents of equal rank are sorted by their partition. This database is that of `partition`.
+    A page begins after the rank of the last document of the page before. So a document that is added or removed
+    meanwhile does not shift the pages. Documents of equal rank are sorted by their partition. This database is that of
+    `partition`.
 
     Raises:
         BadQuery: the query is too long, or `after` is not the `next` of a page.
@@ -211,7 +215,7 @@ def search(
             "rank": rank,
             "output": output,
             "hash": key,
-            # One more than is shown: then another page follows.
+            # One document more than the page shows: if it exists, another page follows.
             "limit": limit + 1,
             "joiners": JOINERS,
             "apart": rf"{_APART}\&{_APART}",
@@ -237,7 +241,7 @@ def _ask(facts: dict[str, Any]) -> _Found:
             documents = cursor.fetchone()[-1]
             if facts["tokens"] and _expected_matches(cursor, facts["query"]) <= _SHARE_OF_UNKNOWN * max(documents, 1):
                 found = _run(cursor, _search(shown=_OF_MATCHED), {**facts, "most": _FEW_MATCHES})
-                # If there are more, the reader may see some of the others.
+                # At the limit, matches are missing, and the reader may be allowed to see some of these.
                 if found.matches < _FEW_MATCHES:
                     return found
             visible = _visible_to(cursor, facts["tokens"])
@@ -272,7 +276,10 @@ def _expected_matches(cursor: Any, query: str) -> int:
 
 
 def _visible_to(cursor: Any, tokens: list[str]) -> list[uuid.UUID]:
-    """Return the accesses that these tokens pass, at most one more than a statement may have as constants."""
+    """
+    Return the accesses that a reader with these tokens may see: at most one more than a statement may have as
+    constants.
+    """
     if not tokens:
         return []
     cursor.execute(f"{_VISIBLE} LIMIT {_MOST_CONSTANTS + 1}", {"tokens": tokens})

@@ -37,7 +37,7 @@ def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdic
 
 
 def is_to_be_read(item: QueueItem, *, now: dt.datetime) -> bool:
-    """True if the run of its job reads the document, at once or later; by the conditions of stuffing."""
+    """True if the run of the document's job will read it, now or later. The conditions are the same as for stuffing."""
     job = item.job
     if item.run_no < job.run_no:
         return str(int(item.stage)) in RECHECKED[Scan(job.scan)].split(",")

@@ -1,4 +1,4 @@
-"""The kept versions of a document: their list, and one of them beside an earlier one."""
+"""The kept versions of a document: their list, and the comparison of a version with an earlier one."""
 
 import uuid
 import zlib

@@ -49,7 +49,7 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Answers:
     """
-    The answers among the examined entries of a span.
+    The answers of a host in a span of time, among the examined entries of the history.
 
     `since` is the start of the first request. The percentiles are about the seconds until the end of the answer, and
     None without a measured answer. `refusals` has the newest first.

@@ -37,7 +37,10 @@ class _Part:
 
 
 def list_busiest_everywhere(*, now: dt.datetime) -> HostsEverywhere:
-    """Return the busiest hosts of all partitions, in the order of each: those with the most open requests first."""
+    """
+    Return the busiest hosts of all partitions, with the most open requests first. Each partition's hosts keep their
+    order.
+    """
     return _busiest(read_everywhere(lambda: _read_busiest(now), lambda _name: _read_busiest(read_clock())))
 
 
@@ -51,7 +54,7 @@ def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
 def _busiest(found: Merged[Sequence[HostStatus]]) -> HostsEverywhere:
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     ranked = [(rank, Placed(line, name)) for name, part in parts.items() for rank, line in enumerate(part)]
-    # Hosts without requests stand by turns, each partition's in their order.
+    # Hosts without open requests are taken from the partitions in turn, in the order of each partition.
     ranked.sort(key=lambda one: (-one[1].line.lent, -one[1].line.in_progress, one[0]))
     return HostsEverywhere([placed for _rank, placed in ranked[:A_PAGE]], None, found.silent)
 

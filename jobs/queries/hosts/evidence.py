@@ -130,8 +130,8 @@ def read_head(host: str) -> Head | None:
 def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | None = None) -> Iterator[str]:
     """
     Return the lines of the evidence of a host in a period: by default, from its first request to the last decided
-    minute. A period may begin earlier, if all blocks since then are stored: the record then says that no request was
-    sent, or has a gap.
+    minute. The period may begin before the first request if all blocks since then are stored: the record then shows
+    that no request was sent, or has a gap.
 
     Raises:
         Unknown: the host has no evidence.
@@ -174,7 +174,10 @@ def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | 
 
 
 def _earliest(chain: EvidenceChain, gaps: EvidenceChain, first: dt.datetime) -> dt.datetime:
-    """Return the earliest minute about which the stored blocks tell all: the `first` block, or the begin of the record."""
+    """
+    Return the earliest minute from which on the stored blocks are complete: the minute of the `first` block, or the
+    begin of the record.
+    """
     if chain.pruned_seq or gaps.pruned_seq:
         return first
     begins = EvidenceBlock.objects.filter(chain=gaps, seq=1).values_list("minute", flat=True).first()
@@ -195,7 +198,7 @@ def _lines(period: Period, *parts: tuple[int, int, int]) -> Iterator[str]:
         while after < last:
             blocks = _blocks(chain, after, min(last, after + _PAGE))
             if not blocks:
-                # Retention has deleted them since. The check then finds that blocks are missing.
+                # Retention has deleted these blocks since. A check of the export then finds that blocks are missing.
                 return
             yield "".join(f"{line_of(block)}\n" for block in blocks)
             after = blocks[-1].seq

@@ -1,12 +1,12 @@
 """
-The latest requests by host and by job, from the history that each flush writes anyway.
+The latest requests by host and by job, from the history, which each flush writes in any case.
 
 For each source with running jobs, a reading has all requests of the last minute, and some before it. So the requests of
 a job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
 reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing is
 known.
 
-A process of the control partition also reads those of other partitions, and keeps them apart.
+A process of the control partition also reads the requests of other partitions, and keeps them separately.
 """
 
 import datetime as dt
@@ -25,14 +25,15 @@ from jobs.verdicts.requests import Counted, Requests, add_up
 from jobs.verdicts.results import is_failure
 from nodes.database.moment import kept
 
-# Span of a verdict, and the longer one that replaces it if too few requests ended in it.
+# Span of time for a verdict, and the longer span that replaces it if too few requests ended in it.
 _MINUTE: Final = dt.timedelta(minutes=1)
 _LATELY: Final = dt.timedelta(minutes=10)
-# Newest rows of one source that are read although they are older than a minute, and rows that are read at most.
+# Number of newest rows of one source that are read even if they are older than a minute, and largest number of rows
+# that are read.
 _ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
-# Running jobs whose sources are examined, and sources whose history is read. Only those with a request lately are
-# read, the last started first: an order by requests would read others each time.
+# Running jobs whose sources are examined, and sources whose history is read. Only sources with a recent request are
+# read, in the order of the last start, because an order by requests would select other sources each time.
 _JOBS: Final = 200
 _SOURCES: Final = 20
 # Reuse of one reading (seconds): the first number, or 100 times the time that it took, but at most the last number.
@@ -96,7 +97,7 @@ def judge_together(some: Sequence[RequestsOfJobs]) -> Requests:
     minute = add_up(part.counted for part in parts if part.is_of_the_minute)
     found = minute if minute.can_be_judged or not longer.can_be_judged else longer
     first, begin = longer.failing_since, max((one.begin for one in some), default=None)
-    # The failures may have begun before the first request that was read.
+    # The beginning is unknown: the failures may have begun before the first request that was read.
     is_known = first is not None and begin is not None and first > begin + _MINUTE
     return replace(found, failing_since=first if is_known else None)
 

@@ -3,7 +3,8 @@ Hosts as lines of a list: their limits, rates, waiting documents and verdicts at
 
 Rates come from the counts that closing turns store with the host (`BinState.starts`, `BinState.bytes_read`). This
 process reads them with each list and remembers them, so rates need no writes and no questions to workers. Rates include
-all closed turns: while a host is served, the last one closed some seconds ago. Only the hosts of the list are read.
+the requests of closed turns only. While a host is served, its last turn closed some seconds ago. Only the hosts of the
+list are read.
 """
 
 import datetime as dt
@@ -33,7 +34,7 @@ from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
 from nodes.database.moment import kept
 
-# Least number of gaps in the period of a host's rate: one start more or less must not show.
+# Least number of gaps in the period over which a host's rate is the mean, so that one start more or less does not show.
 _GAPS: Final = 10
 COLUMNS: Final[LiteralString] = f"""
        {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
@@ -87,7 +88,7 @@ class HostStatus:
     A host at one moment.
 
     `in_progress` documents are handed out, and `waiting` ones are pending in active jobs. `lent` is the number of
-    requests that workers may have open there. `open_requests` is the number that they have open, None if no worker
+    requests that workers may have open at the host. `open_requests` is the number of open requests; None if no worker
     reported it. `known` is the input of the verdict, and `latest` the latest requests. `next_start_at` is None while
     the host is served, or if no document waits for it.
     """
@@ -201,7 +202,7 @@ def _parents_of(
 
 def _observe(row: Any, *, now: dt.datetime) -> None:
     if row.open_turns and row.closed_at is None:
-        # The counts of its first turn are not known yet.
+        # The host has not closed its first turn, so its counts are not known yet.
         return
     age = (now - row.closed_at).total_seconds() if row.open_turns else 0.0
     STARTS.observe(metered(row.id), row.starts, age=age)
@@ -218,7 +219,8 @@ def _parent_line(row: Any, applied: AppliedPolicies, policies: PolicyNames) -> P
         limits=limits,
         whole=applied.whole_of(row),
         set_by=policies.lines(applied.sources_of(row)),
-        # Each turn of a limited parent may have all of them: its worker counts.
+        # Each turn below a limited parent may have all requests of the parent, because the parent's one worker counts
+        # them.
         open_requests=min(row.open_requests, limits.requests) if is_limited(limits) else row.open_requests,
         opens_at=_opens_at(row, limits),
         is_everywhere=bool(known and known[2]),

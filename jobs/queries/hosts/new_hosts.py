@@ -15,7 +15,7 @@ from jobs.queue.pace.limits import AppliedPolicies
 from jobs.queue.pace.read_policies import VERSION
 from jobs.queue.sql.rows import named_rows
 
-# The row of a bin that discovery would insert (`jobs.queue.discover`), with the policies that its seeds would bring.
+# The row of a bin as discovery would insert it (`jobs.queue.discover`), with the policies of its seeds.
 _NEW: Final[LiteralString] = f"""
 SELECT {COLUMNS}
   FROM (SELECT 0::bigint AS id, %(namespace)s AS namespace, %(name)s AS name, 0::float AS "interval",

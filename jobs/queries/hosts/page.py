@@ -19,8 +19,7 @@ from jobs.verdicts.causes import Cause
 
 _LANES_SHOWN: Final = 20
 
-# In the order in which they get a place of the host: by the priority of their job, then the least recently served
-# first.
+# Sorted as lanes get places of the host: by the priority of the job, then the lane that was served longest ago first.
 _LANES: Final = f"""
 SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
        seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),

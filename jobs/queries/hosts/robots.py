@@ -20,7 +20,7 @@ _CHARACTERS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The first lines of an answer. It `is_cut` if there are more. An answer without rules has no lines."""
+    """The first lines of an answer. `is_cut` is true if there are more. An answer without rules has no lines."""
 
     has_rules: bool
     lines: Sequence[str]
@@ -54,7 +54,7 @@ class _Past:
 
 
 def read_robots_of_host(name: str) -> list[RobotsOfOrigin]:
-    """Return the robots.txt of a web host, by http and by https, as far as one was read."""
+    """Return each robots.txt of a web host that was read: by http, by https, or both."""
     origins = [f"{scheme}://{name}" for scheme in ("http", "https")]
     answer = (KT("answer__kind"), Left(KT("answer__text"), _CHARACTERS + 1))
     past: dict[str, list[_Past]] = {}

@@ -57,8 +57,8 @@ _BEHIND: Final = {
 @dataclass(frozen=True, slots=True)
 class HostFilter:
     """
-    The hosts to list. Their names begin with `name`, and they are in `state` (a key of STATES). They follow the id
-    `after`, or the name `behind`; with `or_equal`, the name itself is included.
+    The hosts to list. Their names begin with `name`, and they are in `state` (a key of STATES). The list continues
+    after the id `after`, or after the name `behind`; with `or_equal`, the name itself is included.
     """
 
     name: str = ""

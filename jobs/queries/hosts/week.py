@@ -10,9 +10,9 @@ from jobs.queue.pace.hours import KEPT_DAYS
 
 HOUR: Final = dt.timedelta(hours=1)
 HOURS: Final = KEPT_DAYS * 24
-# Age from which requests are counted: that at which their turns are deleted (`jobs/duties/housekeep.py`).
+# Age from which requests are counted. At this age, their turns are deleted (`jobs/duties/housekeep.py`).
 COUNTED_AFTER: Final = dt.timedelta(minutes=10)
-# Shortest part of an hour that has a rate: one turn more or less must not show.
+# Shortest part of an hour that has a rate, so that one turn more or less does not show.
 _SHORTEST: Final = dt.timedelta(minutes=5)
 
 

@@ -1,9 +1,9 @@
 """
 Comparison of a job's counters with its documents, and with the sum of its lanes' counters.
 
-It compares some lanes in one statement, and so in one snapshot. A process that moves a document counts it in the same
-transaction, so counters and documents agree in every snapshot, also of a running crawl. The comparison takes no
-locks, and its memory does not grow with the queue. A long lane is read in one go.
+Each statement compares some lanes, in one snapshot. A process that moves a document counts it in the same transaction,
+so counters and documents agree in every snapshot, also of a running crawl. The comparison takes no locks, and its
+memory does not grow with the queue. A lane is read in one statement, even a long one.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.c
   LEFT JOIN jobs_lane AS lane ON lane.id = both_.lane_id LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  ORDER BY 1, 3, 4, 5
 """
-# One statement writes both, so they agree in every snapshot.
+# One statement writes both the counts of lanes and of jobs, so they agree in every snapshot.
 _COMPARE_SUMS: Final = """
 SELECT run_no, measure, stage, code, sum(of_job)::bigint, sum(of_lanes)::bigint
   FROM (SELECT run_no, measure, stage, outcome, code, amount AS of_job, 0 AS of_lanes FROM jobs_jobcounter WHERE job_id = %(job)s

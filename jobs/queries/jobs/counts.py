@@ -1,4 +1,4 @@
-"""Counts of documents of many jobs at once, each for the job's present run."""
+"""Counts of documents of many jobs in one query, each for the present run of the job."""
 
 import json
 from collections import Counter, defaultdict

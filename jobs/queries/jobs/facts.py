@@ -14,12 +14,13 @@ from nodes.lifecycle import NodeKind
 
 # Events of one job that are searched for the transition to its present state.
 _EXAMINED: Final = 50
-# Beginning of a worker's signature, for example under a pause after an output refused (`jobs.loops.worker.writing`).
+# Beginning of the name by which workers appear as authors of transitions, for example of a pause after an output
+# refused (`jobs.loops.worker.writing`).
 _WORKER: Final = "worker"
 
 # Seeds whose lanes are searched for the next due document.
 _SEEDS: Final = 200
-# The first lane of each seed, in the order of its index. Lanes behind it are not read.
+# The first lane of each seed, in the order of the index. Further lanes are not read.
 _NEXT_READY: Final = """
 SELECT min(lane.ready_at)
   FROM (SELECT id FROM jobs_seed WHERE job_id = ANY(%(jobs)s) LIMIT %(seeds)s) AS seed

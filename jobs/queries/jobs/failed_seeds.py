@@ -19,7 +19,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome
 from jobs.queries.jobs.seed_endings import failed_seeds_code
 
-# Runs that are cached; more are read again.
+# Largest number of runs that are cached.
 _REMEMBERED: Final = 1_000
 _KNOWN: Final[dict[tuple[int, int, dt.datetime], str]] = {}
 

@@ -12,7 +12,7 @@ from jobs.queries.jobs.lines import JobLine
 from jobs.queries.progress import SPANS, read_progress
 from jobs.verdicts.forecast import Band, Forecast, Queue, Sample, end_in_window, forecast, is_gain
 
-# Minutes of progress on which a forecast rests, the newest.
+# Number of the newest minutes of progress from which a forecast is computed.
 _MINUTES: Final = 20
 
 
@@ -33,10 +33,11 @@ AS_IT_IS: Final = WhatIf()
 @dataclass(frozen=True, slots=True)
 class RunForecast:
     """
-    The likely end of a run, and the moments between which it is in 80 % of all crawls.
+    The likely end of a run, and two moments between which the end lies in 80 % of all crawls.
 
-    `hosts_are_the_limit` is True if more workers would not help. `more_workers_are_a_gain` is True if twice the workers
-    end the run noticeably sooner. `found` is the likely number of documents that are still to be found.
+    `hosts_are_the_limit` is True if more workers would not help. `more_workers_are_a_gain` is True if twice as many
+    workers would end the run noticeably earlier. `found` is the likely number of documents that the run will still
+    find.
     """
 
     likely: dt.datetime

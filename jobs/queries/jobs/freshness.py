@@ -13,7 +13,7 @@ from jobs.models import GoalTotal, Job
 from jobs.partitions.held import HeldAnswers
 from jobs.partitions.merged import Merged, local_job, read_everywhere
 
-# Hosts that are too slow on a page, the ones that lack most requests first.
+# Number of hosts on a page that are too slow, sorted by the number of requests that they lack.
 _HOSTS_SHOWN: Final = 10
 # Jobs whose figures in other partitions are kept for open pages.
 _JOBS_HELD: Final = 64
@@ -31,9 +31,9 @@ SELECT bin.id, bin.name, plan.host_needs, plan.allows
 @dataclass(frozen=True, slots=True)
 class GoalLine:
     """
-    A goal and its documents. `achieved` is the likely share that is fresh now, and `expected` the share that the
-    planned looks lead to; None before they are measured. The goal `needs` looks per second, and `gets` the looks that
-    hosts allow.
+    A goal and its documents. `achieved` is the likely share of fresh documents now, and `expected` the share to which
+    the planned looks lead; None before they are measured. `needs` and `gets` are numbers of looks per second: the goal
+    needs the first number, and hosts allow the second.
     """
 
     number: int
@@ -132,7 +132,8 @@ def _of_all(own: Freshness, found: Merged[Freshness | None]) -> Freshness:
 
 def add_partitions(own: Freshness, others: Mapping[str, Freshness], *, silent: Sequence[str] = ()) -> Freshness:
     """
-    Return the figures of this partition and others together: shares by documents, hosts that lack most requests first.
+    Return the figures of this partition and others together. A share is weighted by documents, and hosts that lack most
+    requests come first.
 
     Goals that another partition does not know yet have no figures there.
     """

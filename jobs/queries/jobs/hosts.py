@@ -17,7 +17,7 @@ from jobs.verdicts.causes import Verdict
 from jobs.verdicts.forecast import Queue
 from jobs.verdicts.hosts import judge_host
 
-# Hosts that are read, the busiest first, and hosts that are counted at most.
+# Number of hosts that are read (the busiest), and largest number of hosts that are counted.
 HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
 # Hosts of each kind among which the busiest are searched.
@@ -75,7 +75,8 @@ SELECT bin_id,
  ORDER BY active DESC, pending DESC, done DESC, bin_id
  LIMIT {HOSTS_SHOWN}
 """
-# Lanes, since a host has one for each seed: above the limit it is enough to know that there are more.
+# At most this number of lanes is read (a host has one for each seed). Above the limit, it is enough to know that there
+# are more.
 _KNOWN_HOSTS: Final = f"""
 SELECT count(*), count(DISTINCT bin_id)
   FROM (SELECT lane.bin_id FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
@@ -133,7 +134,7 @@ def read_hosts_of(job: RunOfJob, *, now: dt.datetime) -> list[HostLine]:
         cursor.execute(_HOSTS, facts)
         counts = {bin_id: documents for bin_id, *documents in cursor.fetchall()}
     lines = read_host_statuses(list(counts), now=now)
-    # At a host of several jobs, workers or managers may be missing for one of them only.
+    # If several jobs have documents at a host, a worker or a manager may be missing for this job only.
     shared = {
         line.id: line.known
         for line in lines

@@ -8,7 +8,8 @@ from typing import Final
 from jobs.connectors.output.registry import DEFAULT_OUTPUT
 from jobs.models import OutputConnection
 
-# The only kind that a document reaches later than it counts. Workers write to all others first.
+# The only kind of output in which a document appears later than the counts show. For all other kinds, workers write the
+# document before it counts.
 _INDEX: Final = DEFAULT_OUTPUT
 
 

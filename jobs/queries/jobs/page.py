@@ -53,7 +53,9 @@ class MoveLine:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """The state of a job. `known_hosts` counts all its hosts, and is a lower limit if there `are_more_hosts`."""
+    """
+    The state of a job. `known_hosts` is the number of all its hosts; if `are_more_hosts`, the number is a lower limit.
+    """
 
     job: JobLine
     verdict: Verdict

@@ -54,10 +54,10 @@ class PartOfJob:
     """
     The part of one partition in the run of a job, or of all partitions.
 
-    `known_hosts` is a lower limit if there `are_more_hosts`. `charges` are document-seconds of the last minutes by cause.
-    `search_behind_since` is the time of the oldest text that the search index lacks, of any job.
-    `latest` are the latest requests in each partition, and `next_due_at` is the time of the next look, if the job runs.
-    `silent` are the partitions that did not answer.
+    If `are_more_hosts`, the number `known_hosts` is a lower limit. `charges` are document-seconds of the last minutes
+    by cause. `search_behind_since` is the time of the oldest text that the search index lacks, of any job. `latest` are
+    the latest requests in each partition, and `next_due_at` is the time of the next look, if the job runs. `silent` are
+    the partitions that did not answer.
     """
 
     run_no: int
@@ -127,7 +127,7 @@ def _others(*, job_id: int, run_no: int, runs: bool) -> tuple[list[PartOfJob], S
         return [], ()
     found = [part for _name, part in sorted(held.found.others.items()) if part is not None]
     if any(part.run_no < run_no for part in found):
-        # A partition begins the run later than this one: do not hold that it has no part in it.
+        # A partition may begin the run later than this one, so do not keep the answer that it has no part in the run.
         answers.renew()
     return [part for part in found if part.run_no == run_no], held.found.silent
 

@@ -63,7 +63,8 @@ def read_removals_everywhere(job_id: int) -> Removals | None:
     """
     Return the removals of a job in all partitions, with the numbers of this one; None if there is no such job.
 
-    Documents of a run, or of a removal from an output, are added up. The question is about all partitions in any case.
+    The numbers of documents of a run, or of a removal from an output, are added up. The question is about all
+    partitions already.
     """
     found: Merged[_Part | None] = read_everywhere(lambda: None, lambda _name: _read_part(job_id))
     own = read_removals(job_id)
@@ -99,7 +100,7 @@ def read_removals_everywhere(job_id: int) -> Removals | None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The removals of another partition, and the names of the outputs that they have by their numbers there."""
+    """The removals of another partition, and the names of its outputs by their numbers in that partition."""
 
     runs: "Sequence[RunRemovals]"
     outputs: "Sequence[OutputRemovals]"
@@ -151,7 +152,7 @@ def _question_of(job: Job) -> Question | None:
     )
 
 
-# The runs with tombstones, by one step of the index each.
+# The runs with tombstones. Each run takes one look-up in the index.
 _RUNS: Final = """
 WITH RECURSIVE run AS (
     (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no > 0 ORDER BY run_no DESC LIMIT 1)
@@ -175,7 +176,8 @@ class RunRemovals:
     """
     Removals of a run that can be undone: its documents, and the moment of the last removal.
 
-    Each partition counts up to 10,000 documents, so the number `is_least` if one of them has more.
+    Each partition counts up to 10,000 documents. `is_least` is true if a partition has more, so that the number is a
+    lower limit.
     """
 
     run_no: int
@@ -204,7 +206,10 @@ SELECT output.id, output.name, count(DISTINCT stone.hash), max(stone.removed_at)
 
 @dataclass(frozen=True, slots=True)
 class OutputRemovals:
-    """Documents that an operator removed from an output; `was_taken_away` if the job lost the output, too."""
+    """
+    Documents that an operator removed from an output. `was_taken_away` is true if the output was also removed from the
+    job.
+    """
 
     output_id: int
     output: str
@@ -224,7 +229,7 @@ def read_outputs(job_id: int) -> list[OutputRemovals]:
         ]
 
 
-# One step of the index of each job.
+# One look-up in the index for each job.
 _OF_CLEARED: Final = """
 SELECT job.id FROM jobs_job AS job
  WHERE EXISTS (SELECT FROM jobs_tombstone AS stone

@@ -174,7 +174,10 @@ def _nodes_everywhere(job: Job, *runs: RunLine) -> tuple[NodesOfRun | None, Node
 
 
 def _merged(own: NodesOfRun | None, others: Mapping[str, NodesOfRun | None]) -> NodesOfRun | None:
-    """Return the nodes of all partitions. A name from another partition has the name of that in brackets."""
+    """
+    Return the names of the nodes of all partitions. For a node of another partition, the partition's name follows in
+    brackets.
+    """
     if own is None:
         return None
     managers, workers = set(own.managers), set(own.workers)
@@ -188,7 +191,8 @@ def _merged(own: NodesOfRun | None, others: Mapping[str, NodesOfRun | None]) -> 
 def _nodes(line: RunLine) -> NodesOfRun | None:
     """Return the nodes at the end of a run in the database of this thread; None if no minute of it is kept."""
     then = read_cluster_then(line.ended_at or read_clock())
-    # A minute has the state of its own moment, so a run that is shorter has the one before it.
+    # A minute has the state at one moment. For a run that is shorter than a minute, this may be the minute before the
+    # run.
     if then is None or then.at < line.started_at - dt.timedelta(minutes=1):
         return None
     return NodesOfRun(frozenset(node.name for node in then.managers), frozenset(node.name for node in then.workers))

@@ -12,7 +12,7 @@ from jobs.queue.counting.counters import EXAMPLES
 
 # Runs between two compared ones that are added up.
 _RUNS: Final = 30
-# The first example of each row, then the second ones.
+# The first examples of all rows come before the second examples.
 _EXAMPLES: Final = " || ".join(
     f"array_agg(difference.examples[{place}]) FILTER (WHERE cardinality(difference.examples) >= {place})"
     for place in range(1, EXAMPLES + 1)

@@ -99,11 +99,11 @@ class SlowerHost:
 @dataclass(frozen=True, slots=True)
 class ComparedDocuments:
     """
-    The documents that differ. `compared` is the number of compared documents: a sample of about `of_all` if it
-    `is_sample`, otherwise all documents of both runs. Documents of partitions in `silent` are missing.
-
-    If they `are_counted`, the numbers of all documents do not depend on the sample. They are upper limits if other runs
-    lie between both (`are_limits`).
+    The documents that differ. - `compared` is the number of compared documents. If `is_sample`, they are a sample of
+    about `of_all` documents; otherwise they are all documents of both runs.
+    - `are_counted` is true if the numbers of all documents do not depend on the sample. They are upper limits if other
+      runs lie between the two runs (`are_limits`).
+    - Documents of partitions in `silent` are missing.
     """
 
     is_sample: bool
@@ -214,7 +214,9 @@ def _kinds(pairs: Iterable[Pair], *, share: float, flips: Flips | None) -> list[
 
 
 def _counted(estimated: Differing, flips: Flips) -> Differing:
-    """Return documents of one kind with the counted number instead of the estimate, and counted documents first."""
+    """
+    Return documents of one kind, with the counted number in place of the estimate. Examples from the counts come first.
+    """
     number, of_all = flips.number_of(estimated.kind), estimated.of_all
     if not flips.are_limits:
         of_all = Estimate(number, number, number)
@@ -256,7 +258,7 @@ def estimate(count: int, *, share: float) -> Estimate:
     """Estimate a number of documents from the `count` of them in a sample with this share of all hashes."""
     if share >= 1.0:
         return Estimate(count, count, count)
-    # Close to the exact limits of a Poisson distribution, also for few documents and for none.
+    # The result is close to the exact limits of a Poisson distribution, also for few documents or no document.
     root = math.sqrt(count + 1)
     return Estimate(
         round(count / share), max(count, math.floor((root - 1) ** 2 / share)), math.ceil((root + 1) ** 2 / share)

@@ -41,7 +41,10 @@ class RunKey:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """The runs to list: those of one job, those with one end (a `RunEnd`, or RUNNING), those after a key."""
+    """
+    The runs to list. Each field is a condition: the job of the run, its end (a `RunEnd`, or RUNNING), a key after which
+    the list continues.
+    """
 
     job_id: int | None = None
     end: str = ""
@@ -192,7 +195,7 @@ class RunMark:
     failed: int
 
 
-# Runs of each job in a row of marks.
+# Number of runs of each job in its row of marks.
 MARKS: Final = 30
 # The index of (job, number) gives the newest runs of each job.
 _MARKS: Final = """

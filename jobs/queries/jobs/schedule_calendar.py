@@ -1,4 +1,7 @@
-"""The calendar of all jobs: runs that started on each day, and starts to come. Its days are days in UTC."""
+"""
+The calendar of all jobs: for each day, the runs that started, and the starts that are planned. Its days are days in
+UTC.
+"""
 
 import datetime as dt
 from collections import Counter
@@ -13,7 +16,8 @@ from jobs.lifecycle.schedule import openings_between
 from jobs.queries.jobs.schedules import ScheduleLine, list_schedules
 
 MOST_DAYS: Final = 42
-# Starts of one schedule that are computed: one on each day of the longest calendar, and more on a day of a week.
+# Largest number of starts of one schedule that are computed. It is enough for one start on each day of the longest
+# calendar, or for more on each day of a week.
 STARTS_OF_ONE: Final = 62
 FIRST_DAY: Final = dt.date(2000, 1, 1)
 LAST_DAY: Final = dt.date(2199, 1, 1)
@@ -61,7 +65,10 @@ class ComingStart:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day: its newest runs and its first starts to come, both in order. `more_runs` and `more_starts` are not shown."""
+    """
+    A day with its newest runs and its first planned starts, both in order of time. `more_runs` and `more_starts` are
+    the numbers of runs and starts that are not shown.
+    """
 
     date: dt.date
     runs: Sequence[StartedRun]

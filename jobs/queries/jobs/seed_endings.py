@@ -44,7 +44,7 @@ class SeedEnding:
 
 
 def read_seed_endings(job: Job) -> list[SeedEnding]:
-    """Return the ending of each seed in the job's last run, except of seeds whose documents have not ended."""
+    """Return the ending of each seed in the job's last run. Seeds whose documents have not ended are left out."""
     at = {seed: uuid.UUID(hash_of(seed)) for seed in _identifiers(job)}
     endings: list[SeedEnding] = []
     for _ in range(_LONGEST_CHAIN):

@@ -8,7 +8,7 @@ from django.db import connection
 
 _SHOWN: Final = 3
 _ADDRESSES_SHOWN: Final = 3
-# A limit above the number of seeds that a job can get at once.
+# Seeds that are counted. The number is above the number of seeds that one request can add to a job.
 _COUNTED: Final = 1_001
 
 _FIRST: Final = f"""

@@ -1,4 +1,4 @@
-"""The configuration of a job, which its page shows once and does not follow."""
+"""The configuration of a job. The page of the job shows it as it was when the page was opened."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,9 @@ class SeedLine:
 
 @dataclass(frozen=True, slots=True)
 class JobTimes:
-    """The schedule of a job and its intervals: `intervals` by their column, only set ones."""
+    """
+    The schedule of a job and its intervals. `intervals` has only intervals that are set, by the names of their columns.
+    """
 
     kind: Kind
     intervals: Mapping[str, dt.timedelta]
@@ -59,7 +61,7 @@ class JobSetUp:
 
 
 def read_set_up(job_id: int) -> JobSetUp | None:
-    """Read how a job is set up; None if it does not exist."""
+    """Return the configuration of a job; None if the job does not exist."""
     job = Job.objects.select_related("repository").prefetch_related("windows").filter(pk=job_id).first()
     if job is None:
         return None

@@ -1,7 +1,6 @@
 """
-Jobs that an operator must see wherever they are in lists: a list has only the jobs that run, or ran last.
-
-Each question reads an index of the few rows that it is about.
+Jobs with problems, which an operator must see even if lists do not show them: a list has only the jobs that run, or ran
+last. Each query reads an index that has only the rows of these jobs.
 """
 
 import datetime as dt

@@ -13,11 +13,11 @@ from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Rules
 
 EXAMPLES: Final = 20
-# Reasons of one kind that are told apart. A job may have thousands of patterns.
+# Largest number of reasons of one kind that are counted separately. A job may have thousands of patterns.
 _REASONS: Final = 100
 # The type of links that are redirects.
 REDIRECT: Final = "redirect"
-# The one reason of all documents that leave because links name another form of their addresses.
+# The reason of all documents that leave because links have another form of their addresses.
 RENAMED: Final = "links name another form of the address"
 
 
@@ -25,7 +25,7 @@ class Known(NamedTuple):
     """
     A document of the job, in a lane. `is_held` is True if an output may hold the document.
 
-    If it `is_beyond` the hop limits, the job knows its identifier only.
+    If `is_beyond`, the document is outside the hop limits, and the job knows only its identifier.
     """
 
     key: bytes
@@ -146,7 +146,7 @@ def sort_documents(documents: Iterable[Known], rules: Rules) -> Sorted:
             why = why and RENAMED
         if why is None:
             place = (lane, is_held)
-            # All documents of a place share one object.
+            # All documents of a place share one object, to save memory.
             admitted[key] = places.setdefault(place, place)
             if is_beyond:
                 found.beyond.add(key)
@@ -178,7 +178,7 @@ def within_limits(
             walk = follow_links(
                 seeds, documents, links_of, max_depth=most, among=reached, counts_redirects=counts_redirects
             )
-            # A new set each time: the given one stays as it is.
+            # A new set each time, so that the caller's set does not change.
             within = within - walk.left_out
         # A shortest path within one limit leads over documents within it, so one walk is enough for one limit.
         if len(hop_limits) < 2 or len(within) == len(reached):
@@ -196,10 +196,11 @@ def follow_links(
     counts_redirects: bool = False,
 ) -> Reached:
     """
-    Return the documents to which links lead from the seeds, each by the shortest path, and which of `among` are left out.
+    Return the documents to which links lead from the seeds, each by the shortest path. Documents of `among` that no
+    link reaches are in `left_out`.
 
     Links lead only over `among`: keys of admitted documents and of new forms. A new form has the links of its source.
-    The length of a path is its number of links, or of redirects if it `counts_redirects`.
+    The length of a path is its number of links that are no redirects; with `counts_redirects`, its number of redirects.
     """
     new_forms, renamed = documents.new_forms, documents.renamed
 
@@ -210,7 +211,7 @@ def follow_links(
         # Links to a renamed document lead to the key that they name now.
         return (Links([renamed.get(key, key) for key in targets], is_redirect) for targets, is_redirect in found)
 
-    # Most links lead to documents that were reached before. A look into a set that shrinks is cheapest for them.
+    # Most links lead to documents that were reached before. It is fastest to look for these in a set that shrinks.
     unreached = set(among)
     frontier = seeds & unreached
     unreached -= frontier

@@ -39,9 +39,11 @@ from jobs.queue.sql.arrays import Keys, KeysDumper
 
 # Documents of one answer of the database.
 _AT_ONCE: Final = 20_000
-# Documents of one statement. For many of them, the planner reads a table once instead of its index for each.
+# Number of documents in one statement. With many documents, the planner reads a table once, and not its index for each
+# document.
 _OF_A_STATEMENT: Final = 500_000
-# Documents between two reports of progress: a hostile pattern may need a third of a second for each.
+# Number of documents between two reports of progress. It is low, because a hostile pattern may need a third of a second
+# for each document.
 _REPORTED: Final = 20
 # Bytes before the first element of an array of one dimension, as PostgreSQL sends it, and the form of an element.
 _HEAD: Final = 20
@@ -98,17 +100,20 @@ SELECT held.output_id, count(*)
  GROUP BY held.output_id
 """
 
-# Called often, with the number of documents that were read so far. An exception of it ends the rehearsal.
+# A function that is called often, with the number of documents that were read so far. If it raises, the rehearsal ends.
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """
-    Addresses that arrive, of three kinds. `found` are rejected addresses of the sample that the rules admit now.
+    Addresses that would become documents of the job:
 
-    `new_forms` are addresses that links name instead of those of documents, and that no document has. Known addresses
-    come `within` the hop limits. If the sample is not whole, about `likely` addresses arrive in all.
+    - `found` are rejected addresses of the sample that the rules admit now.
+    - `new_forms` are addresses that links have in place of the addresses of documents, and that no document has yet.
+    - `within` are known addresses that come within the hop limits.
+
+    If the sample is not whole, `likely` is the estimated number of all these addresses.
     """
 
     found: Group = field(default_factory=Group)
@@ -151,9 +156,9 @@ class Question:
     """
     The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
 
-    If the next run `removes_unreached`, documents leave to which no link leads, or only paths beyond the `hop_limits`. If
-    its links `can_be_followed`, the rehearsal finds these. Documents that leave the job leave its `outputs`. All
-    documents leave the outputs that are `taken_away`.
+    If the next run `removes_unreached`, a document leaves if no link leads to it, or only paths beyond the
+    `hop_limits`. The rehearsal finds these documents if `can_be_followed`: then the stored links are enough. Documents
+    that leave the job leave its `outputs`. All documents leave the outputs that are `taken_away`.
     """
 
     rules: Rules
@@ -207,7 +212,7 @@ def _arrivals(
     at_the_end: Set[bytes],
     within: Sequence[str],
 ) -> tuple[Arrivals, list[str]]:
-    """Return the arrivals and their identifiers, those of the sample first, in the order of hashes."""
+    """Return the arrivals and their identifiers. Arrivals from the sample come first, in the order of hashes."""
 
     def leads_on(key: bytes) -> bool:
         key = documents.renamed.get(key, key)
@@ -290,7 +295,7 @@ class Reader:
         self._connection, self._job, self._note = connection, job, note
         self._outputs, self._shift = outputs, shift
         self._read = 0
-        # Not the cursor of Django's connection, which would send every parameter as a text.
+        # Not a cursor of Django, because that would send every parameter as a text.
         self._cursor = psycopg.Cursor(connection)
         self._cursor.adapters.register_dumper(Keys, KeysDumper)
 

@@ -51,7 +51,8 @@ def open_readers(
     job_id: int, outputs: Collection[int], *, among: Collection[str] | None, note: Progress
 ) -> Iterator[tuple[Others, Mapping[str, psycopg.Connection[Any]]]]:
     """
-    Yield the job in other partitions, or in those `among` them, with their connections. Only the control partition has others.
+    Yield the job in other partitions (or only in the partitions `among`), with their connections. Outside of the
+    control partition, there are no others.
 
     Raises:
         psycopg.Error: a partition that was connected no longer answers.

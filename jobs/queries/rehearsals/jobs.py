@@ -95,11 +95,12 @@ class Rehearsal:
     """
     The effects of a change of a job.
 
-    If it `is_judged`, the rules of its source decide from addresses alone, and the numbers of documents hold. The job
+    If `is_judged`, the rules of its source decide by addresses alone, so the numbers of documents are valid. The job
     has `documents` now. The `refused` documents leave by a rule, the `unlinked` ones because no link leads to them any
-    more, and those `beyond` by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If it
-    `needs_approval`, the delete guard would let the removals wait. `hosts` are the hosts with the largest changes.
-    `notes` name the effects that the numbers leave out. The documents of `silent` partitions are missing.
+    more, and those `beyond` by a hop limit. The links of documents `at_the_end` of the longest path are unknown. If
+    `needs_approval`, the delete guard would hold the removals back until an operator approves them. `hosts` are the
+    hosts with the largest changes. `notes` name the effects that the numbers leave out. The documents of `silent`
+    partitions are missing.
     """
 
     documents: int
@@ -142,7 +143,7 @@ def read_rehearsal(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda 
             with open_readers(wanted.job, outputs, among=among, note=note) as (others, connections):
                 return _read(wanted, others, now=now, note=note)
         except psycopg.Error:
-            # A partition that ended its connection is missing in the next attempt.
+            # A partition ended its connection. In the next attempt, it counts as silent.
             left = frozenset(name for name, one in connections.items() if not one.broken)
             if len(left) == len(connections):
                 raise

@@ -105,7 +105,7 @@ class Preview:
     The preview of a change. `hosts` are changed hosts, and `changes` the first of them; `seeds` have the policy.
 
     `among` is the number of examined hosts: the hosts of the policy's seeds, or (`is_of_all_hosts`) all hosts.
-    `has_more` if there are others, which were not examined.
+    `has_more` is true if further hosts were not examined.
     """
 
     hosts: Counted

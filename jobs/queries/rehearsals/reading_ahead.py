@@ -1,4 +1,4 @@
-"""Reading ahead: a thread asks the database for the next rows while the caller works on the last ones."""
+"""Reading ahead: a thread reads the next rows from the database while the caller processes the last ones."""
 
 import queue
 import threading

@@ -44,7 +44,7 @@ class BadPosition(Invalid):
 
 @contextmanager
 def patient(seconds: int) -> Iterator[None]:
-    """Let each report of the block take this time instead of the usual one."""
+    """Allow each report within the `with` block this time in place of the usual one."""
     before = _patience.set(seconds)
     try:
         yield
@@ -82,7 +82,8 @@ def check_patterns(patterns: Mapping[str, str]) -> None:
 
 def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> list[Any]:
     """
-    Return the rows of a report as named tuples; computed `by_many` processors if each row needs much work.
+    Return the rows of a report as named tuples. With `by_many`, several processors compute them: each row needs much
+    work.
 
     Raises:
         TooSlow: the statement took too long.

@@ -25,8 +25,8 @@ class Measure(enum.StrEnum):
 
 _AMOUNTS: Final = {Measure.EVENTS: "count(*)", Measure.BYTES: "sum(bytes)"}
 
-# An interval begins with each activity, so none is busier than the best of these. Its end does not belong to it. The
-# first one of equally busy intervals is returned.
+# Only intervals that begin with an activity are examined: no other interval is busier than the busiest of these. The
+# end does not belong to an interval. If two intervals are equally busy, the first one is returned.
 _BUSIEST: Final = """
 WITH happened AS (
     SELECT past.started_at, coalesce(past.bytes, 0) AS bytes, {class_} AS class_ FROM jobs_activity AS past WHERE {where}

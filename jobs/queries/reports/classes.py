@@ -2,10 +2,10 @@
 
 from typing import Final
 
-# Patterns that need no look at the text: one class of all texts, and each text as its own class.
+# Patterns that need no regular expression: one class for all texts, and a class for each text.
 EVERYTHING: Final = "()"
 ITSELF: Final = "(.*)"
-# The host of an address: there is a faster way than a regular expression.
+# The pattern for the host of an address, which is computed in a faster way than by a regular expression.
 HOST: Final = "//([^/]*)"
 
 

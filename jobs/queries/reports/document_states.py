@@ -125,7 +125,7 @@ _PROCESSED: Final = f"item.action <> {Action.EXPIRE:d}"
 _RECHECKED: Final = f"{_DONE} AND item.run_no < job.run_no AND job.scan = '{Scan.RECHECK}'"
 _STANDS_BY: Final = f"item.run_no < job.run_no AND job.scan = '{Scan.FULL}'"
 _RECURS: Final = f"{_DONE} AND item.run_no = job.run_no AND job.kind = '{Kind.CONTINUOUS}'"
-# Pending and part of a run, or waiting for its next time.
+# True for a document that is pending in a run, or waits for its next time in a continuous job.
 QUEUED: Final = f"({_PENDING} AND NOT ({_STANDS_BY}) OR {_RECURS}) AND NOT {_DELETED}"
 _READY: Final = f"{QUEUED} AND (item.seq IS NOT NULL OR item.check_time <= %(now)s)"
 _WAITING: Final = (

@@ -35,10 +35,10 @@ class DocumentStatusLine:
     """
     A document and its state.
 
-    `scheduled_at` is when `action` is due, None without a schedule; a document that is already due has the time of
-    the report. `retry_count` is the number of failed attempts in a row, `failing_since` the time of the first. The
-    document is given up after `retry_limit` attempts, or at `retry_until`, if its connector set these. It is in another
-    `partition` if one is named.
+    `scheduled_at` is when `action` is due, None without a schedule; a document that is already due has the time of the
+    report. `retry_count` is the number of failed attempts in a row, `failing_since` the time of the first. The document
+    is given up after `retry_limit` attempts, or at `retry_until`, if its connector set these. `partition` is the other
+    partition that has it; "" for this one.
     """
 
     hash: uuid.UUID

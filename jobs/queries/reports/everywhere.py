@@ -47,7 +47,7 @@ from nodes.errors import TooSlow
 
 # Classes that each partition contributes to the sums of all partitions.
 MOST_CLASSES: Final = 20_000
-# Documents that are read at once from each partition.
+# Number of documents that one query reads from each partition.
 _AT_ONCE: Final = 2_000
 
 F = TypeVar("F", HistoryFilter, DocumentsAsked)
@@ -331,7 +331,7 @@ def _page(
 
 def refuse_parts(silent: Sequence[Silent]) -> None:
     """
-    Check that all partitions have answered, for a report that must be whole.
+    Check that all partitions have answered, for a report that must be complete.
 
     Raises:
         PartitionAway: one is silent.
@@ -343,7 +343,8 @@ def refuse_parts(silent: Sequence[Silent]) -> None:
 
 def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T:
     """
-    Return what `read` finds in one partition, "" for this one; `empty` if it knows no job of the filter.
+    Return the result of `read` in one partition ("" for this one), or `empty` if the partition has no job of the
+    filter.
 
     Raises:
         PartitionAway: the partition does not answer.
@@ -388,7 +389,7 @@ def _localized(wanted: F, source: str | None) -> F | None:
             return None
         facts: dict[str, Any] = {"job_id": job}
         return replace(wanted, repository_id=repository, **facts)
-    # Other jobs of that database have no number here.
+    # Only jobs of several partitions: other jobs of that database have no number in the control partition.
     jobs = PartitionedJob.objects.filter(**({"number__in": wanted.job_ids} if wanted.job_ids else {}))
     known = list(jobs.values_list("job_id", flat=True))
     return replace(wanted, repository_id=repository, job_ids=known) if known else None

@@ -1,4 +1,4 @@
-"""Result histogram: the counts of each class of results for each class of identifiers."""
+"""Result histogram: for each class of identifiers, the number of activities with each class of results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -67,8 +67,8 @@ class HistoryFilter:
     @cached_property
     def values(self) -> dict[str, Any]:
         """
-        Return the values of the conditions, and the sources: all of them without a given one, so that their index is
-        used.
+        Return the values of the conditions, and the sources. Without a given source, these are all sources, so that the
+        index by source is used.
         """
         sources = [self.repository_id] if self.repository_id is not None else _all_sources()
         of_outputs = _activities_of_outputs(self.activities)

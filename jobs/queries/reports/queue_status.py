@@ -53,10 +53,10 @@ SELECT * FROM counted
  ORDER BY documents DESC, identifier_class LIMIT %(limit)s
 """
 
-# Without a pattern and a state, the counters replace the count. Counters have stages and runs, but no times and
-# actions. So the table is read for pending documents without a number in the queue (an index has just these), and for
-# documents that will expire. The others are ready. Claimed documents are few, and have an index. It is one statement,
-# so one snapshot.
+# If the filter has neither a pattern nor a state, the counters are read, and most documents are not. Counters have
+# stages and runs, but no times and actions. So documents are read only for pending documents without a number in the
+# queue (they have an index of their own), and for documents that will expire. All other pending documents are ready.
+# Claimed documents are few, and have an index. One statement reads everything, in one snapshot.
 _OF_ALL: Final = f"""
 WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
 ), counted AS (

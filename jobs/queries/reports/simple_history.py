@@ -45,7 +45,7 @@ SELECT page.*, job.name AS job, repository.name AS repository, output.name AS ou
  ORDER BY page.sorted {direction}, page.started_at {direction}, page.id {direction}
 """
 _BEHIND: Final = "({column}, past.started_at, past.id) {beyond} (%(last)s, %(last_start)s, %(last_id)s)"
-# A separate condition, so that an index is read from there on.
+# A separate condition, so that the index is read from this position on.
 _NOT_BEFORE: Final = "past.started_at {beyond}= %(last_start)s"
 
 _TIMELINE: Final = """
@@ -145,7 +145,8 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
     step = (wanted.until - wanted.since) / steps
     counts: dict[str, list[int]] = {}
     for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
-        # A step is a whole number of microseconds, so the last one may be followed by a sliver of another.
+        # A step is rounded to whole microseconds, so the steps may end shortly before the span does. The rest belongs
+        # to the last step.
         number = min((row.began_at - wanted.since) // step, steps - 1)
         counts.setdefault(row.activity, [0] * steps)[number] += row.amount
     return Timeline(wanted.since, step, dict(sorted(counts.items())))

@@ -1,4 +1,4 @@
-"""All documents of a filter with everything that is known of each, in parts. Used by exports."""
+"""All documents of a filter, in parts, with everything that is known about each. Exports use it."""
 
 import uuid
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from jobs.queries.reports.asking import ask
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_status import FACTS, DocumentStatusLine, line_of
 
-# In the order of the primary key, which no document changes. So a document that exists all along is in one part only.
+# In the order of the primary key, which no document changes. So a document that exists from the first part to the last
+# is in exactly one part.
 _PART: Final = f"""
 WITH item AS MATERIALIZED (
     SELECT item.* FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
