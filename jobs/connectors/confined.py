@@ -1,5 +1,5 @@
 """
-Confined connections outside of the roots of this process (`jobs.connectors.roots`).
+Reasons why a confined connection lies outside of the roots of this process (`jobs.connectors.roots`).
 
 Only connections that pages or the API stored are confined. Callers pass no other connections.
 """

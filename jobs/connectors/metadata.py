@@ -1,10 +1,10 @@
 """
 Metadata of documents: values by name, bounded in number and size.
 
-Names are in lower case. A source gives its own names (`og:title`), and these where it knows them: `author`, `keywords`,
-`categories`, `published`, `modified`, `last_modified`, `owner`. The last-modified date is that of the file or the
-answer, not of its text. So the version of a document does not include it: a document is not written to the outputs
-again if only its date changed.
+Names are in lower case. A source uses its own names (`og:title`). Some names are the same for all sources: `author`,
+`keywords`, `categories`, `published`, `modified`, `last_modified`, `owner`. `last_modified` is a date of the file or of
+the answer, not of its text. So it does not belong to the version of a document: if only this date changes, the document
+is not written to the outputs again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _DATES: Final = {
 
 def bounded(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     """
-    Return the values of these names, each once, in their order.
+    Return the values by name. Each value occurs once, in the given order.
 
     Blanks are folded. Values beyond the limits are cut or left out.
     """
@@ -52,7 +52,8 @@ def bounded(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
             continue
         size += len(value) + (0 if values else len(name))
         if size > MOST_CHARACTERS or len(values) >= MOST_VALUES or (not values and len(found) >= MOST_NAMES):
-            # The size stays above its limit from here on, so a long document is cut at one place.
+            # Once the size is above its limit, it stays there. So nothing after this value is kept, not even a short
+            # one.
             continue
         found[name] = (*values, value)
     return found

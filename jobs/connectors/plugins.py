@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def added(*, group: str, named: Iterable[str]) -> Iterator[Any]:
-    """Yield the plugins' objects. One that cannot be found is left out, with a warning."""
+    """Yield the objects of plugins. An object that cannot be imported is skipped, with a warning in the log."""
     for place in (*(entry.value for entry in entry_points(group=group)), *named):
         module, _, name = place.partition(":")
         try:

@@ -1,5 +1,6 @@
 """
-Roots of connections that pages or the API stored: outputs may write below them, files and archives may be read below them.
+The roots of connections that pages or the API stored. Outputs may write only below them. Files and archives may be read
+only below them.
 
 Settings name the roots. A path is checked when it is stored and again when a process opens it, each time with its
 symbolic links and `..` resolved. Paths that a local user gives to `crawlctl crawl` are not confined.

@@ -46,8 +46,8 @@ class Field:
     One field. `label` and `help` are for people. `least` and `most` bound numbers.
 
     `choices` are the values of a CHOICE with their labels, the default first. `records` is the schema of RECORDS. A
-    field that `is_required` has no default. A destination says where the secrets beside it, and in the records beside
-    it, are sent, or how they are protected on the way: with another value, stored secrets must be written again.
+    field that `is_required` has no default. A field that is a destination says where the secrets of the same object and
+    of its records are sent, or how they are protected on the way. If it changes, stored secrets must be entered again.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Field:
                     return text
 
     def sealed(self, value: Any) -> Any:  # noqa: ANN401 (each kind has its type)
-        """Return a valid value in its stored form."""
+        """Return a valid value in its stored form, in which a secret is encrypted."""
         if self.kind is FieldKind.SECRET:
             return seal(value)
         if self.records is not None:
@@ -180,7 +180,7 @@ class Schema:
                 yield error
 
     def closed_secrets(self, stored: Mapping[str, Any]) -> list[str]:
-        """Return the names of fields with a sealed secret that this process cannot open."""
+        """Return the names of fields with an encrypted secret that this process cannot decrypt."""
         closed = []
         for field in self.fields:
             value = stored.get(field.name)
@@ -197,7 +197,7 @@ class Schema:
         return {field.name: field for field in self.fields}
 
     def sealed(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """Return valid values in their stored form: with their secrets sealed."""
+        """Return valid values in their stored form, in which the secrets are encrypted."""
         known = self._by_name
         return {name: known[name].sealed(value) if name in known else value for name, value in said.items()}
 

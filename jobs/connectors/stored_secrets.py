@@ -54,7 +54,7 @@ def unmask(given: Mapping[str, Any], *, stored: Mapping[str, Any], schema: Schem
 
 
 def counterpart(place: Sequence[str | int], *, given: Any, stored: Any) -> str | None:  # noqa: ANN401 (JSON)
-    """Return the stored text at the place of a given value; None if no text is stored there."""
+    """Return the stored text at a place of a given configuration; None if no text is stored there."""
     for step in place:
         if isinstance(step, int):
             if not isinstance(given, list) or not isinstance(stored, list) or not step < len(given):

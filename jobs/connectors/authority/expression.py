@@ -1,5 +1,5 @@
 """
-The mapper by a regular expression.
+The mapper that changes the name of a user by a regular expression and a replacement.
 
 RE2 matches in linear time, so no pattern and no name can block the process.
 """

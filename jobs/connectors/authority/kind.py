@@ -48,7 +48,7 @@ NOT_FOUND: Final = Access(Status.USER_NOT_FOUND)
 
 
 class Unreachable(Exception):
-    """The system behind a connection did not answer, or not as configured. The message is a sentence without secrets."""
+    """The system behind a connection gave no usable answer. The message is a sentence without secrets."""
 
 
 class Opened(Protocol):
@@ -56,14 +56,14 @@ class Opened(Protocol):
 
     async def check(self) -> None:
         """
-        Reach the system with the configured account.
+        Check that the system can be reached with the configured account.
 
         Raises:
             Unreachable: the system did not answer.
         """
 
     async def close(self) -> None:
-        """Close all connections. Nothing is asked afterwards."""
+        """Close all connections. No question follows."""
 
 
 class Authority(Opened, Protocol):
@@ -71,7 +71,7 @@ class Authority(Opened, Protocol):
 
     async def access(self, user: str) -> Access:
         """
-        Return the answer about a user. The caller cancels it at the time limit of the connection.
+        Return the answer about a user. The caller cancels this call at the time limit of the connection.
 
         Raises:
             Unreachable: the system did not answer.
@@ -111,8 +111,8 @@ class Kind(Generic[_T_co]):
     """
     A kind of authorities or mappers.
 
-    `judge` returns the problems of typed values that only the kind can judge, by field. `open` does not connect yet:
-    the first question does.
+    `judge` returns the problems that only the kind can find in typed values, by field. `open` does not connect yet. The
+    first question does.
     """
 
     name: str
@@ -122,7 +122,9 @@ class Kind(Generic[_T_co]):
     judge: Callable[[Mapping[str, Any]], Mapping[str, list[str]]] = no_problems
 
     def problems(self, configuration: object) -> dict[str, list[str]]:
-        """Return the problems of a configuration, by field; "" is the field of the whole."""
+        """
+        Return the problems of a configuration, by field. Problems of the configuration as a whole have the field "".
+        """
         if not isinstance(configuration, Mapping):
             return {"": ["A configuration is an object."]}
         found = self.configuration.problems(configuration)

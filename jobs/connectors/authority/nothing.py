@@ -9,7 +9,7 @@ from jobs.connectors.schema import NOTHING
 
 
 class Nothing:
-    """The authority and the mapper."""
+    """The null authority and the null mapper, in one class."""
 
     async def access(self, _user: str) -> Access:
         return Access(Status.AUTHORIZED)

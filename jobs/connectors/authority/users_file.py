@@ -48,7 +48,7 @@ SCHEMA: Final = Schema(
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The users of a file with their tokens; None for a disabled one."""
+    """The users of a file with their tokens. A disabled user has None."""
 
     stamp: tuple[int, int, int]
     users: Mapping[str, tuple[str, ...] | None]
@@ -116,7 +116,7 @@ _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Reading:
-    """Reads the parsed file."""
+    """Checks the parsed YAML, and computes the tokens of its users."""
 
     def __init__(self, read: object, *, ignores_case: bool) -> None:
         whole = _object("the file", read)

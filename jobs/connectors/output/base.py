@@ -48,7 +48,7 @@ class OutputError(Exception):
         self.disk = disk
 
 
-# Errors that end when the disk has room, or is writable again. crawlctl can see both without a write.
+# Errors that end when the disk has free space or is writable again. crawlctl can notice both without a write.
 PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EROFS})
 
 
@@ -134,7 +134,7 @@ class Listing(Protocol):
 
     @property
     def damaged(self) -> int:
-        """Return the number of stored entries that cannot be read, as far as the listing has read."""
+        """Return the number of unreadable entries that the listing has found so far."""
         ...
 
     def __iter__(self) -> Iterator[Held]:
@@ -149,7 +149,7 @@ class Listing(Protocol):
 
     def look(self, cursor: psycopg.Cursor[Any], hashes: Sequence[str]) -> Mapping[str, Held]:
         """
-        Return these documents of its buckets as far as the output holds them now, after all writes that have ended.
+        Return those of these documents that the output holds now. Every write that has ended is visible.
 
         Raises:
             OutputError: the output cannot be read.
@@ -190,7 +190,7 @@ class NoticesLoss(Protocol):
 
 @runtime_checkable
 class WritesFile(Protocol):
-    """An output that writes a file of this machine: workers check the free room on its disk."""
+    """An output that writes a file on this machine. Workers check the free space on the disk of the file."""
 
     @property
     def path(self) -> Path: ...

@@ -92,7 +92,7 @@ class JsonLinesConfiguration:
 class JsonLinesOutput:
     holds: Final = True
     is_transactional: Final = False
-    # A pass over the file reads all buckets.
+    # Any listing reads the whole file, so it covers all buckets.
     buckets_at_once: Final = BUCKETS
 
     def __init__(self, *, id: int, configuration: JsonLinesConfiguration) -> None:  # noqa: A002 (the column's name)
@@ -104,7 +104,10 @@ class JsonLinesOutput:
         self._synced: tuple[int, int] | None = None
 
     def confine(self, why_not_written: Callable[[str], str]) -> None:
-        """Call this function each time before the file is opened. A sentence that it returns forbids the write."""
+        """
+        Set a check that runs each time before the file is opened. If the check returns a sentence, the write is
+        refused.
+        """
         self._why_not_written = why_not_written
 
     def remember_in(self, memory: LengthMemory) -> None:
@@ -171,7 +174,7 @@ class JsonLinesOutput:
         if not lines:
             return
         with self._explained():
-            # Opened for each flush: a file that was moved away is no longer written.
+            # The file is opened for each flush, so that a file that was moved away is no longer written.
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
@@ -179,7 +182,7 @@ class JsonLinesOutput:
                 length = self._whole_length(descriptor)
                 if self._memory is not None:
                     self._memory.compare(mark=mark)
-                # Cuts off the incomplete line of a killed process. Almost always there is none.
+                # Cut off the incomplete line of a killed process. In most cases there is none.
                 os.ftruncate(descriptor, length)
                 appended = b"".join(lines)
                 _write_all_or_nothing(descriptor, appended, length=length)
@@ -233,13 +236,13 @@ class JsonLinesOutput:
         Return the length of the file up to the end of its last complete line.
 
         Raises:
-            OutputError: the text after the last complete line was not written by this program, so it must not be cut
-            off.
+            OutputError: this program did not write the text after the last complete line, so it must not cut it off.
         """
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)
         tail = os.pread(descriptor, min(size - whole, len(_OPENING)), whole)
-        # Only NULs: after a crash of the machine, a file may have its length but not its bytes.
+        # A tail of NULs may be cut, too. A crash of the machine leaves it if the length was on the disk, and the bytes
+        # were not.
         if _OPENING.startswith(tail) or not tail.strip(b"\0"):
             return whole
         raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")

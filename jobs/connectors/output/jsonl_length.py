@@ -2,7 +2,7 @@
 The length of a JSON lines file after the last append on this machine, which reveals lost lines.
 
 The file only grows. So it lost lines if it is missing or shorter than remembered. The length is stored in a small file
-of its own, which is written after the lines are on the disk. The stored length may be smaller than that of the file,
+of its own, which is written after the lines are on the disk. So the stored length may be smaller than that of the file,
 but never larger.
 """
 
@@ -55,7 +55,8 @@ class LengthMemory:
 
     def compare(self, *, mark: str) -> None:
         """Report once the lines that the file lost since the last append."""
-        # The order matters: the file may grow between the two reads.
+        # The stored length is read before that of the file. In the other order, growth between the reads would look
+        # like a loss.
         remembered = self._read()
         if remembered is None or remembered.mark != mark:
             return
@@ -71,11 +72,11 @@ class LengthMemory:
             self.forget()
 
     def remember(self, status: os.stat_result, *, length: int, mark: str) -> None:
-        """Remember the file that has this status, up to a length that is on the disk."""
+        """Store the identity of the file from its status, and the length that is on the disk."""
         new = Remembered(str(self._path), mark, status.st_dev, status.st_ino, length)
         old = self._read()
         if old is not None and old.length > length and replace(old, length=length) == new:
-            # Another process appended after this one, and was faster.
+            # Another process appended after this one, and has already stored its greater length.
             return
         # A failure here must not stop an append: a machine that cannot remember lengths detects no loss.
         with suppress(OSError):
@@ -89,12 +90,12 @@ class LengthMemory:
         return self._read() is not None
 
     def forget(self) -> None:
-        """Remember nothing until the next append."""
+        """Delete the stored length. The next append stores a new one."""
         with suppress(OSError):
             self._state.unlink(missing_ok=True)
 
     def _read(self) -> Remembered | None:
-        """Return the remembered facts of this path; None if there are none, or none that can be read."""
+        """Return the stored facts about this path; None if nothing is stored, or the facts cannot be read."""
         try:
             remembered = Remembered(**json.loads(self._state.read_bytes()))
         except (OSError, ValueError, TypeError):

@@ -1,5 +1,5 @@
 """
-The documents that a JSON lines file holds: the last line of each address is an addition.
+The documents that a JSON lines file holds. A document is held if the last line with its address is an addition.
 
 The file is read once from its beginning, and later from the last position on. Only the position of the last line and
 its version are kept for each document of the chosen buckets.
@@ -20,7 +20,7 @@ from jobs.connectors.repository.base import hash_of
 # Documents of one listing. At this number a listing needs about 150 MB.
 MOST: Final = 500_000
 
-# A line of another bucket is not parsed as a whole.
+# This expression finds the address. So a line of another bucket need not be parsed as a whole.
 _HEAD: Final = re.compile(rb'\{"action":"(?:add|delete)","url":("(?:[^"\\]|\\.)*")')
 
 
@@ -50,7 +50,10 @@ class LinesListing:
             self._file.close()
 
     def _read_on(self) -> None:
-        """Read the complete lines from the last position on. A line without an end is being written, or was torn."""
+        """
+        Read the complete lines from the last position on. A last line without a line break is skipped: it is being
+        written, or its write was interrupted.
+        """
         if self._file is None:
             return
         self._check_file(self._file)
@@ -61,7 +64,8 @@ class LinesListing:
             try:
                 self._note(line)
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                # A line without an address belongs to the bucket of its text, so that each line is counted once.
+                # A line without a readable address belongs to a bucket by the hash of the line. So only one listing
+                # counts it.
                 self.damaged += _HEAD.match(line) is not None or self._digest(repr(line)) is not None
             self._read_to += len(line)
             if len(self._held) > MOST and len(self._buckets) > 1:

@@ -1,7 +1,7 @@
 """
 The texts of documents that were removed from a JSON lines file: their last `add` lines are still in it.
 
-The file is read once, and later from the last position on. The start of each URL's last line is kept for one file.
+The file is read once, and later from the last position on. The positions of the lines are kept for one file at a time.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ from jobs.connectors.repository.base import Content
 # Bytes at the beginning of a file that belong to its identity.
 _HEAD: Final = 1024
 _ADD: Final = b'{"action":"add","url":'
-# Facts that a line has in each release.
+# Names that the lines of every release have.
 _NAMES: Final = frozenset({"url", "title", "description", "text", "content_type", "language", "fetched_at", "version"})
 
 
@@ -65,7 +65,7 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     """Return the last text of each of these URLs (by hash) that the open file has."""
     global _last  # noqa: PLW0603 (the lines read so far serve the next chunk)
     status = os.fstat(descriptor)
-    # The beginning of a file shows most cuts after which the file has grown again.
+    # A file that was cut and has grown again usually has another beginning.
     identity = (str(path), status.st_dev, status.st_ino, os.pread(descriptor, _HEAD, 0))
     if _last is None or _last.identity != identity or status.st_size < _last.read_to:
         _last = _Lines(identity)
@@ -76,7 +76,7 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     try:
         return _found_in(_last, descriptor, urls)
     except _Replaced:
-        # The file was cut once more at this moment.
+        # The file was cut again while it was read.
         return []
 
 

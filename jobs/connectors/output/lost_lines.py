@@ -13,7 +13,8 @@ from jobs.connectors.output.jsonl_length import LengthMemory
 # Directory below var/, with one small file for each output.
 DIRECTORY: Final = "output-lengths"
 
-# An output without documents in this database lost nothing: it may be a new one with the id of an older one.
+# No loss is stored for an output without documents in this database. It may be a new output with the id of an older
+# one.
 _INSERT: Final[LiteralString] = """
 INSERT INTO jobs_lostlines (output_id, machine, noticed_at, was_bytes, is_bytes)
 SELECT id, %(machine)s, now(), %(was)s, %(is)s FROM jobs_outputconnection AS output

@@ -68,7 +68,7 @@ def _load(named: tuple[str, ...]) -> Mapping[str, OutputKind]:
 
 
 class StoredOutput(Protocol):
-    """A row of the output connections, however it was read."""
+    """The columns of an output connection, from the ORM or from a query."""
 
     @property
     def id(self) -> int: ...
@@ -145,7 +145,7 @@ def parse_output(text: str) -> OutputWanted:
     connector, colon, path = text.partition(":")
     if connector == "jsonl" and path:
         file = Path(path)
-        # The check below has a message for an invalid path.
+        # An invalid path stays as it is: the check below reports it.
         if path.isprintable() and not path.endswith("/"):
             path = str(file.parent.resolve() / file.name)
         wanted = OutputWanted(f"jsonl:{path}", "jsonl", {"path": path})

@@ -1,5 +1,6 @@
 """
-The search output: documents as rows beside the queue, made searchable after the flush.
+The search output. It stores documents as rows in the same database as the queue, and searches find them after the
+flush.
 
 The flush writes text, title and address. The vector that a search reads is computed later (`jobs.duties.index`),
 because it costs several times the rest of a flush. It is null until then.
@@ -60,7 +61,7 @@ DELETE FROM jobs_searchdocument WHERE output_id = %(output)s AND hash = ANY(%(ha
 """
 
 
-# A restored text has its old `fetched_at`, but was written at its restoration.
+# A restored text keeps its old `fetched_at`. So the time of its restoration counts if it is later.
 _LIST: Final[LiteralString] = """
 SELECT hash, greatest(fetched_at, written_at) FROM jobs_searchdocument
  WHERE output_id = %(output)s AND hash BETWEEN %(low)s::uuid AND %(high)s::uuid
@@ -80,7 +81,7 @@ class SearchOutput:
         self.id = id
 
     def check(self) -> None:
-        # The output is in the database, without which there is no crawl.
+        # The output is in the database of the crawl. If the database is down, nothing is crawled.
         return
 
     def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:
@@ -154,7 +155,10 @@ def _as_json(metadata: Metadata) -> str | None:
 
 
 def _language_tag(language: str) -> str:
-    """Return a language tag of the source in the one spelling that the index compares: `de-at`."""
+    """
+    Return the language tag of a source in lower case with hyphens, such as `de-at`, because the index compares this
+    form.
+    """
     return _storable(language).strip().replace("_", "-").lower()[:_LONGEST_LANGUAGE]
 
 

@@ -1,11 +1,11 @@
 """
-The vectors of most texts, computed here exactly as PostgreSQL computes them.
+The search vectors of most texts. The results equal those of PostgreSQL.
 
 Most of a text's cost in the search index is PostgreSQL's parser, which reads it once for its words and once for their
-stems. In a text whose joiners are blanks, the parser finds the runs of letters and digits. This module finds them in a
-fifth of the time. The database decides which characters beyond ASCII are letters, so this module asks the server. The
-result equals that of `to_tsvector`, `setweight` and `||` on the same text, with every position, so searches find the
-same. PostgreSQL parses the other texts, such as those with combining marks.
+stems. In a text without joining characters (see `words`), the parser finds only runs of letters and digits. This module
+finds them in a fifth of the time. The database decides which characters beyond ASCII are letters, so this module asks
+the server. The result equals that of `to_tsvector`, `setweight` and `||` on the same text, with every position, so
+searches find the same. PostgreSQL parses the other texts, such as those with combining marks.
 
 Vectors are written in PostgreSQL's binary format. The server reads it in a tenth of the time of a vector's text.
 """
@@ -24,7 +24,7 @@ _OF_A_PART: Final = 255
 _OF_A_VECTOR: Final = 256
 # Length of the longest word (bytes). PostgreSQL skips words of 2,048 bytes and more, before it makes them small.
 _LONGEST_WORD: Final = 1_000
-# Most different characters that are replaced: each costs a search of the text.
+# Largest number of different characters to replace. Each one costs a pass over the text.
 _MOST_REPLACED: Final = 200
 
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
@@ -37,11 +37,11 @@ _FOLDED: Final = bytes(
     else 32
     for byte in range(128)
 ) + bytes(range(128, 256))
-# A number with an exponent is a word by itself, whatever follows.
+# A number with an exponent, such as 1e5, ends a word even if letters follow.
 _NUMBER_AND_MORE: Final = re.compile(rb"(?<![^ ])([0-9]+e[0-9]+)(?=[^ 0-9])")
 _WITH_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 
-# Each position with each weight, and each number of positions behind the end of its word, as a vector has them.
+# The bytes of a vector for each position with each weight, and for each number of positions of a word.
 _PLACES: Final = {
     weight: tuple((bits << 14 | position).to_bytes(2) for position in range(_POSITIONS + 1))
     for weight, bits in {"A": 3, "B": 2, "D": 0}.items()
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The parts of a document, and their different words."""
+    """The parts of a document, and the set of their words."""
 
     parts: Sequence[Part]
     words: frozenset[bytes]
@@ -85,7 +85,7 @@ def cut(parts: Iterable[tuple[str, str]], *, characters: Mapping[str, str | None
     found: list[Part] = []
     for text, weight in parts:
         folded = _replace(text, replaced).encode().translate(_FOLDED)
-        # This test is cheap, and most texts have no such number.
+        # Most texts have no number with an exponent. This cheap test avoids the search for one.
         if b"0e" in folded.translate(_WITH_ZEROS):
             folded = _NUMBER_AND_MORE.sub(rb"\1 ", folded)
         found.append(Part(folded.split(), weight))
@@ -120,7 +120,7 @@ def vector_of(document: Cut, *, stems: Mapping[bytes, bytes] | None) -> bytes:
 
 
 def _places_of(parts: Iterable[Part]) -> dict[bytes, list[bytes]]:
-    """Return the positions of each word. A part begins behind the last word of the parts before it."""
+    """Return the positions of each word. The positions of a part follow the last word of the earlier parts."""
     places: defaultdict[bytes, list[bytes]] = defaultdict(list)
     behind = 0
     for part in parts:
@@ -135,7 +135,7 @@ def _places_of(parts: Iterable[Part]) -> dict[bytes, list[bytes]]:
 
 
 def _within_limits(parts: Iterable[Part]) -> Iterator[Part]:
-    """Leave only the positions that PostgreSQL keeps of a frequent word."""
+    """Yield the parts with only those positions of a frequent word that PostgreSQL keeps."""
     before: Counter[bytes] = Counter()
     for part in parts:
         most = {word: min(_OF_A_PART, _OF_A_VECTOR - before[word]) for word in part.words}

@@ -1,22 +1,22 @@
 """
 The words of the search index: one rule for indexed texts and for queries.
 
-PostgreSQL's parser makes one token of text that resembles a host, a path, a tag or a signed number. So a search for one
-of their words would not find `and/or`, `end.Next` or `<select>`. The index therefore replaces the characters that join
-such tokens by blanks. In a query, words that such characters join form a phrase.
+PostgreSQL's parser makes one token of text that resembles a host, a path, a tag or a signed number. So a search for
+`or` would not find `and/or`, and the same is true of `end.Next` and `<select>`. Therefore the index replaces the
+joining characters by blanks. In a query, words that such characters join form a phrase.
 
 Words are indexed as they are (the configuration `simple`: no stems, no stop words). So every page can be found by each
-of its words, whatever its language. If PostgreSQL knows the language, its stems are indexed as well. Scripts without
-blanks (Chinese, Japanese, Thai) can be found by whole runs only.
+of its words, whatever its language. If PostgreSQL knows the language, its stems are indexed as well. In scripts without
+blanks (Chinese, Japanese, Thai), only a whole run of characters can be found.
 """
 
 from collections.abc import Mapping
 from typing import Final, LiteralString
 
-# One regular expression, with the same meaning in Python and in PostgreSQL.
+# This regular expression has the same meaning in Python and in PostgreSQL.
 JOINERS: Final[LiteralString] = r"[-/.@:_+~?&=%#<>\\]"
 
-# PostgreSQL's configuration of each language, by its primary subtag. One that the server lacks is skipped.
+# PostgreSQL's text search configuration by language (primary subtag). Configurations that the server lacks are skipped.
 CONFIGURATIONS: Final[Mapping[str, str]] = {
     "ar": "arabic",
     "ca": "catalan",

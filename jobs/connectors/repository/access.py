@@ -2,8 +2,8 @@
 The access of a document: which tokens may see it, in levels.
 
 Each level has tokens that allow and tokens that deny. A user sees a document if every level admits one of its tokens
-and denies none. A level without tokens admits all users. Connectors report the tokens of their source, as the
-authorities of the source's group name them. The job makes them tokens of that group (`access_rules`).
+and denies none. A level without tokens admits all users. Connectors report the tokens of their source by the names that
+its authorities use. The job adds the name of the authority group to each token (`scope_token`).
 """
 
 import json
@@ -34,7 +34,7 @@ class Level:
         return {"allow": list(self.allow), "deny": list(self.deny)}
 
     def admits(self, tokens: Set[str]) -> bool:
-        """True if a user with these tokens passes this level. A token that denies wins."""
+        """True if this level admits a user with these tokens. A token that denies takes precedence."""
         return self.is_open or (not tokens.isdisjoint(self.allow) and tokens.isdisjoint(self.deny))
 
 
@@ -44,7 +44,7 @@ NO_TOKENS: Final = Level()
 @dataclass(frozen=True, slots=True)
 class Access:
     """
-    The levels of one document. Only the protected levels of its `parents`, such as folders, are kept, in their order.
+    The levels of one document. `parents` has the levels of folders and the like, in order. Open levels are left out.
 
     Two values are equal if they admit the same users by equal tokens.
     """
@@ -84,7 +84,8 @@ class Access:
 
     def scoped(self, group: str) -> Self:
         """
-        Return this access with the tokens of an authority group. Each protected level also denies its deny token.
+        Return this access with its tokens in an authority group. Each protected level also denies the deny token of the
+        group.
 
         Without a group, no user has any of the tokens.
         """
@@ -149,7 +150,10 @@ class JobAccess:
     rules: Sequence[tuple[Identifiers, Access]] = field(default=())
 
     def of(self, identifier: str, said: Access) -> Access:
-        """Return the access of a document by the rules of the job, or else as its source `said`."""
+        """
+        Return the access of a document by the first rule that matches it; without such a rule, the access that its
+        source `said`.
+        """
         found = next((access for pattern, access in self.rules if pattern.search(identifier)), said)
         return found if found.is_open else found.scoped(self.group)
 

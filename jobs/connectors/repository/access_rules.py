@@ -2,8 +2,8 @@
 The access rules of a job: which tokens may see the documents whose identifiers match a pattern.
 
 The first rule that matches a document replaces what its source says about it, so a rule for all documents forces their
-access. A document without a rule keeps the access that its connector reports: the permissions of a file, and none on
-the web.
+access. A document without a rule keeps the access that its connector reports: for a file its permissions, for a web
+page none.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
 """
-Access rules as text, for forms. Each rule has a line with its pattern, then a line for each token:
+Access rules as text, for forms. A rule has a line `for` with its pattern, then a line for each token, or `open`:
 
     for /private/
     allow cn=editors,dc=example,dc=org

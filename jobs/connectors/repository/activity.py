@@ -37,10 +37,9 @@ class Activity:
     Collects the reports of a connector about one document.
 
     `configuration` identifies the job's specification. A version under another configuration never equals the present
-    one. So after a change of the job, every document is read and indexed again. Carried values have the same effect:
-    with other values the document is read and indexed again. `shared` is the state that documents share across workers.
-    `access` has the job's access rules, which are a part of its configuration. The stages of the `pipeline` get the
-    document after its ending.
+    one. So after a change of the job, every document is read and indexed again. A change of its carried values has the
+    same effect. `shared` is the state that documents share across workers. `access` has the job's access rules, which
+    are a part of its configuration. The stages of the `pipeline` get the document after its ending.
     """
 
     document: Document
@@ -51,7 +50,7 @@ class Activity:
     # None if a document is processed outside of a crawl.
     shared: Shared | None = None
     access: JobAccess = NO_RULES
-    # None if the outputs get documents as the connector reads them.
+    # None if the job has no pipeline: then the outputs get documents as the connector reads them.
     pipeline: ReadsBodies | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
     # References by links of further types: (hash, type). Stored apart because they are rare.
@@ -68,7 +67,7 @@ class Activity:
     _parts: PartReports | None = None
 
     def record_request(self) -> None:
-        """Report that the source got a request: the document has used its place in the job's budget."""
+        """Report that the source got a request. The document then counts towards the job's budget."""
         self.requested = True
 
     def record_bytes(self, count: int) -> None:
@@ -85,7 +84,7 @@ class Activity:
 
     @property
     def parts(self) -> PartReports:
-        """Return the reports about parts of the document, such as attachments. They count with `ingest` alone."""
+        """Return the reports about parts of the document, such as attachments. Only `ingest` uses them."""
         if self._parts is None:
             self._parts = PartReports(self.document.identifier, may_retain=self._has_valid_version)
         return self._parts
@@ -102,7 +101,7 @@ class Activity:
         return self.pipeline.reads(Candidate(url, content_type, length))
 
     def fingerprint_of(self, content: Content, body: bytes | None = None) -> str:
-        """Return a digest of the document's content, and of its bytes if stages get the bytes."""
+        """Return a digest of the document's content. If stages get its bytes, the digest includes them."""
         if self.pipeline is None or body is None:
             return content.fingerprint
         digest = blake2b(f"{content.fingerprint}\0".encode(), digest_size=16)
@@ -196,7 +195,10 @@ class Activity:
             self._other_links[hash, link_type] = _joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
-        """Report ready-made references, by hash. A connector may share these values. They carry nothing."""
+        """
+        Report finished references, by hash. They have no carried values, so a connector may share them between
+        documents.
+        """
         if self._references:
             self._references = {**references, **self._references}
         else:
@@ -204,7 +206,7 @@ class Activity:
 
     def note_rejected(self, identifiers: Sequence[str]) -> None:
         """
-        Report identifiers to which the document leads and which the job's rules refuse, in their normal form.
+        Report identifiers, in their normal form, to which the document leads and which the job's rules refuse.
 
         A sample of them is kept, for rehearsals of other rules. Report an identifier once: repetitions add nothing.
         """
@@ -332,7 +334,7 @@ class Activity:
 
     @property
     def _circumstances(self) -> str:
-        """Return everything, apart from the content, on which the version of a content depends."""
+        """Return a text of everything except the content on which the version of the document depends."""
         carried = self.document.carried
         if not carried:
             return self.configuration

@@ -43,7 +43,7 @@ def hash_of(identifier: str) -> str:
 
 
 def configuration_of(version: str) -> str:
-    """Return the configuration under which a document's version was made; '' for no version."""
+    """Return the part of a version that identifies the configuration of the job; '' for no version."""
     return version.partition(":")[0].partition("+")[0]
 
 
@@ -61,14 +61,16 @@ class Ending(enum.IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """True if the document has ended for its run, unless a new reference to it is found."""
+        """
+        True if this ending is the last one of the document in its run. A new reference can still make it due again.
+        """
         return self not in {Ending.RETRY, Ending.GIVEN_BACK, Ending.WAITING}
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """
-    One document as a worker takes it.
+    One document as a worker gets it from the queue.
 
     `hash` is 32 hex digits. `version` is the one in the outputs, '' if they have none or it is unknown. `validators`
     are from the connector's last look at it (for the web: ETag and Last-Modified), '' if the fetch must be
@@ -90,7 +92,10 @@ class Document:
     failures_by_cause: Mapping[str, int] | None = field(default=None, compare=False)
 
     def failures_of(self, cause: str) -> int:
-        """Return the number of attempts in a row with this cause; of all of them if their causes are not known."""
+        """
+        Return the number of attempts in a row with this cause, or of all attempts in a row if their causes are not
+        known.
+        """
         return self.failures if self.failures_by_cause is None else self.failures_by_cause.get(cause, 0)
 
 
@@ -139,7 +144,7 @@ class Part:
 class Parts:
     """
     The parts of a document for an output. The output removes all other parts, or only the `removed` parts if it
-    `keeps_others`. A part of a part stays or leaves with that part, unless it is named itself.
+    `keeps_others`. A part of a part is kept or removed together with that part, unless the connector names it itself.
     """
 
     given: Sequence[Part] = ()
@@ -150,7 +155,7 @@ class Parts:
         return bool(self.given) or self.keeps_others
 
     def keep(self, part: str) -> bool:
-        """True if an output that has this part keeps its content of the part."""
+        """True if an output keeps the content that it has of this part."""
         contents = {given.id: given.content for given in self.given}
         while part:
             if part in self.removed or contents.get(part) is not None:
@@ -165,7 +170,7 @@ NO_PARTS: Final = Parts()
 
 
 def part_address(identifier: str, part: str) -> str:
-    """Return the address of a part: that of its document, with the path of the part as its fragment."""
+    """Return the address of a part: the address of its document, with the path of the part as the fragment."""
     return f"{identifier}#{quote(part, safe=_PLAIN_IN_FRAGMENTS)}"
 
 
@@ -174,7 +179,7 @@ class Delivery:
     """
     The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
 
-    `failed` if the stage failed: that says nothing about the document, so the output keeps it.
+    `failed` is True if the stage failed. A failure says nothing about the document, so the output keeps it.
     """
 
     content: Content | None = None
@@ -197,8 +202,8 @@ class Reference:
     An identifier that a document references. A link leads one step away from the seeds. A redirect keeps the depth.
 
     A reference does not name the referencing document, so documents with equal references may share it. `link_type` is
-    one of the connector's. Each type has its own hop counts. `carry` holds the values that the document carries to the
-    target.
+    a type that the connector defines. Each type has its own hop counts. `carry` holds the values that the document
+    carries to the target.
     """
 
     hash: str
@@ -232,7 +237,7 @@ class RetryLimit:
     The limit of retries: a number of `attempts`, or of `seconds` since the first failure, whichever is reached first.
     None means no limit. At the limit the document fails. If `aborts_job`, the run of its job fails, too.
 
-    Only attempts of the same `cause` count as attempts: an outage of a source uses up no retries of another kind.
+    Attempts are counted for each `cause`, so an outage of a source does not use up the retries of another cause.
     """
 
     attempts: int | None = None
@@ -262,9 +267,9 @@ class Outcome:
 
     - `references`: None if the document was not read. Then the stored links stay.
     - `requested`: False if the source got no request, so that its place in the budget is free again.
-    - `removes`: the source no longer has a text here, so the outputs must not have one either.
-    - `is_refused`: the rules of the job refuse the document, and the source said nothing. If the run ends with a
-      clean-up, only the clean-up removes it.
+    - `removes`: the source no longer has a text for this document, so it must leave the outputs.
+    - `is_refused`: the rules of the job refuse the document, and the source was not asked. If the run ends with a
+      clean-up, only the clean-up removes the document.
     - `retry_after`: seconds from now.
     - `back_off`: the source is overloaded, so its whole bin waits for this number of seconds; 0 if the source named
       none.

@@ -34,7 +34,7 @@ class Goals:
     version: str
 
     def number_of(self, identifier: str) -> int | None:
-        """Return the number of the goal of a document; None if no goal names it."""
+        """Return the number of the first goal whose pattern matches a document; None if no pattern does."""
         return next((number for number, pattern in enumerate(self.patterns) if pattern.search(identifier)), None)
 
 

@@ -28,8 +28,8 @@ class BinKind:
     """
     The bins of a kind of source, and their limits without a policy.
 
-    Kinds that request from the same hosts share a `namespace`. If `asks_first`, an unknown bin gets one document alone.
-    At most `requests` are open at once. `gap` is the time between two starts (seconds).
+    Kinds that send requests to the same hosts share a `namespace`. If `asks_first`, a bin that is not yet known gets a
+    single document first. At most `requests` are open at once. `gap` is the time between two starts (seconds).
     """
 
     namespace: str
@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Problems by field, and warnings about valid values that are probably mistakes."""
+    """The result of a check: problems by field, and warnings about valid values that are probably mistakes."""
 
     problems: Mapping[str, list[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
@@ -81,7 +81,7 @@ class Judged:
     """
     The judgement of a job's rules on one identifier, without a request.
 
-    `refusal` is the reason why the rules do not admit it, "" if they do, by the `rule` in that case. The path from a
+    `refusal` is the reason why the rules do not admit it, or "". If they admit it, `rule` says why. The path from a
     seed has at most `max_depth` links. `robots_origin` and `robots_name` identify the robots.txt that applies, and
     the crawler in it; "" for a source without one. `trap_guard` is the mode of the job's trap guard.
     """
@@ -95,7 +95,7 @@ class Judged:
 
 
 class Rules(Protocol):
-    """The rules of a job about the identifiers that belong to it, ready to judge very many of them."""
+    """The rules of a job that decide which identifiers belong to it, compiled for very many identifiers."""
 
     @property
     def max_depth(self) -> int | None:
@@ -117,7 +117,7 @@ class Ruled(Protocol):
 
     def rules(self, asked: Asked) -> Rules:
         """
-        Return the rules, by the code that a worker uses.
+        Return the rules, made by the same code as in a worker.
 
         Raises:
             ValueError: the values are not valid.
@@ -133,7 +133,7 @@ class ReadsSeedsOtherwise(Protocol):
 
     @property
     def reads_seeds_otherwise(self) -> bool:
-        """True: a document that was read before it became a seed must be read again."""
+        """True if a document that was read before it became a seed must be read again."""
 
 
 @runtime_checkable
@@ -142,7 +142,7 @@ class Judging(Protocol):
 
     def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
         """
-        Return the judgement, by the code that a worker uses.
+        Return the judgement, made by the same code as in a worker.
 
         Raises:
             ValueError: the stored values are no longer valid.
@@ -173,11 +173,11 @@ class Seeding:
 
 
 class Pace(Protocol):
-    """The worker's control over a connector: every request to the source waits for it."""
+    """The worker's control over the speed of a connector. Every request to the source waits for it."""
 
     async def before_request(self) -> None:
         """
-        Return the moment from which the next request of the document's bin may start. An exception ends `process`.
+        Wait until the next request of the document's bin may start. An exception ends `process`.
         """
 
     def request_leaves(self, address: str) -> None:
@@ -192,12 +192,15 @@ class Pace(Protocol):
 
     def request_sent(self) -> None:
         """
-        Note that a request has left, or never will: the gap to the next one counts from here. Repeated calls have no
-        effect.
+        Note that a request was sent, or will not be sent. The gap to the next request begins now. Repeated calls have
+        no effect.
         """
 
     def bytes_read(self, count: int) -> None:
-        """Note how much was read, as it came over the wire. If bytes are limited, the next request waits for it."""
+        """
+        Note the number of bytes that were read from the network. If bytes per second are limited, the next request
+        waits longer.
+        """
 
 
 class RepositoryConnector(Protocol):
@@ -219,16 +222,19 @@ class Selective(Protocol):
     """A connector whose job has rules about the documents that belong to it."""
 
     def admits(self, identifier: str) -> bool:
-        """True if the job's present rules let a stored link name this document. Any thread may ask."""
+        """
+        True if the job's present rules admit this document as the target of a stored link. Any thread may call this
+        method.
+        """
 
 
 @runtime_checkable
 class Guarding(Protocol):
-    """A connector whose documents have web addresses, and whose job chose a mode of the trap guard."""
+    """A connector whose documents have web addresses, so that each job has a mode of the trap guard."""
 
     @property
     def trap_guard(self) -> TrapGuard:
-        """Return the mode."""
+        """Return the mode of the job."""
 
 
 class Database(Protocol):
@@ -255,7 +261,7 @@ class Runtime(abc.ABC):
 
     async def prepare(self, documents: Mapping[str, float], database: Database) -> None:
         """
-        Load other workers' knowledge of these documents, before any of them is processed.
+        Load what other workers have stored about the sources of these documents, before any of them is processed.
 
         Each identifier comes with the moment, of this process's `time.monotonic()`, at which its run began. Older
         knowledge does not count.
@@ -264,7 +270,7 @@ class Runtime(abc.ABC):
 
     @property
     def has_news(self) -> bool:
-        """True if `store` would write something: the next turn of a bin must not begin before."""
+        """True if `store` would write something. The next turn of a bin must not begin before this is written."""
         return False
 
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
@@ -339,7 +345,7 @@ class RepositoryKind(Protocol):
         """
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """Return a sentence for people about why the source cannot be reached as configured, or "" if it can."""
+        """Return the reason why the source cannot be reached as configured, as a sentence for people; "" if it can."""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
         """

@@ -1,4 +1,4 @@
-"""The placeholder of a connector that is not available here: its documents are postponed, and none is lost."""
+"""The placeholder of a connector that is not installed here. It postpones all documents, so none is lost."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 
-# Seconds until a document is tried again: by another worker, or when the connector is back.
+# Delay until a document is tried again, perhaps by a worker that has the connector (seconds).
 _PUT_OFF: Final = 10.0
 
 # Documents without a connector reference nothing, so no bin with this name is ever created.

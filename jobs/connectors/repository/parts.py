@@ -1,4 +1,4 @@
-"""The parts of a document that a connector names by itself, such as the attachments of a message in a mail store."""
+"""Collects the parts of a document that its connector reports, such as the attachments of a message in a mail store."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ class PartReports:
 
     url: str
     may_retain: bool
-    # The content of a part; None: outputs keep the content that they have.
+    # The content of a part. None means that outputs keep the content that they have.
     _given: dict[str, Item | None] = field(default_factory=dict)
     _removed: set[str] = field(default_factory=set)
     _keeps_others: bool = False
@@ -70,7 +70,7 @@ class PartReports:
 
     def retain(self, path: str) -> None:
         """
-        Report a part that has not changed: outputs keep it as they have it, with its own parts.
+        Report a part that has not changed. Outputs keep their content of the part, and its own parts.
 
         Raises:
             BadPart: an output may lack it.
@@ -95,10 +95,10 @@ class PartReports:
 
     def check(self, content: Content, *, has_body: bool) -> None:
         """
-        Check the reports of a document with this content, with the access that its source gives.
+        Check the reports of a document with this content. Its access is the one that the source gives.
 
         Raises:
-            BadPart: outputs would keep parts with an old access, or parts that have left the body of the document.
+            BadPart: outputs would keep parts with an old access, or parts that the body of the document no longer has.
         """
         if not content.access.is_open and (self._keeps_others or None in self._given.values()):
             raise BadPart("A document with access tokens of its source must add each of its parts.")
@@ -109,7 +109,7 @@ class PartReports:
         self, content: Content, document: Item | None, *, version_of: Callable[[str], str]
     ) -> tuple[Parts, list[Item]]:
         """
-        Return the parts for the outputs, and the items for the pipeline that the `document` goes through.
+        Return the parts for the outputs, and the items for the pipeline of the `document`.
 
         Without a pipeline, outputs get each part with the access of the document's `content`.
         """

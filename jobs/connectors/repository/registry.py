@@ -57,7 +57,7 @@ def is_installed(name: str) -> bool:
 
 
 def namespaces_that_ask_first() -> list[str]:
-    """Return the namespaces of bins that start each run with a single document."""
+    """Return the namespaces in which each bin starts a run with a single document."""
     return sorted({kind.bins.namespace for kind in installed().values() if kind.bins.asks_first})
 
 
@@ -92,8 +92,8 @@ def check_specification(
 
 def identifiers_meant(typed: str) -> list[str]:
     """
-    Return the possible meanings of an entered address: its form in each kind of source that can read it; without such a
-    kind, the address as typed.
+    Return the identifiers that an entered address can mean, one for each kind of source that can read it. If no kind
+    can, return the address as typed.
     """
     meant = [typed]
     for kind in installed().values():

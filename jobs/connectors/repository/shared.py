@@ -21,7 +21,7 @@ class ClosedGate:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A value that is stored under a name. A later one has a greater `number`. Its `value` is secret."""
+    """A secret `value` that is stored under a name. When it is replaced, the `number` grows."""
 
     number: int
     value: str = field(repr=False)
@@ -42,7 +42,7 @@ class SeedRedirect:
 
 
 class Shared(Protocol):
-    """The shared state as one document sees it. Names of gates and sessions belong to the connection."""
+    """The shared state, for the processing of one document. Names of gates and sessions are unique in a connection."""
 
     @property
     def connection(self) -> str:
@@ -50,26 +50,26 @@ class Shared(Protocol):
 
     def close_gate(self, name: str) -> AbstractAsyncContextManager[ClosedGate]:
         """
-        Close a gate while the block lasts. The gate is not the caller's if another document has closed it, or if the
-        job must not continue.
+        Close a gate until the block ends. `is_mine` is False if another document has closed the gate, or if the job
+        must not continue.
 
-        Every end of the block opens the caller's gate, even the death of the worker.
+        The caller's gate opens at each end of the block, and also if the worker dies.
         """
 
     async def session(self, name: str) -> Session | None:
         """Return the session of this name."""
 
     async def keep_session(self, name: str, value: str) -> Session:
-        """Store a session in place of the present one, sealed, for all workers."""
+        """Encrypt a session, and store it for all workers in place of the present one."""
 
     async def pause_job(self, reason: str) -> None:
-        """Pause the document's job: it cannot continue before a person has acted."""
+        """Pause the document's job because it needs the action of a person."""
 
     async def note_redirect(self, redirect: SeedRedirect) -> None:
         """Store a seed's redirect in place of the one that was stored before."""
 
     async def forget_redirects(self, sources: Sequence[str]) -> None:
-        """Delete the stored redirects of these addresses: they have ended."""
+        """Delete the stored redirects of these addresses, because they no longer redirect."""
 
     async def is_led_to(self, identifier: str) -> bool:
         """True if a seed of the job redirected to this document."""

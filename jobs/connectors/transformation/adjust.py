@@ -140,7 +140,7 @@ def _values_of(part: tuple[str, Pattern | None, int], before: Mapping[str, tuple
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return the two sides of the first equals sign. The first one is a name, in lower case."""
+    """Return the texts before and after the first equals sign. The first text is a name, in lower case."""
     name, _, text = line.partition("=")
     return name.strip().lower(), text.strip()
 

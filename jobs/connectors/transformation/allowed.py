@@ -3,7 +3,7 @@ Allowed documents: a stage that refuses documents by type, length, address, date
 
     the type is not among the types, or is excluded    EXCLUDED_TYPE
     the body is shorter or longer than allowed         EXCLUDED_LENGTH
-    the address matches no include, or an exclude      EXCLUDED_URL
+    the address matches no include or an exclude       EXCLUDED_URL
     the document is older or newer than allowed        EXCLUDED_DATE
     the title or the text matches a pattern            EXCLUDED_TEXT
 
@@ -28,7 +28,8 @@ _RULES: Final = 1
 _MOST_BYTES: Final = 10**12
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _TYPE: Final = re.compile(rf"{_WORD}/(?:{_WORD}|\*)")
-# Metadata with the date of a document, for a source that gives no date. The first name with a date counts.
+# Names of metadata with the date of a document, for a source that gives no date. The first one with a valid date
+# counts.
 _DATES: Final = ("modified", "published", "last_modified")
 # Longest matched text in a reason (characters).
 _LONGEST_SHOWN: Final = 80

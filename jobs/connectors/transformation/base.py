@@ -2,7 +2,7 @@
 The contract of transformations, which are the stages of a job's pipeline.
 
 A transformation gets a document between its source and the outputs. It changes the document, passes it on as it is, or
-refuses it. A refused document leaves all outputs behind this stage. The page of the document shows the reason.
+refuses it. A refused document is removed from all outputs behind this stage. The page of the document shows the reason.
 
 A transformation is pure: the result depends only on the item and on the settings. It does no I/O. It is synchronous,
 and several threads may use it at once. A kind that `runs_in` a process runs in a limited child process: a file that
@@ -78,7 +78,7 @@ class Candidate:
 
 class Unavailable(Exception):
     """
-    Something that a stage needs cannot answer now, such as a server. The message is a sentence for people.
+    A server or another service that a stage needs cannot answer now. The message is a sentence for people.
 
     That says nothing about the document: it is read again after `retry_after` seconds.
     """
@@ -129,7 +129,7 @@ class AsyncTransformation(Transformation, Protocol):
 
 
 class ReadsBodies(Protocol):
-    """The pipeline of a job, as its source sees it."""
+    """The part of a pipeline that a source uses: the types whose bytes the pipeline reads."""
 
     def reads(self, candidate: Candidate) -> bool:
         """
@@ -139,7 +139,7 @@ class ReadsBodies(Protocol):
 
 
 class Runs(enum.Enum):
-    """Where a transformation runs."""
+    """The place where a transformation runs."""
 
     # In a thread of the worker, or in its loop if the document is small: for filters and changes that take less than a
     # millisecond for most documents.
@@ -171,7 +171,7 @@ class TransformationKind:
     An installed kind of transformations, identified by its `name`.
 
     `settings` has the fields of a stage. `open` gets the typed values by name, in which absent fields are missing, and
-    must not fail for values without problems. `judge` returns the problems of typed values that only the kind can judge,
+    must not fail for values without problems. `judge` returns the problems that only the kind can find in typed values,
     by field.
     """
 
@@ -184,7 +184,9 @@ class TransformationKind:
     runs_in: Runs = Runs.IN_THREAD
 
     def check(self, settings: object) -> dict[str, list[str]]:
-        """Return the problems of a stage's settings, by field; "" is the field of the whole."""
+        """
+        Return the problems of a stage's settings, by field. Problems of the settings as a whole have the field "".
+        """
         if not isinstance(settings, Mapping):
             return {"": ["Settings are an object."]}
         found = self.settings.problems(settings)

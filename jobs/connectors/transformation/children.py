@@ -66,10 +66,10 @@ class Children:
 
 
 class _Stages:
-    """The work of a child: it opens each stage once."""
+    """The work of a child: it executes stages, and opens each stage once."""
 
     def prepare(self, arguments: Facts) -> None:
-        # The settings of the program have secrets, which a child must not have.
+        # The settings of the program contain secrets, and a child must not have them.
         settings.configure(CRAWLCTL_TRANSFORMATIONS=tuple(arguments["plugins"]), USE_I18N=False)
         registry.installed()
         warm_up()
@@ -109,9 +109,8 @@ def _result_of(answer: Mapping[str, Any], asked: Item) -> Sequence[Item] | Refus
     """
     Return the result in the answer of a child.
 
-    Raises: KeyError, TypeError, ValueError, AttributeError: the answer has no valid result. A child that was taken over
-    may answer
-            anything.
+    Raises: KeyError, TypeError, ValueError, AttributeError: the answer has no valid result. A document may have taken
+    control of the child, so the answer may have any form.
     """
     if "refused" in answer:
         return Refused(_text(answer["refused"]["code"]), _text(answer["refused"]["reason"]))

@@ -82,12 +82,12 @@ class TextExtractor(Stage):
 
 
 def address_of(item: Item, part: str) -> str:
-    """Return the address of a part: that of the document, with the path of the part as its fragment."""
+    """Return the address of a part: the address of the document, with the path of the part as the fragment."""
     return part_address(item.url.partition("#")[0], part)
 
 
 def _component_of(document: Item, part: Part) -> Item:
-    # A part of a part, such as one that an earlier stage made.
+    # This is a part of a part: an earlier stage has made the outer part.
     component = f"{document.component}!/{part.id}" if document.component else part.id
     metadata = {**part.metadata, "problem": (str(part.problem),)} if part.problem is not None else part.metadata
     return Item(

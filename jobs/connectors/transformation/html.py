@@ -1,5 +1,5 @@
 """
-The HTML extractor: a stage that takes parts of a page by CSS selectors or XPath.
+The HTML extractor: a stage that takes texts and fields from a page by CSS selectors or XPath.
 
 `text` replaces the text of the page by the text of the chosen elements. A field is a name and a selector. Its values
 are the texts of the chosen elements, or one of their attributes:

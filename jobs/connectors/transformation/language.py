@@ -44,6 +44,6 @@ LANGUAGE: Final = TransformationKind(
     help=_("Finds the language of a text."),
     settings=_SETTINGS,
     open=LanguageFinder,
-    # The detector is a library in C++, and the text is untrusted.
+    # The detector is a library in C++ and the text is untrusted, so this stage runs in a child process.
     runs_in=Runs.IN_PROCESS,
 )

@@ -3,7 +3,7 @@ A job's pipeline as a value: the tree of stages between its source and its outpu
 
 It is stored as one JSON object. `stages` is a list, and each stage has a name, a kind, its settings and its input: the
 source, or a stage above it in the list. So there are no circles. Without an input, a stage follows the one above it.
-`outputs` has the stage of an output by the output's number. An output without one follows the last stage.
+`outputs` names the stage that feeds an output, by the id of the output. Other outputs follow the last stage.
 
     {"stages": [{"name": "short", "kind": "allowed", "settings": {"max_bytes": 1000}, "input": "source"}],
      "outputs": {"7": "source"}}
@@ -41,7 +41,7 @@ class StageWanted:
 
 @dataclass(frozen=True, slots=True)
 class PipelineWanted:
-    """A pipeline as it is stored. `outputs` has the inputs of outputs that do not follow the last stage."""
+    """A pipeline as it is stored. `outputs` has the inputs of those outputs that do not follow the last stage."""
 
     stages: tuple[StageWanted, ...] = ()
     outputs: Mapping[int, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class PipelineWanted:
         return {STAGES: [], OUTPUTS: {}, **self.stored()}
 
     def for_outputs(self, outputs: Collection[int]) -> "PipelineWanted":
-        """Return the pipeline without entries for outputs that the job no longer has."""
+        """Return the pipeline without entries for other outputs than these, which the job has."""
         return PipelineWanted(self.stages, {output: name for output, name in self.outputs.items() if output in outputs})
 
     def stored(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ NO_PIPELINE: Final = PipelineWanted()
 
 
 def read_pipeline(stored: Mapping[str, Any]) -> PipelineWanted:
-    """Return a pipeline that `problems_of` has no problem with."""
+    """Return a pipeline in which `problems_of` has found no problem."""
     stages: list[StageWanted] = []
     for given in stored.get(STAGES, ()):
         before = stages[-1].name if stages else SOURCE

@@ -31,7 +31,7 @@ from jobs.connectors.transformation.pipeline import SOURCE, PipelineWanted
 logger = logging.getLogger(__name__)
 
 NOT_TEXT: Final = "NOT_TEXT"
-# Text and body above which a document is worth the way to a thread (characters and bytes).
+# Sizes of text (characters) and body (bytes) from which a document is processed in a thread.
 _LARGE: Final = 256 * 1024
 # Longest stored reason (characters).
 _LONGEST_REASON: Final = 1_000
@@ -62,7 +62,10 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Stopped:
-    """The reason why a stage passed nothing on. `failed` if that was a failure, and no statement about the document."""
+    """
+    The reason why a stage passed nothing on. `failed` is True if the stage failed, which says nothing about the
+    document.
+    """
 
     stage: str
     code: str
@@ -121,7 +124,8 @@ class Pipeline:
         Return the result of a document for each output. `items` are the document, and behind it the parts that its
         source gives.
 
-        Facts of the `content` that no item has stay. `parts` says which parts outputs keep and remove.
+        Facts of the `content` that an item does not have stay as they are. `parts` says which parts outputs keep and
+        remove.
 
         Raises:
             Unavailable: a stage needs something that cannot answer now.
@@ -217,7 +221,10 @@ async def _run_elsewhere(stage: _Stage, before: _Passed, pool: Pool) -> _Passed:
 
 
 def _joined(stage: _Stage, results: Sequence[Sequence[Item] | Refused]) -> _Passed:
-    """Return the items of all results. The stage decides about the document; a refused component is left out."""
+    """
+    Return the items of all results. If the stage refuses the document, that is the result. A refused component is left
+    out.
+    """
     first = results[0]
     if isinstance(first, Refused):
         return _Stopped(stage.name, first.code, first.reason)
@@ -225,7 +232,10 @@ def _joined(stage: _Stage, results: Sequence[Sequence[Item] | Refused]) -> _Pass
 
 
 def _content_of(item: Item, content: Content) -> Content:
-    """Return the content of a document or of a part. Facts that no item has stay, such as the access."""
+    """
+    Return the content of a document or of a part. Facts that an item does not have, such as the access, stay as they
+    are.
+    """
     return replace(
         content,
         title=item.title,
@@ -241,7 +251,8 @@ def _parts_of(items: Sequence[Item], content: Content, digest: str, kept: Parts)
     """
     Return the parts for an output, each with a version of its own, and the retained ones.
 
-    If two stages name a part, it counts once. If a stage makes a part that outputs would keep, the made part counts.
+    A part that two stages name occurs once. A part that a stage makes replaces one of this name that outputs would
+    keep.
     """
     parts: dict[str, Part] = {}
     for item in items:

@@ -55,7 +55,7 @@ NAMES: Final = {
     "Message-To": "to",
     "Message-Cc": "cc",
 }
-# Prefix of properties that an author has defined.
+# Prefix of the names of properties that the author of a file has defined.
 _CUSTOM: Final = "custom:"
 
 _SETTINGS: Final = Schema(
@@ -98,7 +98,7 @@ class Tika(Stage):
         self._url = values["url"].strip().rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=values.get("seconds", _SECONDS))
         self._free = asyncio.Semaphore(values.get("connections") or _CONNECTIONS)
-        # Another address may be another version of Tika.
+        # A server at another address may have another version of Tika, so its results may differ.
         self.description = f"tika {_RULES} {json.dumps(self._url)}"
 
     def reads(self, candidate: Candidate) -> bool:

@@ -1,4 +1,6 @@
-"""The questions to a directory: the user, and the groups of the user with the groups of these groups."""
+"""
+The authority that asks an LDAP directory about a user. It finds the groups of the user, and the groups of these groups.
+"""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,11 +22,10 @@ _DISABLED: Final = 0x2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """
-    Where a directory has its users and groups.
+    The places of users and groups in a directory, and the attributes that become tokens.
 
-    `user_filter` has `{user}` for the name of the user. `group_attribute` is the attribute of a group that is its token;
-    if it is empty, the token is the name of its entry. Values of the `user_attribute` are tokens `user:VALUE`, as file
-    systems have them.
+    `user_filter` has `{user}` for the name of the user. The token of a group is its `group_attribute`, or the DN of its
+    entry if this is empty. Each value of the `user_attribute` gives a token `user:VALUE`, as for files.
     """
 
     base: str
@@ -36,7 +37,7 @@ class Layout:
 
 
 class Directory:
-    """The authority."""
+    """The authority that asks one directory."""
 
     def __init__(self, account: Account, layout: Layout, limits: Limits) -> None:
         self._layout, self._sessions = layout, Sessions(account, limits)
@@ -108,7 +109,7 @@ class Directory:
 
 
 def find_user(session: Session, *, base: str, filter_: str, user: str, attributes: Sequence[str]) -> Entry | Access:
-    """Return the entry of a user; if there is not exactly one entry, return the answer to give instead."""
+    """Return the entry of a user. If there is no entry or more than one, return the answer of the authority."""
     found = session.search(base, filter_.replace("{user}", escaped(user)), attributes)
     first, second = next(found, None), next(found, None)
     if first is None:
@@ -120,7 +121,7 @@ def find_user(session: Session, *, base: str, filter_: str, user: str, attribute
 
 
 def _memberships_of(user: Entry) -> str:
-    """Return the conditions on groups with this member: as an entry, by its uid, or as its primary group."""
+    """Return the parts of a filter that finds groups which list the user by entry or by uid, and its primary group."""
     by_uid = "".join(f"(&(objectClass=posixGroup)(memberUid={escaped(uid)}))" for uid in user.texts("uid"))
     primary = "".join(f"(&(objectClass=posixGroup)(gidNumber={escaped(gid)}))" for gid in user.texts("gidNumber"))
     return f"{_member(user.dn)}{by_uid}{primary}"

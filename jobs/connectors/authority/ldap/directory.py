@@ -82,7 +82,7 @@ class Entry:
 
 
 class _CheckedTls(ldap3.Tls):  # type: ignore[misc]
-    """TLS as Python's own context does it: with a checked certificate, and a checked name of the server."""
+    """TLS with Python's default context, which checks the certificate and the name of the server."""
 
     def __init__(self, host: str, *, certificates: str) -> None:
         super().__init__(validate=ssl.CERT_REQUIRED)

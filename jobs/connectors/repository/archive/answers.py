@@ -1,4 +1,4 @@
-"""The reading of an archived answer as a response of the web. All calls here block."""
+"""Reads an archived answer as a response of the web. All calls here block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ _ROBOTS_TAG: Final = "x-robots-tag"
 
 
 class Unusable(Exception):
-    """An answer cannot be read. `code` is the result code of its document if no other answer can be read."""
+    """An answer cannot be read. If this is true of all answers of a document, its result is this `code`."""
 
     def __init__(self, code: str, detail: str = "") -> None:
         self.code, self.detail = code, detail
@@ -88,7 +88,7 @@ class Answers:
         own = [other for other in others if other.has_body and other < at]
         named = revisit.original
         if named is not None:
-            # The original that a revisit names comes first.
+            # The answer that the revisit names is tried first.
             own.sort(key=lambda other: abs(other.date - named.date))
         for other in own:
             try:
@@ -119,14 +119,14 @@ class Answers:
             raise Unusable("PROTOCOL", f"Content-Encoding: {error}") from error
         except BadCoding as error:
             if kind_of("", body[:1024]) is not Kind.OTHER:
-                # Some tools keep the header of a body that they stored decoded.
+                # Some tools decode the body before they store it, and keep its Content-Encoding.
                 return body
             raise Unusable("INCOMPLETE", str(error)) from error
         return b"".join(pieces)
 
 
 def _is_original(answer: Archived, *, of: Archived) -> bool:
-    """True if a revisit refers to this answer. Both must have the same address."""
+    """True if this answer is the one to which a revisit refers. The caller checks that both have the same address."""
     if of.original is not None and of.original.url != of.url:
         return of.digest.upper() == answer.digest.upper()
     is_not_modified = of.kind is not RecordKind.SAME_PAYLOAD
@@ -134,7 +134,7 @@ def _is_original(answer: Archived, *, of: Archived) -> bool:
 
 
 def _headers_of(archived: Archived) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the headers that say how to read a body, and all directives for robots."""
+    """Return the headers that are needed to read a body, and all headers with directives for robots."""
     headers: dict[str, str] = {}
     tags: list[str] = []
     for name, value in parse_head(archived.response_head)[1]:

@@ -1,10 +1,10 @@
 """
-Archives as a source: a document is a folder, a file or a part of one, or an archived page. No request leaves.
+Archives as a source: a document is a folder, a file or a part of one, or an archived page. No request is sent.
 
     a folder, a pattern                    DIRECTORY; references its files, by links of type part
     a part of a file                       ARCHIVE; references its pages by links of type record, and the next part
-    a part with damaged records            ARCHIVE_DAMAGED; references the others
-    the same file as before                UNCHANGED, not read; so is each page whose newest answer is the same
+    a part with damaged records            ARCHIVE_DAMAGED; references the pages of the other records
+    the same file as before                UNCHANGED, not read; also a page if its newest answer is the same
     something else                         NOT_ARCHIVE; NOT_BY_RECORD if all records are in one gzip member
     missing                                NOT_FOUND
 
@@ -66,12 +66,12 @@ def bin_of_file(path: bytes) -> str:
 
 
 def bin_of_page(url: str) -> str:
-    """Return the bin of an archived page, which is the same in whichever file its answers are."""
+    """Return the bin of an archived page. The bin does not depend on the files that have its answers."""
     return f"archived-pages:{crc32(url.encode()) % _BINS_OF_PAGES}"
 
 
 class ArchiveConnector:
-    """Archives as one job requests them. `threads` execute blocking calls."""
+    """The connector of one job that reads archives. `threads` execute blocking calls."""
 
     max_depth: Final = None
 
@@ -272,7 +272,9 @@ class ArchiveConnector:
 
 
 def _needed(locations: Sequence[Location]) -> list[Location]:
-    """Return the newest of the answers of a page in a part, and the newest one with a body of its own."""
+    """
+    Return the newest of these answers of a page, and the newest answer with a body of its own if this is another one.
+    """
     newest = max(locations)
     bodies = [location for location in locations if location.has_body]
     return [newest] if not bodies or newest.has_body else [newest, max(bodies)]

@@ -24,7 +24,7 @@ _LONGEST_SEEDING: Final = 300.0
 class ArchiveKind:
     name: Final = "archive"
     label: Final = _("Archives")
-    # Seeds name only roots: a page that no file names any more is removed.
+    # A run begins with the seeds alone, so a page that no file has any more is not reached, and is removed.
     model: Final = Model.ALL
     link_types: Final = ("part", "record")
     bins: Final = BinKind(namespace="archive", asks_first=False, requests=16, gap=0.0)
@@ -54,7 +54,7 @@ class ArchiveKind:
         for place in specification.seeds:
             root = tree.root_of(place.path)
             assert root is not None
-            # A missing disk must not be taken for an empty one. An empty place of a disk is noticed by `Tree`.
+            # A disk that is not mounted must not look like an empty disk. `Tree` checks for an empty mount point.
             if problem := problem_of_root(root):
                 limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
                 raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)

@@ -1,4 +1,4 @@
-"""The archive files that a job may read: listed, and opened below the roots of its connection. All calls here block."""
+"""Lists and opens the archive files that a job may read, below the roots of its connection. All calls here block."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ from jobs.connectors.repository.archive.specification import compile_pattern_of
 from jobs.connectors.repository.filesystem.paths import shown
 from jobs.connectors.repository.filesystem.tree import Directory, Tree, TreeError
 
-# Ends of the names of archive files, for folders. A file of another name needs a seed or a pattern of its own.
+# Endings of the names of archive files in folders. A file with another ending needs a seed or a pattern of its own.
 _NAMES: Final = (b".warc", b".warc.gz", b".barc")
 # Age below which a file's signature is not stored (nanoseconds). A file may be written twice within one tick.
 _TICK_NS: Final = 2_000_000_000
@@ -65,7 +65,7 @@ class Library:
     @contextmanager
     def opened(self, path: bytes) -> Iterator[IO[bytes]]:
         """
-        Open a file. Errors of the disk while it is open are errors of the tree, too.
+        Open a file. Errors of the disk while the file is open become a TreeError, too.
 
         Raises:
             TreeError: the path cannot be read.
@@ -83,7 +83,9 @@ class Library:
 
 
 def signature_of(file: IO[bytes]) -> tuple[str, bool]:
-    """Return a text that changes with the file, and whether a later change is certain to change it."""
+    """
+    Return a text that changes with the file, and True if each later change of the file is certain to change the text.
+    """
     found = os.fstat(file.fileno())
     is_settled = time.time_ns() - found.st_mtime_ns > _TICK_NS
     return f"{found.st_mtime_ns:x}-{found.st_size:x}-{found.st_ino:x}", is_settled

@@ -11,7 +11,7 @@ from jobs.archive.scanning import Found
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """An answer in a file. The order is that of the dates, then that of the places."""
+    """An answer in a file. Locations are ordered by date, then by place in the file."""
 
     date: dt.datetime
     path: bytes

@@ -1,6 +1,5 @@
 """
-The bodies to which revisits of other addresses refer. They are found by an index of the archive, which the first such
-revisit makes.
+Finds the bodies of revisits that refer to other addresses. The first of these revisits builds an index of the archive.
 
 The index is a temporary file of this process. It holds only answers with a body of their own. So a revisit never leads
 to another revisit, and records that refer to each other cause no endless search.
@@ -62,7 +61,7 @@ class Originals:
 
     def _read_files(self) -> None:
         if self._index is None:
-            # The name "" is a file that ends with the connection.
+            # SQLite opens a temporary file for the name "", and deletes it when the connection is closed.
             self._index = sqlite3.connect("", check_same_thread=False, isolation_level=None)
             self._index.execute("CREATE TABLE answer (key BLOB, path BLOB, location TEXT)")
             self._index.execute("CREATE INDEX answer_key ON answer (key)")
@@ -90,7 +89,7 @@ class Originals:
                 index.execute("COMMIT")
                 self._files[path] = signature
         except (TreeError, NotByRecord, sqlite3.Error) as error:
-            # An error of the index, too: the disk of temporary files may be full.
+            # An error of SQLite is handled here, too: the disk with temporary files may be full.
             logger.warning("cannot search an archive file for the bodies of revisits: %s", error)
         finally:
             # Otherwise no other file could be read.

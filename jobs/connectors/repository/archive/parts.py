@@ -1,4 +1,4 @@
-"""The reading of one part of an archive file, and the decision whether an earlier reading still holds."""
+"""Reads one part of an archive file, unless the result of an earlier run is still valid."""
 
 import json
 import os
@@ -43,7 +43,10 @@ class KnownPart:
 
 @dataclass(frozen=True, slots=True)
 class ReadPart:
-    """A part as it is now. `part` is None if the earlier reading holds. `size` counts the bytes that were scanned."""
+    """
+    A part as it is now. `part` is None if the earlier result is still valid. `size` is the number of bytes that were
+    scanned.
+    """
 
     known: KnownPart
     part: Part | None = None
@@ -54,8 +57,8 @@ def read_part(library: Library, place: Place, known: KnownPart | None, *, config
     """
     Read the part of a file that begins at a place; None if the file is not an archive.
 
-    An earlier reading still holds if the file has the same signature. It also holds if the part is not the last one and
-    has the same bytes, because archives grow at their end.
+    An earlier result is still valid if the file has the same signature. It is also valid if the part is not the last
+    one and has the same bytes, because archives grow at their end.
 
     Raises:
         NotByRecord

@@ -71,8 +71,7 @@ CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields))
 @dataclass(frozen=True, slots=True)
 class ArchiveSpecification:
     """
-    `roots` are normal paths. Every seed lies below one. If `statuses` is empty, all statuses that say something about a
-    document count.
+    `roots` are normal paths. Every seed lies below a root. If `statuses` is empty, 2xx and `_STATEMENTS` count.
     """
 
     roots: tuple[bytes, ...]
@@ -121,7 +120,7 @@ class ArchiveSpecification:
             return False
         if not self.statuses:
             return 200 <= found.status < 300 or found.status in _STATEMENTS
-        # A not-modified answer stands for the success before it.
+        # A not-modified answer counts as the successful answer before it.
         is_success = found.kind is RecordKind.NOT_MODIFIED and any(200 <= status < 300 for status in self.statuses)
         return is_success or found.status in self.statuses
 
@@ -171,7 +170,7 @@ def _read_statuses(typed: Sequence[str]) -> frozenset[int]:
 
 
 def _moment(name: str, typed: str, *, is_end: bool) -> dt.datetime | None:
-    """Return an entered moment; for a date that ends a range, the end of that day."""
+    """Return an entered moment. If a date without a time ends a range, return the end of that day."""
     if not typed.strip():
         return None
     try:

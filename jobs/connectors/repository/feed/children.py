@@ -1,9 +1,9 @@
 """
-The reading of feeds in a child process of the worker.
+Reads feeds in child processes of the worker.
 
-feedparser searches a text with expressions whose time grows with the square of its length, and more. 600 kB without a
-blank as the author of an entry would keep a worker busy for hours, with its heartbeat stopped. A child is ended by the
-kernel when it has computed for too long, or needs too much memory.
+Some regular expressions of feedparser need a time that grows at least with the square of the length of a text. An
+author of 600 kB without a blank would keep a worker busy for hours, and stop its heartbeat. The kernel ends a child
+that has computed for too long or needs too much memory.
 """
 
 import datetime as dt
@@ -15,7 +15,7 @@ from jobs.extraction.pool import ChildPool, PoolLimits
 from jobs.extraction.result import ExtractionFailed, Reason
 from jobs.extraction.work import Facts
 
-# A feed of 200,000 tags takes about a fifth of these seconds.
+# Limit of the computing time of a child. A feed of 200,000 tags takes about a fifth of it.
 _LIMITS: Final = PoolLimits(processes=2, seconds=30, memory=1024, output=64)
 _TOO_LARGE: Final = frozenset({Reason.TIME, Reason.MEMORY, Reason.OUTPUT, Reason.NESTED})
 _SAMPLE: Final = (
@@ -39,7 +39,7 @@ class ReadsFeeds(Protocol):
 
 
 class FeedReader:
-    """The children of one worker. They start with the first feed. It is used inside one event loop."""
+    """The children of one worker. They start with the first feed. All calls come from one event loop."""
 
     def __init__(self, limits: PoolLimits = _LIMITS) -> None:
         self._limits = limits
@@ -54,7 +54,7 @@ class FeedReader:
         except ExtractionFailed as failure:
             raise NotRead("TOO_LARGE" if failure.reason in _TOO_LARGE else "EXTRACTION_FAILED") from failure
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # A child that was taken over may answer anything.
+            # A feed may have taken control of the child, so the answer may have any form.
             raise NotRead("EXTRACTION_FAILED") from error
 
     async def close(self) -> None:
@@ -64,7 +64,7 @@ class FeedReader:
 
 
 class _Reading:
-    """The work of a child."""
+    """The work of a child: it parses feeds."""
 
     def prepare(self, arguments: Facts) -> None:
         read_feed(_SAMPLE, url="http://a.example/", content_type="application/rss+xml")

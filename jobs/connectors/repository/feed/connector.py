@@ -4,7 +4,7 @@ Feeds as a source: the seeds of a job are feeds, and their entries are web pages
     a feed                                 FEED; references the addresses of its entries
     304 to a conditional request           304; keeps its earlier references
     2xx with something else                NOT_A_FEED; failed
-    a feed that breaks off                 BROKEN_FEED; retried as an incomplete page is
+    a feed that breaks off                 BROKEN_FEED; retried like an incomplete page
     a feed of more than five megabytes,    TOO_LARGE; failed
     or one that takes too long to read
     a feed that breaks the parser down     EXTRACTION_FAILED; failed
@@ -38,14 +38,14 @@ from jobs.extraction.pool import ChildrenBroken
 
 logger = logging.getLogger(__name__)
 
-# Names of the carried values from a feed to its entries: their dates, as the feed gives them, and their metadata.
+# Names of the values that a feed carries to its entries: their dates, and metadata.
 _PUBLISHED: Final = "published"
 _CARRIED: Final = ("author", "categories")
 _ACCEPT: Final = "application/rss+xml,application/atom+xml,application/rdf+xml,application/xml;q=0.9,*/*;q=0.1"
 
 
 class FeedConnector(WebConnector):
-    """Feeds and their entries, as one job requests them. The jobs of the process share `feeds`."""
+    """The connector of one job that reads feeds and their entries. The jobs of the process share `feeds`."""
 
     max_depth: Final = None
 
@@ -106,7 +106,7 @@ class FeedConnector(WebConnector):
         if not _is_feed(document):
             return super()._conditions(document, activity)
         known = _Known.read(document.validators)
-        # Outputs hold no feeds, so only the configuration decides whether it must be read as a whole.
+        # A feed is not in the outputs. So a conditional request is possible if the configuration has not changed.
         return conditions_of(known.validators) if known and known.configuration == activity.configuration else {}
 
     def _end_not_modified(self, response: Response, document: Document, activity: Activity) -> None:
@@ -137,7 +137,7 @@ class FeedConnector(WebConnector):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The stored facts of a feed that was read under this configuration, for the case of an answer 304."""
+    """The facts about a feed that are stored when it is read, and used when the next answer is 304."""
 
     validators: str
     configuration: str

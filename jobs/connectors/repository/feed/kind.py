@@ -42,7 +42,7 @@ SCHEMA: Final = Schema(
 
 
 class FeedRuntime(WebRuntime):
-    """The shared state of feed jobs in one process: that of web jobs, and the children that read feeds."""
+    """The shared state of feed jobs in one process: the state that web jobs share, and the children that read feeds."""
 
     def __init__(self) -> None:
         super().__init__(entries_wanted)

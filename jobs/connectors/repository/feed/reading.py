@@ -3,8 +3,8 @@ The content of a feed: the addresses of its entries, and its interval of change.
 
 feedparser also reads feeds that are not well-formed, in every encoding that it can detect. But a feed that breaks off
 is refused: its missing entries would count as removed. feedparser needs a millisecond for each element, so the number
-of elements is limited before the parser runs. It resolves no entity that could grow. It gets only bytes, because it
-could take a text for the name of a file and open that file.
+of elements is limited before the parser runs. The parser expands no entity that could grow. It gets only bytes, because
+it could take a text for the name of a file and open that file.
 """
 
 import calendar
@@ -22,9 +22,9 @@ from jobs.connectors.metadata import Metadata, bounded, pairs_of
 
 MOST_BYTES: Final = 5 * 1024 * 1024
 _MOST_TAGS: Final = 200_000
-# Longest author or category (characters), because entries carry them through the queue.
+# Longest author or category (characters). The limit is small, because each entry carries them through the queue.
 _LONGEST_NAME: Final = 200
-# Limits of a feed's interval (seconds). An interval beyond them is replaced by the nearer limit.
+# Least and greatest interval of a feed (seconds). Other intervals are set to the nearer limit.
 _LEAST_INTERVAL: Final = 60.0
 _MOST_INTERVAL: Final = 30 * 24 * 3600.0
 _PERIODS: Final = {
@@ -100,7 +100,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
 def _pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the authors and categories of an entry."""
     said = str(entry.get("author") or "")
-    # feedparser parses an address wrongly if it is alone.
+    # feedparser splits an author that is only an e-mail address wrongly, so an author with an @ is not split.
     names = [said] if "@" in said else [str(author.get("name") or "") for author in entry.get("authors") or ()]
     for name in names:
         yield "author", name[:_LONGEST_NAME]
@@ -119,7 +119,7 @@ def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
 
 
 def _breaks_off(read: Mapping[str, Any]) -> bool:
-    """True if the text ended before the feed did."""
+    """True if the text ends before the root element of the feed is closed."""
     error = read.get("bozo_exception")
     return isinstance(error, SAXParseException) and error.getMessage() in _BREAKS_OFF
 

@@ -13,11 +13,11 @@ A file system as a source: one document is one file or one directory.
     missing                                NOT_FOUND; removed from the outputs
     not readable for this user             FORBIDDEN; the outputs keep it, unless permissions are its access
     changes while it is read               CHANGING, retried after a second and after five, then failed
-    the disk fails, or a root is missing   IO_ERROR, NO_ROOT, in the same way
+    the disk fails, or a root is missing   IO_ERROR, NO_ROOT, retried in the same way
 
-All but the last three are statements of the source: such a document is removed from the outputs. A file with the same
-signature (time of change, size, inode, and access if the connection reads it) is not read again. Directories are always
-read, because the facts of a directory say nothing about the files below it.
+All results except the last three are statements of the source. If such a result has no text, the document is removed
+from the outputs. A file with the same signature (time of change, size, inode, and access if the connection reads it) is
+not read again. Directories are always read, because the facts of a directory say nothing about the files below it.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ _WITHOUT_TEXT: Final = frozenset({"OUT_OF_ROOT", "SYMLINK", "SPECIAL_FILE", "TOO
 _PASSING: Final = frozenset({"CHANGING", "IO_ERROR", "NO_ROOT"})
 # Pauses before further attempts after a passing error (seconds). After them the document fails.
 _RETRY_DELAYS: Final = (1.0, 5.0)
-# Bins of a root: a disk needs no politeness, but several workers may share its documents.
+# Bins of each root. A disk needs no politeness, but with several bins, several workers can share its documents.
 _PARTS: Final = 8
 
 
@@ -77,7 +77,7 @@ def bin_of(path: bytes, root: bytes) -> str:
 
 
 class FileConnector:
-    """The file system as one job requests it. `threads` execute blocking calls."""
+    """The connector of one job that reads files. `threads` execute blocking calls."""
 
     max_depth: Final = None
 
@@ -208,7 +208,7 @@ def _moment_of(modified_at: float) -> dt.datetime | None:
     try:
         return dt.datetime.fromtimestamp(modified_at, dt.UTC)
     except (OverflowError, ValueError, OSError):
-        # A file system may hold any number as a time, even one that no calendar has.
+        # A file system may store any number as a time, even one outside of the range of dates.
         return None
 
 
@@ -217,7 +217,7 @@ def _kind_of(path: bytes, first: bytes) -> Kind:
 
 
 def _type_of(path: bytes) -> str:
-    """Return the media type that the name of a file means."""
+    """Return the media type that the name of a file suggests."""
     return _TYPES.guess_type(shown(path))[0] or "application/octet-stream"
 
 
@@ -254,7 +254,7 @@ def _metadata_of(file: File, metadata: Metadata) -> Metadata:
 
 @functools.lru_cache(maxsize=1_000)
 def _name_of_owner(number: int) -> str:
-    """Return the name of a user of this machine, or the number without one."""
+    """Return the name of the user with this number on this machine, or the number if there is no such user."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

@@ -30,7 +30,7 @@ _LONGEST_SEEDING: Final = 300.0
 class FileSystemKind:
     name: Final = "filesystem"
     label: Final = _("File system")
-    # A run requests every known file, so each one reports its own removal.
+    # A run reads every known path, so the removal of a file is noticed when its path is read.
     model: Final = Model.CHAINED_ADD_CHANGE
     link_types: Final = ("child",)
     bins: Final = BinKind(namespace="filesystem", asks_first=False, requests=32, gap=0.0)
@@ -78,7 +78,7 @@ class FileSystemKind:
         for path in specification.seeds:
             root = tree.root_of(path)
             assert root is not None
-            # A missing disk must not be taken for an empty one. An empty place of a disk is noticed by `Tree`.
+            # A disk that is not mounted must not look like an empty disk. `Tree` checks for an empty mount point.
             if problem := problem_of_root(root):
                 limit = RetryLimit(seconds=_LONGEST_SEEDING, aborts_job=True)
                 raise SeedingFailed(problem, retry_after=_RETRY_SEEDING, limit=limit)
@@ -90,7 +90,7 @@ class FileSystemKind:
 
 
 def problem_of_root(root: bytes) -> str:
-    """Return the problem of reading a root, as a sentence; "" if there is none."""
+    """Return the reason why a root cannot be read, as a sentence; "" if it can."""
     try:
         with os.scandir(root):
             return ""

@@ -49,7 +49,7 @@ def canonical(typed: str) -> str:
 
 def normal_path(path: bytes, *, typed: str) -> bytes:
     """
-    Return the path in its one form. `..` is refused, not resolved: together with symbolic links it has two meanings.
+    Return the path in its normal form. `..` is refused, not resolved: together with symbolic links it has two meanings.
 
     Raises:
         BadIdentifier: this is not a valid path of a file.

@@ -1,5 +1,5 @@
 """
-The permissions of files and folders as access tokens: owner, group, others, and POSIX access control lists.
+Turns the permissions of files and folders into access tokens: owner, group, others, and POSIX access control lists.
 
 The token of a user is `user:NAME`. The token of a group is its name, which never has a colon. Tokens never show more
 than the permissions do. If all users may read, the level is open, or has the token that stands for all users. Some
@@ -30,7 +30,7 @@ _ENTRY: Final = struct.Struct("<HHI")
 _OWNER, _USER, _OWNING_GROUP, _GROUP, _MASK, _OTHERS = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 # Errors that show that a file, or its file system, has no access control list.
 _WITHOUT_LIST: Final = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-# Time for which the name of an id is cached (seconds), and the number of cached ids.
+# Time for which the name of a user or group is cached (seconds), and the largest number of cached names.
 _NAMES_ARE_KEPT: Final = 60
 _MOST_NAMES: Final = 10_000
 
@@ -96,7 +96,7 @@ def level_of(
         return Level(tuple(allow), tuple(deny))
     if everyone:
         return Level((*allow, everyone), (*deny, *without))
-    # If no token stands for all users, only an open level admits all of them.
+    # Without a token that stands for all users, only an open level can admit all users.
     return NO_TOKENS if not deny and not without else Level(tuple(allow), tuple(deny))
 
 

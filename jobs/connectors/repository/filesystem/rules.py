@@ -1,12 +1,12 @@
 """
-The files of a tree that belong to a job: globs and regular expressions over their paths.
+The rules that decide which files of a tree belong to a job: globs and regular expressions over their paths.
 
 A rule is a glob (`*.txt`, `drafts/*`, `/srv/data/**/old`), or a regular expression after `regex:`. A glob that begins
 with a slash matches the whole path. Any other glob matches its end, from any slash on. `*` and `?` stop at a slash,
 `**` does not. An engine with linear time (RE2) executes both.
 
-A file belongs to the job if no exclude rule matches it or a directory around it, below the seed, and an include rule
-matches the file (if there are any). Hidden names begin with a dot.
+A file belongs to the job if no exclude rule matches it or a directory between it and the seed. If there are include
+rules, one of them must match the file, too. Hidden names begin with a dot.
 """
 
 import re
@@ -62,7 +62,10 @@ class Rules:
         return not self._include or any(rule.search(shown(path)) for rule in self._include)
 
     def _admits_above(self, path: bytes) -> bool:
-        """True if the directory around this path belongs to the job. A path below no seed was reached by a link."""
+        """
+        True if the directory around this path belongs to the job. So does the directory of a path that lies below no
+        seed, because a link led to it.
+        """
         above = path.rpartition(b"/")[0] or b"/"
         if not any(is_within(above, top) for top in self._tops):
             return True

@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 20 * 1024 * 1024
 
 
 class Reading(enum.StrEnum):
-    """The permissions that are read as access."""
+    """The permissions that a connection reads as access: none, those of files, or those of files and their folders."""
 
     NONE = "none"
     FILES = "files"
@@ -100,7 +100,7 @@ CONFIGURATION: Final = Schema((ROOTS, *SPECIFICATION.fields, ACCESS, EVERYONE, S
 
 @dataclass(frozen=True, slots=True)
 class FileSpecification:
-    """`roots` and `seeds` are normal paths. Every seed is a root or lies below one."""
+    """`roots` and `seeds` are normal paths. Every seed is a root or lies below a root."""
 
     roots: tuple[bytes, ...]
     seeds: tuple[bytes, ...]
@@ -116,7 +116,7 @@ class FileSpecification:
 
     @property
     def permissions(self) -> Permissions | None:
-        """Return the reader of permissions; None if every file is open."""
+        """Return the object that reads permissions; None if every file is open."""
         share = Level(self.share_allow, self.share_deny)
         if self.access == Reading.NONE:
             return None

@@ -1,7 +1,7 @@
 """
-Access to one path of a tree: its kind, its entries, its content.
+Reads one path of a tree: its kind, the entries of a directory, the content of a file.
 
-Only paths below the roots are ever opened, whatever changes meanwhile. A path is opened from the root down, one
+Only paths below the roots are ever opened, even if the tree changes meanwhile. A path is opened from the root down, one
 directory at a time, and no step follows a symbolic link. If links are to be followed, the real path is found first. The
 real path must be below a root, too, and is then opened in the same way. Pipes, sockets and devices are never opened.
 All calls here block, and are meant for a thread.
@@ -54,7 +54,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link, and the normal path of its target, if that may be read."""
+    """A symbolic link, and the normal path of its target if the target may be read."""
 
     target: bytes | None
 
@@ -62,8 +62,8 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class File:
     """
-    A regular file. `signature` distinguishes its versions without reading; '' if that is uncertain. If access is read,
-    the signature includes the `access`.
+    A regular file. `signature` distinguishes versions of the file without a read of its content; '' if this is
+    uncertain. If access is read, the signature includes the `access`.
 
     `body` is None if the signature was known already. Otherwise it is the whole content, or the beginning of a file
     that is not `wanted`. `modified_at` is in seconds since 1970. `owner` is the number of a user.
@@ -84,7 +84,7 @@ class Tree:
     """
     The readable directories. `roots` are normal paths. The path of a root may contain links.
 
-    With `permissions`, files have the access that these read.
+    With `permissions`, files have the access that this object reads.
     """
 
     def __init__(self, roots: Sequence[bytes], *, follows_links: bool, permissions: Permissions | None = None) -> None:
@@ -163,7 +163,10 @@ class Tree:
                 )
 
     def _note_in(self, folders: list[Level]) -> Callable[[int], None] | None:
-        """Return a function that adds the level of an open folder to the list; None if folders do not count."""
+        """
+        Return a function that adds the level of an open folder to the list; None if the permissions of folders are not
+        read.
+        """
         permissions = self._permissions
         if permissions is None or not permissions.with_folders:
             return None
@@ -190,8 +193,8 @@ class Tree:
         """
         Return the target of a link, as a path below a root; None if it may not be followed, or has no target.
 
-        The path of a root may contain links, so real paths are compared, and the result is written with the root's
-        name.
+        The path of a root may contain links. So real paths are compared, and the result begins with the configured path
+        of the root.
         """
         if not self._follows_links:
             return None
@@ -212,7 +215,8 @@ def _directory_above(
     path: bytes, root: bytes, note: Callable[[int], None] | None = None
 ) -> Iterator[tuple[int, bytes]]:
     """
-    Open the directory of a path, and yield it with the path's name in it. No link below the root is followed.
+    Open the directory that contains a path, and yield it with the last name of the path. No link below the root is
+    followed.
 
     `note` is called with each directory on the way, from the root on.
     """
@@ -235,7 +239,7 @@ def _directory_above(
 
 @contextmanager
 def _opened_root(root: bytes) -> Iterator[int]:
-    """Open a root. If it is missing, its disk is missing: the files below it are not gone."""
+    """Open a root. If the root is missing, its disk is probably not mounted, so its files do not count as removed."""
     try:
         at = os.open(root, _DIRECTORY)
     except OSError as error:
@@ -269,7 +273,7 @@ def _read(
     signature = f"{before.st_mtime_ns:x}-{before.st_size:x}-{before.st_ino:x}"
     access = OPEN
     if access_of is not None:
-        # A change of permissions leaves the time of the last change of the content as it is.
+        # A change of permissions does not change the modification time, so the signature includes the access.
         access = access_of(opened, before)
         signature += f"-{access.digest}"
     if signature == known:
@@ -279,7 +283,7 @@ def _read(
     first = os.read(opened, _CHUNK)
     is_whole = is_wanted(first)
     chunks, size = [first], len(first)
-    # A file that grows faster than it is read must not block this thread.
+    # The loop ends at the size from before: a file that grows faster than it is read must not block this thread.
     while is_whole and size <= before.st_size and (chunk := os.read(opened, _CHUNK)):
         chunks.append(chunk)
         size += len(chunk)
@@ -296,7 +300,7 @@ def _error_of(error: OSError, root: bytes) -> TreeError:
     """
     Return the error of a path below a root.
 
-    An empty root is the place of a disk that is not mounted: the files below it are not gone.
+    If the root is empty, its disk is probably not mounted, so its files do not count as removed.
     """
     code = _code_of(error)
     if code == "NOT_FOUND" and _is_empty(root):
@@ -309,7 +313,7 @@ def _is_empty(root: bytes) -> bool:
         with os.scandir(root) as entries:
             return next(entries, None) is None
     except OSError:
-        # The directory could still be read a moment ago.
+        # The directory was readable a moment ago, so the first error counts.
         return False
 
 

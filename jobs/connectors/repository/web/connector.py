@@ -12,7 +12,7 @@ The web as a source: one document is one address, and every answer of a server i
     304                                    304 if the request was conditional, else PROTOCOL
     301, 302, 303, 307, 308                REDIRECT and a reference, REDIRECT_LOOP to itself, BAD_REDIRECT,
                                            OUT_OF_SCOPE, TOO_MANY_REDIRECTS; other 3xx: their status.
-                                           One of a seed to another host of its domain extends the scope
+                                           A redirect of a seed to another host of its domain extends the scope
     404, 410                               their status; removed from the outputs
     408, 425, 5xx, DNS, REFUSED, RESET,    retried after a second and after five, then failed
     INCOMPLETE, DEADLINE, PROTOCOL
@@ -60,14 +60,14 @@ _ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,text/pla
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
 _BUSY: Final = frozenset({429, 503})
-# Failures that may pass by themselves. TLS is not among them: only a person can repair a certificate.
+# Failures that may end by themselves. An error of TLS is not one of them: only a person can repair a certificate.
 _PASSING_STATUSES: Final = frozenset({408, 425})
 _PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE", "PROTOCOL"})
 
 
 class WebConnector:
     """
-    The web as one job requests it, in one worker process.
+    The connector of one web job in one worker process.
 
     `fetcher` must allow private networks exactly if the specification does. The jobs of the process share `robots`. If
     it `keeps_exchanges`, outcomes have the raw exchange of the document's own request.
@@ -101,7 +101,7 @@ class WebConnector:
             limits=limits,
         )
         self._seeds = frozenset(canonical(seed) for seed in specification.seeds)
-        # Redirects of seeds that earlier runs met, and that have not ended since: target by source.
+        # Redirects of seeds that earlier runs found and that still exist: the target by the source.
         self._redirects = dict(specification.redirects)
         self._robots_name = specification.robots_name_asked
         self._headers = {"User-Agent": specification.user_agent}
@@ -201,7 +201,7 @@ class WebConnector:
         login: Login | None = None,
         session: KnownSession | None = None,
     ) -> tuple[Response, bool]:
-        """Return the response to a request for the document, and whether the request was conditional."""
+        """Return the response to a request for the document, and True if the request was conditional."""
         headers = {**self._headers, "Accept": self._accept_of(document)}
         is_wanted: IsWanted = partial(self._is_wanted, document, activity)
         if login is not None:
@@ -255,7 +255,7 @@ class WebConnector:
         elif status == 304 and conditional:
             self._end_not_modified(response, document, activity)
         elif status == 304 or status < 100:
-            # An answer to an unconditional request, or a number that is not a status.
+            # Either this is 304 without a condition in the request, or the number is no valid status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
             await self._end_redirect(response, document, activity)
@@ -310,7 +310,8 @@ class WebConnector:
 
     async def _forget_redirects(self, document: Document, activity: Activity) -> None:
         """
-        Forget the stored redirect of a document that answers with a page now, and the redirects behind it.
+        Forget the stored redirect of a document that answers with a page now, and the redirects that follow it in its
+        chain.
 
         Later runs begin without the hosts that these redirects brought into the scope. This run keeps these hosts
         (decision 0177).
@@ -355,7 +356,7 @@ class WebConnector:
             activity.unchanged(code="OK_UNCHANGED", validators=validators, read=True)
 
     def _more_metadata(self, activity: Activity) -> Metadata:
-        """Return metadata that comes from other documents than the page."""
+        """Return metadata that does not come from the page. A derived class overrides this method."""
         return {}
 
     def _is_at_the_end(self, document: Document) -> bool:
@@ -364,7 +365,7 @@ class WebConnector:
 
 
 def _is_page(status: int, *, conditional: bool) -> bool:
-    """True for an answer with a page. A part of one, or an error, may be an exception of the moment."""
+    """True for an answer that proves that the address has a page now. A partial answer or an error may be temporary."""
     return (200 <= status < 300 and status != 206) or (status == 304 and conditional)
 
 

@@ -36,7 +36,7 @@ class Cookie:
         return self.name, self.host, self.path
 
     def goes_to(self, *, scheme: str, host: str, path: str) -> bool:
-        """True if the cookie belongs to a request for this address."""
+        """True if a request for this address must have this cookie."""
         if self.is_secure and scheme != "https":
             return False
         if host != self.host and not (self.is_for_domain and host.endswith(f".{self.host}")):
@@ -83,7 +83,7 @@ class Cookies:
 
 
 def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
-    """Return the cookie of one Set-Cookie, None if it is refused, and whether it is deleted."""
+    """Return the cookie of one Set-Cookie header (None if it is refused), and True if the header deletes it."""
     first, *attributes = header.split(";")
     name, is_pair, value = first.partition("=")
     name, value = name.strip(), value.strip()
@@ -123,7 +123,7 @@ def _is_over(said: dict[str, str]) -> bool:
     if _SECONDS.fullmatch(age := said.get("max-age", "")):
         return int(age[:12]) <= 0
     try:
-        # A server's clock may differ from ours: only a moment long past deletes a cookie.
+        # A server's clock may differ from ours. So a cookie is deleted only if its expiry is before the year 2000.
         return email.utils.parsedate_to_datetime(said.get("expires", "")).year < 2000
     except (ValueError, TypeError, IndexError, OverflowError):
         return False

@@ -1,8 +1,8 @@
 """
 Deadlines of many requests, checked by one timer.
 
-Each request has a deadline, which moves while its body arrives, and nearly none is reached. A timer of the event loop
-for each of them would cost more than to look at all open requests some times a second.
+Each request has a deadline, which moves while its body arrives. Almost no request reaches it. A timer for each request
+would cost more than a check of all open requests some times a second.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Deadlines:
 
 class Deadline:
     """
-    The deadline of the block of code that it surrounds, as `asyncio.timeout_at` is.
+    A context manager that ends its block at a deadline, like `asyncio.timeout_at`.
 
     `when` may change at any time; None means no deadline.
 
@@ -71,7 +71,7 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._deadlines.discard(self)
-        # A request to cancel the task from elsewhere must be seen by the caller.
+        # If other code has also cancelled the task, the caller must see the CancelledError.
         if self.has_expired and self._task.uncancel() <= self._requests_before and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

@@ -140,7 +140,7 @@ def _read_frame(decompressor: zstd.ZstdDecompressor, data: bytes) -> Iterator[by
 
 
 class _Series(Generic[_ReaderT]):
-    """A series of gzip members or zstd frames. Bytes after the last one are padding of the server and are ignored."""
+    """A series of gzip members or zstd frames. Bytes after the last one are padding by the server, and are ignored."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ def _gzip() -> _Stage:
 def _zstd() -> _Stage:
     return _Series(
         "zstd",
-        # Frames with data, and the sixteen kinds of frame that a reader skips.
+        # The first bytes of frames with data, and of the sixteen kinds of frame that a reader skips.
         starts=frozenset({0x28, *range(0x50, 0x60)}),
         open_member=partial(zstd.ZstdDecompressor, options=_ZSTD_OPTIONS),
         read_member=_read_frame,
@@ -197,7 +197,7 @@ def _zstd() -> _Stage:
 
 
 class _Deflate:
-    """A zlib stream by the standard. Many servers send it without the zlib header."""
+    """A deflate stream. The standard demands a zlib header, but many servers omit it, so both forms are read."""
 
     def __init__(self) -> None:
         self._inflater: zlib._Decompress | None = None

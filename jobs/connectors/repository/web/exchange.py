@@ -2,8 +2,8 @@
 One request and its answer over an aiohttp connection.
 
 aiohttp resolves names, opens connections, with TLS, and parses heads of answers in C (`responses.py`). Its session
-would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of them, and they cost more time per
-request than all the rest (decision 0016). Its pool closes all idle connections at the same moment. So this module
+would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of these, and they cost more time per
+request than everything else (decision 0016). Its pool closes all idle connections at the same moment. So this module
 writes the request and reads the answer from the connection's protocol, and `kept.py` keeps the connection.
 """
 
@@ -111,9 +111,9 @@ class Exchange:
         stops the request. `on_sent` is called after the request was written, and `on_begun` when the first bytes of an
         answer arrive.
 
-        A server may close a kept connection at the moment of its reuse. So a request without a form that got no byte of
-        an answer there is sent once more, over a new connection. Requests with other failures are never repeated here,
-        because a repetition would not keep the minimum gap.
+        A server may close a kept connection at the moment of its reuse. So a request without a form is sent once more,
+        over a new connection, if it got no byte of an answer on a kept one. Requests with other failures are never
+        repeated here, because a repetition would not keep the minimum gap.
 
         Raises:
             aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
@@ -129,7 +129,7 @@ class Exchange:
             try:
                 return await self._ask(origin, kept, written, before_sent, on_sent, begun)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                # The handler drops the function with the first bytes of an answer.
+                # The handler forgets the function when the first bytes of an answer arrive.
                 if form is not None or protocol.on_begun is not begun:
                     raise
         connection = await self._connect(origin)
@@ -178,12 +178,12 @@ class Exchange:
 
 
 def _nothing() -> None:
-    """Do nothing: the caller does not ask when an answer begins."""
+    """Do nothing. This is the default for a caller that need not know when an answer begins."""
 
 
 def _written(authority: str, target: str, headers: Mapping[str, str], form: bytes | None) -> bytes:
     """
-    Return the request as it goes over the wire.
+    Return the bytes of the request.
 
     Raises:
         ValueError: a header contains a line break, or is not Unicode.

@@ -2,9 +2,9 @@
 One request to one address, which always ends: with a response, or with a `FetchFailed` and its code.
 
 With any server, a request ends by its deadline, uses limited memory, and connects only to permitted addresses. The
-address is checked when its socket is created, so the checked address is the one used. This also holds for a name that
-resolves differently the second time, an odd spelling, and an address in the link itself. If a host has public and
-private addresses, requests go to the public ones.
+address is checked when its socket is created, so the checked address is the one used. This protects against names that
+resolve differently the second time, odd spellings of addresses, and numeric addresses in links. If a host has public
+and private addresses, requests go to the public ones.
 
 The environment is ignored: no proxy, no netrc. No cookie is stored. Redirects are answers. The caller decides how many
 requests may be open to a host, and when.
@@ -71,8 +71,8 @@ class Response:
     """
     The answer of a server.
 
-    `body` is decoded. If the caller needed no more, it is only the beginning (`whole` is False). `bytes_read` counts
-    the body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
+    `body` is decoded. If the caller needed only the beginning, the rest is missing (`whole` is False). `bytes_read`
+    counts the body as it came over the wire. `set_cookies` are the values of Set-Cookie, as sent.
     """
 
     status: int
@@ -214,7 +214,7 @@ class Fetcher:
             if timer.has_expired and _is_before(timer.when, deadline):
                 raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
-                # A retry would take equally long, and end in the same way.
+                # No retry: it would take equally long, and end in the same way.
                 raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
@@ -292,7 +292,7 @@ class _Body:
                 if most_bytes is not None and size >= most_bytes:
                     return b"".join(pieces)[:most_bytes], False
                 _check_size(size, limit)
-            # A stream that decodes to no bytes must not continue endlessly either.
+            # A stream that never decodes to any bytes must also end at the limit.
             _check_size(self.wire, limit)
         if decoder is not None:
             decoder.finish()
@@ -319,7 +319,7 @@ class _Body:
         self._timer.when = min(self._deadline, too_slow_at)
 
     async def _discard(self) -> None:
-        """Read the short rest of a body, so that the connection can be used again. Errors there do not count."""
+        """Read the rest of a body if it is short, so that the connection can be used again. Errors are ignored."""
         if self._answer.content.at_eof():
             return
         left = _DISCARDED_BYTES

@@ -12,7 +12,9 @@ _NEVER_SENT = frozenset({"button", "reset", "file", "image"})
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`action` is as written, and "" for the page itself. `values` are those of the page, before any input."""
+    """
+    A form. `action` is its target as written, "" for the page itself. `values` are those of the page, before any input.
+    """
 
     action: str
     is_posted: bool
@@ -20,7 +22,7 @@ class Form:
 
 
 def forms_of(html: str) -> list[Form]:
-    """Return the forms of a page, in its order."""
+    """Return the forms of a page, in the order of the page."""
     return [_form_of(node) for node in parse(html, positions=False).iter_elements("form")]
 
 

@@ -1,9 +1,8 @@
 """
-The end of a response's body, and the meaning of a head that a strict parser refuses. Both are read as curl and browsers
-read them.
+Finds the end of a response's body, and repairs a head that a strict parser refuses. Both work as in curl and browsers.
 
-Servers send two equal lengths, a length beside chunks, a bare line feed after the size of a chunk, or bytes after the
-end. Every browser reads them. This module does no I/O and does not use aiohttp.
+Servers send two equal lengths, a length together with chunks, a bare line feed after the size of a chunk, or bytes
+after the end. Every browser accepts this. This module does no I/O and does not use aiohttp.
 """
 
 import re
@@ -64,7 +63,7 @@ class BodyInChunks:
 
     def __init__(self) -> None:
         self.is_whole = False
-        # Bytes left in the current chunk, and the beginning of a line that arrived in pieces.
+        # Bytes that are missing of the current chunk, and the beginning of a line that has not arrived completely.
         self._left = 0
         self._line = b""
         self._read_line = self._read_size
@@ -132,7 +131,7 @@ def repaired_head(head: bytes) -> bytes:
     """
     Return a head with the same meaning that a strict parser reads; the head itself if its meaning is not certain.
 
-    Lines that are not header fields are dropped. Equal lengths become one, and a length beside chunks is dropped.
+    Lines that are not header fields are dropped. Equal lengths become one. If the body has chunks, a length is dropped.
     """
     first, *lines = (line.removesuffix(b"\r") for line in head.strip(b"\r\n").split(b"\n"))
     status = _STATUS_LINE.fullmatch(first)
@@ -179,7 +178,10 @@ def _one_line(value: bytes) -> bytes:
 
 
 def _framing_of(fields: list[_Field]) -> list[_Field] | None:
-    """Return the one field that frames the body, if there is one; None if the fields contradict each other."""
+    """
+    Return a list with the field that frames the body, empty without such a field; None if the fields contradict each
+    other.
+    """
     codings = [coding.lower() for coding in _values_of(fields, b"transfer-encoding") if coding.lower() != b"identity"]
     if codings:
         return [_Field(b"Transfer-Encoding", b", ".join(dict.fromkeys(codings)))]

@@ -55,6 +55,6 @@ def _checked(name: str) -> str:
 
 
 def _names_of(content_type: str) -> tuple[str, str]:
-    """Return the type as it is, and with any subtype."""
+    """Return the type as it is, and its pattern for any subtype, such as text/*."""
     name = content_type.lower()
     return name, f"{name.partition('/')[0]}/*"

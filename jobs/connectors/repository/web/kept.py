@@ -1,8 +1,9 @@
 """
 Idle connections that may be used again, by the origin to which they lead.
 
-Each is closed after an idle time, and the oldest when there are too many. Only a few are closed at a time: closing
-thousands at once, as after a crawl of many small hosts, would delay every request that is due meanwhile.
+Each connection is closed after an idle time. If there are too many, the one with the longest idle time is closed. Only
+a few are closed at a time: closing thousands at once, as after a crawl of many small hosts, would delay every request
+that is due meanwhile.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ class KeptConnections:
         self._loop = loop
         self._idle_seconds = idle_seconds
         self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2) if most is None else most
-        # Origin and start of idleness of all connections, the longest idle one first.
+        # Origin, and begin of the idle time, by connection. The connection with the longest idle time is the first.
         self._idle: dict[Connection, tuple[str, float]] = {}
         self._by_origin: dict[str, list[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -44,7 +45,8 @@ class KeptConnections:
             connection = kept[-1]
             self._forget(connection)
             protocol = connection.protocol
-            # A server may send bytes without a request, as it does before it closes. These bytes are no answer.
+            # Before it closes a connection, a server may send bytes without a request. They must not be read as the
+            # next answer.
             if not connection.closed and protocol is not None and not protocol.should_close:
                 return connection
             connection.close()

@@ -43,7 +43,7 @@ class WebRules:
 class AddressKind:
     """The common part of all kinds whose documents are web addresses."""
 
-    # Seeds name only roots: a document that a complete run does not reach is removed.
+    # A run begins with the seeds alone, so a document that a complete run does not reach is removed.
     model: Final = Model.ALL
     link_types: Final = ("link", "redirect")
     bins: Final = HOSTS
@@ -97,7 +97,7 @@ class AddressKind:
         )
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """Return "": no single address could be checked."""
+        """Return "": a connection to the web has no address of its own that could be checked."""
         return ""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
@@ -147,8 +147,8 @@ def specification_of(asked: Asked) -> WebSpecification:
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the merged values of these levels; the last level wins. A name for robots.txt counts only with the User-Agent
-    of the same level.
+    Return the merged values of these levels; the last level wins. A level that sets a User-Agent also replaces the name
+    for robots.txt.
     """
     said: dict[str, Any] = {}
     for level in levels:

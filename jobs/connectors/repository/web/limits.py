@@ -1,5 +1,5 @@
 """
-The limits that bound the cost of one web site for a crawl.
+The limits of the cost that one web site can cause.
 
 Every number is a setting of a connection. The defaults suit a public crawl. Durations are seconds, sizes are bytes.
 """

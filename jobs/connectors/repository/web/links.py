@@ -1,5 +1,5 @@
 """
-The references of a page's `href` values, at the cost of a dictionary look-up.
+Finds the references of a page's `href` values, usually with one look-up in a dictionary.
 
 The crawl has met 97 % of its links before. The table holds the result for each address: a ready `Reference`, or
 None if it is outside of the job. Ready references are values, shared by all pages that contain them. Fragments are
@@ -11,10 +11,10 @@ that begins with a slash has the origin, and all others have the page's director
 depends on the whole address, so it is parsed each time.
 
 A refused address is not stored if its host may join the scope later, by the redirect of a seed.
-A table that keeps rejected addresses hands over each of them about once. This does not slow down known links.
+If a table keeps rejected addresses, it returns each of them about once. This does not slow down known links.
 
-The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger is full,
-the older is dropped. Entries in use move to the younger.
+The table is bounded: it has two generations of at most `capacity` addresses and spellings. When the younger generation
+is full, the older one is dropped. Entries that are used move to the younger one.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,9 +31,10 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 _LONGEST_KEPT: Final = 512
 # Characters that, after a first slash, begin a host.
 _SLASHES: Final = ("/", "\\")
-# Refused addresses that wait to be handed over: further ones are left out.
+# Largest number of refused addresses between two calls of `take_rejected`. Further ones are dropped.
 _MOST_REJECTED: Final = 1_000
-# Refused addresses that are remembered as handed over. The table itself remembers most others.
+# Largest size of the set of refused addresses that were returned. For most addresses, the table itself prevents a
+# repetition.
 _NOTED: Final = 4_096
 _ABSENT: Final = Reference(hash="", identifier="", bin="")
 # A refused address that may be admitted later.
@@ -68,7 +69,7 @@ class LinkTable:
         self._young, self._old = _Generation(), _Generation()
         self._keeps_rejected = keeps_rejected
         self._rejected: list[str] = []
-        # Refused addresses that were handed over, or soon will be.
+        # Refused addresses that `take_rejected` has returned, or will return next.
         self._noted: set[str] = set()
 
     def references(self, hrefs: Iterable[str], *, base: str) -> dict[str, Reference]:

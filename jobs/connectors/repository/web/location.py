@@ -8,7 +8,7 @@ def location_of(response: Response) -> str:
     """
     Return the Location as it was sent.
 
-    Bytes that are not UTF-8 arrive as lone surrogates. Like a browser, this escapes them one by one.
+    Bytes that are not UTF-8 arrive as lone surrogates. This function escapes them one by one, like a browser.
 
     Raises:
         BadUrl: there is no Location.

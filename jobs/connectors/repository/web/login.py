@@ -26,7 +26,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.reading.text import Kind, decoded, kind_of
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-# Like every 5xx, they may pass by themselves.
+# Statuses that may end by themselves, as may every 5xx.
 _PASSING: Final = frozenset({408, 425, 429})
 _MOST_REDIRECTS: Final = 10
 _MOST_NAME: Final = 100
@@ -139,7 +139,7 @@ class Login:
         return self.pages.search(url) is not None and not self._is_its_page(url)
 
     def is_asked_for(self, url: str, response: Response) -> bool:
-        """True if the response is the login page, or leads to it."""
+        """True if the response is the login page, or a redirect to it."""
         if (target := _target_of(url, response)) is not None:
             return self._is_its_page(target)
         if self._is_its_page(url):
@@ -203,7 +203,9 @@ async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[s
 
 
 class _Browser:
-    """Requests addresses of a login, one after the other at the pace of the document, with the cookies so far."""
+    """
+    Sends the requests of a login one after the other, at the pace of the document, with the cookies that it has so far.
+    """
 
     def __init__(self, login: Login, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> None:
         self._login, self._fetcher, self._headers, self._pace = login, fetcher, headers, pace

@@ -1,8 +1,8 @@
 """
 Resolution of host names by the system's resolver.
 
-The resolver blocks, so it runs in threads. The threads are not those of the loop's small pool: a few names whose
-servers do not answer would block all others. They are daemon threads: Python waits for the threads of a pool before it
+The resolver blocks, so it runs in threads. It does not use the loop's small pool of threads: a few names whose servers
+do not answer would block all other names. They are daemon threads: Python waits for the threads of a pool before it
 exits, so a hanging look-up would keep a stopped worker alive.
 """
 
@@ -31,7 +31,8 @@ class ThreadedNames(AbstractResolver):
         self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
-        # The last result by host. It is the lowest of several addresses, so it does not change.
+        # The last result by host. If there are several addresses, the lowest one is stored, so their order does not
+        # matter.
         self._addresses: dict[str, str] = {}
 
     def address_of(self, host: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A successful response as content for the outputs, with its links and its directives for robots."""
+"""Turns a successful response into content for the outputs, with its links and its directives for robots."""
 
 import contextlib
 import datetime as dt
@@ -30,7 +30,7 @@ _NO_CONTENT: Final = frozenset({204, 205})
 
 
 class Reads(Protocol):
-    """The question whether the pipeline of a job reads documents of a type."""
+    """A function that returns True if the pipeline of a job reads documents of a type."""
 
     def __call__(self, content_type: str, *, length: int | None = None) -> bool: ...
 
@@ -65,7 +65,7 @@ class PageReader:
         """
         Return the page of a response 2xx; None if it is not text, or not whole.
 
-        A response without a text is a page without a text if the pipeline of the job `reads` its bytes.
+        If a response is not text, and the pipeline of the job `reads` its bytes, the result is a page without a text.
         """
         content_type = response.headers.get("Content-Type", "")
         if not response.whole:
@@ -152,11 +152,11 @@ def _with_date(metadata: Metadata, response: Response) -> Metadata:
 
 def moment_of(said: str) -> str:
     """Return the date of a header in ISO 8601; '' if it is invalid."""
-    # The usual form, `Tue, 01 Sep 2026 10:00:00 GMT`, without the cost of a parser for all forms.
+    # The usual form is `Tue, 01 Sep 2026 10:00:00 GMT`. Reading it here is cheaper than a parser for all forms.
     month = _MONTHS.get(said[8:11])
     if month and _USUAL_DATE.fullmatch(said):
         date = f"{said[12:16]}-{month}-{said[5:7]}T{said[17:25]}+00:00"
-        # The 31st of February has the form of a date.
+        # An impossible date, such as the 31st of February, has the usual form, too.
         with contextlib.suppress(ValueError):
             dt.datetime.fromisoformat(date)
             return date

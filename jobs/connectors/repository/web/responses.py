@@ -34,19 +34,19 @@ _Parsed = tuple[list[_Message], bool, bytes]
 
 _VERSION: Final = b"HTTP/"
 _END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
-# Size of a whole head, in lines of the greatest length.
+# Limit of a whole head, as a multiple of the longest line.
 _LINES_OF_A_HEAD: Final = 8
 
 
 class TolerantHandler(ResponseHandler):
-    """aiohttp's end of a connection, with our reader of responses."""
+    """The client side of a connection in aiohttp, with our reader of responses."""
 
     # Called once, when the first bytes of a response come.
     on_begun: Callable[[], None] | None = None
     _reader: "_ResponseReader | None" = None
 
     def set_response_params(self, **options: Any) -> None:
-        # Bytes that came before any request are for our reader, too.
+        # Bytes that arrived before any request go to our reader, too.
         early, self._tail = self._tail, b""
         super().set_response_params(**options)
         self._reader = _ResponseReader(self, cast("HttpResponseParser", self._parser), options)
@@ -90,7 +90,7 @@ class _ResponseReader:
         self._body: Body | None = None
         self._content: aiohttp.StreamReader | None = None
         self._is_over = False
-        # True once the connection was lost and not closed.
+        # True after the connection was lost instead of closed.
         self.is_broken = False
 
     def feed_data(self, data: bytes) -> _Parsed:

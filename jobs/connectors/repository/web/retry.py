@@ -43,7 +43,7 @@ def retry_after_of(headers: Mapping[str, str], *, most: float) -> float | None:
     """
     Return the seconds that Retry-After demands, between 0 and `most`; None if there is no valid value.
 
-    A date is compared with the server's own Date: the server's clock set it, not ours.
+    A date is compared with the Date of the same answer, because both come from the server's clock.
     """
     value = headers.get("Retry-After", "").strip()
     if not value:

@@ -1,9 +1,9 @@
 """
 robots.txt by RFC 9309: the rules of a site for crawlers, and their lifetime.
 
-An answer is fetched once per origin and day and shared. `RobotsTable` holds the answers that this process knows. It
-learns answers of other processes, and returns its own ones to be stored. `robots_rules` parses the rules. The status of
-robots.txt has these meanings:
+An answer is fetched once for each origin and day, and all workers share it. `RobotsTable` holds the answers that this
+process knows. It also takes answers of other processes, and returns the answers that this process fetched, to be
+stored. `robots_rules` parses the rules. The status of robots.txt has these meanings:
 
 - 2xx: the rules in the whole lines of the first 500 KiB; a web page in the place of robots.txt has no rules;
 - 3xx: followed up to five hops, to any host; after more, or without a target: no rules;
@@ -115,7 +115,7 @@ class RobotsTable:
         return self.rules(origin, name=name).crawl_delay
 
     def unreachable_for(self, origin: str) -> float:
-        """Return the seconds since the first of the origin's unbroken series of refusals."""
+        """Return the seconds since the origin became unreachable; 0 if it is not."""
         since = self._unreachable_since.get(origin)
         return 0.0 if since is None else self._clock() - since
 
@@ -141,7 +141,7 @@ class RobotsTable:
             if fetch is None:
                 return await self._fetch_for_all(origin, fetcher=fetcher, headers=headers, pace=pace)
             await fetch.over.wait()
-            # All documents of a dead host wait for the same attempt.
+            # If a host does not answer, all of its documents wait for the same attempt, and share the failure.
             if fetch.failure is not None:
                 raise FetchFailed(fetch.failure.code, fetch.failure.detail)
         return answer
@@ -159,7 +159,7 @@ class RobotsTable:
             self._learn_fetched(origin, answer)
             return answer
         finally:
-            # The entry is removed after a cancellation, too: then one of the waiting calls fetches.
+            # The entry is removed after a cancellation, too, so that one of the waiting calls fetches instead.
             del self._under_way[origin]
             fetch.over.set()
 
@@ -219,6 +219,6 @@ def _answer_of(response: Response, *, limits: Limits) -> RobotsAnswer:
         return ALLOW_ALL
     text = response.body.decode("utf-8-sig", "replace").replace("\x00", "")
     if not response.whole:
-        # "Disallow: /a" may be cut to "Disallow: /".
+        # An incomplete last line is dropped, because "Disallow: /a" may be cut to "Disallow: /".
         text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
     return RobotsAnswer(RobotsKind.RULES, text=text) if has_rules(text) else ALLOW_ALL

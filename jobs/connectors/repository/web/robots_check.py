@@ -34,7 +34,8 @@ class RobotsCheck:
         except FetchFailed as failure:
             if failure.code != "TOO_SLOW":
                 raise
-            # The document itself was not requested. A slow robots.txt is retried, like one that does not arrive.
+            # The document itself was not requested. A robots.txt that is too slow is retried, like one that does not
+            # arrive.
             raise FetchFailed("DEADLINE", f"robots.txt: {failure.detail}") from failure
         if answer.kind is RobotsKind.UNREACHABLE:
             self._wait(answer, origin, document, activity)

@@ -1,5 +1,5 @@
 """
-The rules of robots.txt for one crawler, by RFC 9309, and the name under which it reads them.
+Parses the rules of a robots.txt for one crawler, by RFC 9309, and finds the name of a crawler in its User-Agent.
 
 This module parses the groups, protego the patterns. protego would match a part of a name, and let an unknown record end
 a group. It also copies each rule for each agent of a group, so half a megabyte could require gigabytes. Therefore
@@ -70,7 +70,7 @@ class RobotsRules:
         return bool(self._rules.can_fetch(url, EVERYONE))
 
     def _delay(self, most: float) -> float | None:
-        """Return the seconds between two requests that the site demands, at most `most`."""
+        """Return the seconds that the site demands between two requests, at most `most`."""
         delay = self._rules.crawl_delay(EVERYONE)
         if delay is None or math.isnan(delay) or delay < 0:
             return None
@@ -115,7 +115,7 @@ def decisive_line(text: str, *, name: str, url: str) -> RobotsLine | None:
     """
     Return the rule of robots.txt that decides about an address; None if no rule matches it.
 
-    As the standard says, it is the longest matching rule, and an Allow before a Disallow of that length.
+    By the standard, this is the longest rule that matches. Between rules of equal length, an Allow wins.
     """
     is_allowed = RobotsRules(text, name=name).allows(url)
     path = url[url.index("/", 8) :]
@@ -128,7 +128,7 @@ def decisive_line(text: str, *, name: str, url: str) -> RobotsLine | None:
 
 
 def _beginning_of(line: RobotsLine) -> str:
-    """Return the part of a pattern with which each matching path begins."""
+    """Return the beginning of a pattern that is also the beginning of each matching path."""
     return _LITERAL.match(line.rule.partition(": ")[2])[0]  # type: ignore[index] # it matches the empty text, too
 
 
@@ -142,7 +142,7 @@ def _group_for(text: str, *, name: str) -> _Group:
     wanted = name.lower()
     groups = {EVERYONE: _Group([], []), wanted: _Group([], [])}
     is_named = False
-    # The group's agents that matter here, and whether its rules have begun.
+    # The agents of the current group that matter here, and True after the first rule of the group.
     agents: set[str] = set()
     has_begun = False
     for number, kind, value in _records(text):

@@ -1,4 +1,4 @@
-"""The shared state of web jobs in one process: connections, and robots.txt answers."""
+"""The state that web jobs share in one process: connections, and robots.txt answers."""
 
 import datetime as dt
 import time
@@ -27,7 +27,7 @@ class WebRuntime(Runtime):
         self._reads = reads
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
-        # Answers that this worker fetched and may not have stored yet: a write may have to be repeated.
+        # Answers that this worker fetched, until they are certainly stored: a failed write is repeated.
         self._to_store: dict[str, RobotsAnswer] = {}
 
     def open(self, asked: Asked) -> WebConnector:
@@ -42,7 +42,7 @@ class WebRuntime(Runtime):
         return WebConnector(specification, **options)
 
     def fetcher(self, *, allow_private_networks: bool) -> Fetcher:
-        """Return the connections with or without access to private networks; opened at first use."""
+        """Return the fetcher with or without access to private networks. It is created at the first use."""
         if allow_private_networks not in self._fetchers:
             self._fetchers[allow_private_networks] = Fetcher(allow_private_networks=allow_private_networks)
         return self._fetchers[allow_private_networks]

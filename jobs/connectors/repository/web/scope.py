@@ -88,7 +88,7 @@ class Scope:
             left -= followed
 
     def would_admit(self, target: str, *, after: str) -> bool:
-        """True if this address belongs to the job once the redirect of the seed `after` to it is followed."""
+        """True if this address will belong to the job when the redirect of the seed `after` to it is followed."""
         if not self._may_follow(after, target):
             return False
         if self._kind is ScopeKind.PREFIX and not target.startswith(tuple(self._moved_prefixes([(after, target)]))):
@@ -96,7 +96,9 @@ class Scope:
         return self._why_patterns_refuse(target) is None
 
     def is_near(self, url: str) -> bool:
-        """True if a redirect may still bring this address into the scope. Cheap; only False is certain."""
+        """
+        True if a redirect might bring this address into the scope. This is a cheap estimate: only False is certain.
+        """
         return self._kind in _KINDS_OF_HOSTS and _last_labels(bin_of(url)) in self._near_names
 
     def holds(self, url: str) -> bool:
@@ -107,7 +109,7 @@ class Scope:
         return self._kind in _KINDS_OF_HOSTS and self._is_around_a_seed(source) and are_of_one_domain(source, target)
 
     def _moved_prefixes(self, redirects: Iterable[tuple[str, str]]) -> Iterator[str]:
-        """Yield the prefixes of the scope below the origins to which these redirects lead."""
+        """Yield the prefixes of the seeds, moved to the origins to which these redirects lead."""
         paths: dict[str, list[str]] = {}
         for prefix in self._prefixes:
             origin = origin_of(prefix)
@@ -142,7 +144,7 @@ class Scope:
         return around if matching is None else f"{around}; the include pattern {matching!r} matches it"
 
     def _why_patterns_refuse(self, url: str) -> str | None:
-        # The engine reads bytes, and would encode a text again for each pattern.
+        # The address is encoded once: the engine reads bytes, and would encode a text again for each pattern.
         encoded = url.encode()
         if self._include and not any(regex.search(encoded) for _, regex in self._include):
             return "no include pattern matches it"
@@ -170,7 +172,7 @@ def are_of_one_domain(url: str, other: str) -> bool:
     if not _names_of_host(url).isdisjoint(_names_of_host(other)):
         return True
     domain = registrable_domain(host_and_port(url)[0])
-    # An IP address and a name like "localhost" have no registrable domain.
+    # An IP address and a name like "localhost" have no registrable domain, so only equal hosts belong together.
     return "." in domain and not is_ip(domain) and domain == registrable_domain(host_and_port(other)[0])
 
 
@@ -222,7 +224,7 @@ def _explained(pattern: str, error: Exception) -> BadPattern:
 
 
 def _place_of(piece: str, pattern: str) -> int:
-    """Return the first position of the part in the pattern where the part does not end an escape."""
+    """Return the first position of the part in the pattern that is not inside of an escape."""
     at = 0
     while at < len(pattern):
         if pattern.startswith(piece, at):
@@ -233,7 +235,7 @@ def _place_of(piece: str, pattern: str) -> int:
 
 def _names_of_host(url: str) -> set[str]:
     """
-    Return the host with its port, as the bin writes it and with the port in full.
+    Return the names of the host: as its bin writes it, and with its port in any case.
 
     Two addresses have the same host if they share a name: their ports are equal, or each port is the default of its
     scheme.

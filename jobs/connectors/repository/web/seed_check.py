@@ -1,5 +1,5 @@
 """
-The check of one seed before its job is stored: the answer, robots.txt, links in scope, a sitemap.
+Checks one seed before its job is stored: its answer, robots.txt, the links in scope, and the sitemap.
 
 The check sends a few requests, one at a time, with a gap between them, within one deadline. The fetcher of crawls sends
 them under the rules of crawls: only permitted addresses, no page that robots.txt disallows, bounded sizes.
@@ -26,7 +26,7 @@ from jobs.connectors.repository.web.urls import BadUrl, canonical, origin_of
 from jobs.reading.page import read_page
 from jobs.reading.text import Kind, decoded, kind_of
 
-# Time for all requests of a check, and between two of them (seconds).
+# Time for all requests of a check, and the gap between two requests (seconds).
 DEADLINE: Final = 12.0
 GAP: Final = 1.0
 # Bytes of a page that are read, and bytes of a sitemap that are enough to recognize it.
@@ -63,7 +63,7 @@ class SeedLook:
 
 
 class _Gap:
-    """The pace of a check: one request at a time, a second apart."""
+    """The pace of a check: one request at a time, with a gap between two requests (seconds)."""
 
     def __init__(self, gap: float) -> None:
         self._gap = gap

@@ -81,7 +81,7 @@ class Sessions:
                 cookies = await log_in(login, document.identifier, fetcher=fetcher, headers=self._headers, pace=pace)
             except LoginFailed as failed:
                 _record_end(activity, login, began=began, code="FAILED", description=str(failed))
-                # Before the gate opens, so that no other document repeats the failed login.
+                # The job is paused before the gate opens, so that no other document repeats the failed login.
                 await shared.pause_job(f"{shared.connection}: the login {login.name} failed: {failed}")
                 activity.wait_for(gate.name, code="LOGIN")
                 return None

@@ -1,4 +1,4 @@
-"""The stored specification of a web job: JSON, every key known and typed."""
+"""The stored specification of a web job: its fields, their checks, and the typed value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jobs.traps.quarantine import TrapGuard
 DEFAULT_USER_AGENT = "crawlctl/0.1"
 # Longest User-Agent (characters): servers refuse requests with a header of more than a few thousand characters.
 _MOST_USER_AGENT: Final = 1000
-# Characters that the name of a parameter cannot have.
+# Characters that the name of a parameter cannot contain.
 _OF_QUERIES: Final = frozenset("?&=#; \t")
 
 SCOPE: Final = Field(

@@ -1,7 +1,7 @@
 """
 The robots.txt answers of origins: fetched by one worker, used by all until they expire.
 
-An answer that differs from the stored one replaces it, and the replaced one is kept with the latest of its origin.
+An answer that differs from the stored one replaces it. The replaced answers of an origin are kept, up to a limit.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float
 """
 # Replaced answers that an origin keeps.
 KEPT: Final = 5
-# Two workers that replace the same answer keep it once.
+# If two workers replace the same answer, it is kept once.
 # Locks: PastRobots by origin, then Robots by origin.
 _WRITE: Final[LiteralString] = """
 WITH fetched AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""The raw exchange of a document's own request, collected for the archive while its body is read."""
+"""Collects the raw exchange of a document's own request for the archive, while the body is read."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from jobs.archive.records import RawExchange, archivable, head_of, without_secrets
 from jobs.connectors.repository.web.exchange import Answer
 
-# WARC's word for a body that was cut at a limit.
+# The term of WARC for a body that was cut at a limit.
 _CUT: Final = "length"
 
 

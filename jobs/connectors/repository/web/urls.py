@@ -2,18 +2,19 @@
 The canonical form of a web address: two addresses with one form are one document.
 
 A WHATWG parser (ada) parses the address, so everything that a browser accepts is accepted with the same meaning:
-spaces, backslashes, international names, odd spellings of IPv4, dot segments. In addition to its serialisation:
+spaces, backslashes, international names, odd spellings of IPv4, dot segments. The result is the parser's serialisation
+with these changes:
 
 - only http and https; the fragment and any user name and password are dropped;
 - the default port is dropped (by the parser), and an empty path is `/`;
-- one trailing dot of the host is dropped: it is the same name in the DNS, and must be the same bin;
-- escapes are in upper case, and those of letters, digits and `-._~` are undone (RFC 3986, 6.2.2);
-- an empty query is dropped: HTTP clients, ours among them, send `/?` as `/`, so it would be fetched twice;
+- one trailing dot of the host is dropped: the DNS has the same name without the dot, so the bin must be the same;
+- escapes are in upper case, and escaped letters, digits and `-._~` are written as they are (RFC 3986, 6.2.2);
+- an empty query is dropped: HTTP clients, also ours, send `/?` as `/`, so the page would be fetched twice;
 - nothing else: the query keeps its order, and no parameter is assumed to be without effect.
 
 Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
 
-Most links need no parser. They are in canonical form already, or become so when their path is appended to that of the
+Most links need no parser. They are already in canonical form, or they are when their path is appended to that of the
 page. One expression (`_PLAIN`) recognizes them. It matches no address that the parser would change.
 """
 
@@ -33,8 +34,9 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _PARTS: Final = re.compile(r"([/\\?#])")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
-# A host of lower-case names, the last no number, or of four numbers; no port that could be a default; a path without
-# escapes whose segments do not begin with a dot; a query that is not empty, of characters that need no escape.
+# An address in canonical form. Its host has lower-case labels, of which the last is not a number, or four numbers. Its
+# port cannot be a default. Its path has no escapes, and no segment begins with a dot. Its query, if any, is not empty,
+# and needs no escape.
 _OF_AN_ADDRESS: Final = "(?: 25[0-5] | 2[0-4][0-9] | 1[0-9][0-9] | [1-9]?[0-9] )"
 _PLAIN: Final = re.compile(
     rf"""https?://
@@ -45,7 +47,7 @@ _PLAIN: Final = re.compile(
         (?: \? [A-Za-z0-9_~!$&()*+,;=:@./-]+ )?""",
     re.VERBOSE | re.ASCII,
 )
-# A path relative to the page's directory, or to one above it, that cannot contain a scheme.
+# A path relative to the page's directory or to a directory above it. It cannot contain a scheme.
 _PLAIN_PATH: Final = re.compile(r"(?P<up>(?:\.\./)*)(?P<path>[A-Za-z0-9_~-][A-Za-z0-9_~./-]*)", re.ASCII)
 _UP: Final = len("../")
 _SLASHES_OF_A_ROOT: Final = "http://host/".count("/")
@@ -60,7 +62,7 @@ class BadUrl(BadIdentifier):
 
 
 class OverLimit(BadUrl):
-    """An address of the web that is longer or deeper than the limits allow: probably a trap for crawlers."""
+    """A web address that is longer or deeper than the limits allow. It is probably a trap for crawlers."""
 
 
 def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -157,7 +159,7 @@ def without_userinfo(url: str) -> str:
 
 
 def _joined_plainly(url: str, base: str) -> str:
-    """Return the address joined with its base as text; '' if only the parser can join them."""
+    """Return the address joined with its base by text operations; '' if only the parser can join them."""
     if url.startswith("http"):
         return url
     try:
