@@ -1,7 +1,7 @@
 """
 Nodes, groups and requests of the cluster in the set-up pages.
 
-Their actions lead to the pages that show the plan of a move, a rebalance or a drain before it is made.
+Each action leads to a page that first shows the plan of a move, a rebalance or a drain.
 """
 
 from collections.abc import Mapping
@@ -148,7 +148,7 @@ class ThrottleGroupAdmin(Rebalancing):
 
 
 class ClusterRequestAdmin(Rebalancing):
-    """Requests to the cluster and the answers of its main manager."""
+    """Requests to the cluster, and the answers of its main manager."""
 
     list_display = ("number", "kind", "dry_run", "asked_by", "asked_at", "state", "answered_at", "reason")
     list_filter = ("kind", "state")
@@ -210,7 +210,7 @@ def _id_of(said: str) -> UUID:
     Return the id of a node from an address.
 
     Raises:
-        Http404: this is not an id.
+        Http404: the text is not the id of a node.
     """
     try:
         return UUID(said)

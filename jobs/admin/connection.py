@@ -1,4 +1,4 @@
-"""Connections: a name, a connector, and the connector's configuration."""
+"""The set-up pages of connections. A connection has a name, a connector, and the configuration of the connector."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
@@ -33,7 +33,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid, Refused
 from nodes.web.formats import moment, number, share
 
-# Jobs of a connection that the list names.
+# Largest number of jobs that the list names for a connection.
 _JOBS_SHOWN: Final = 5
 
 
@@ -103,9 +103,9 @@ class ConnectionAdmin(WithVersions, BoundedList):
     """The pages of connections. The connector of a connection never changes."""
 
     form: type[ConnectionForm]
-    # The field of a job that refers to the connection.
+    # The field of a job that refers to connections of this kind.
     of_jobs: ClassVar[str]
-    # Title of the connector's fields, and the connector that is selected at first.
+    # Title above the connector's fields, and the connector that is selected at first.
     section_title: ClassVar[Promise]
     proposed: ClassVar[str]
     list_display: tuple[str, ...] = ("name", "connector", "used_by")
@@ -129,7 +129,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         return {"connector": request.GET.get("connector", self.proposed), "name": request.GET.get("name", "")}
 
     def _kind(self, request: HttpRequest, connection: connections.Connection | None) -> Any:  # noqa: ANN401 (a kind of source or output)
-        """Return the connector of a connection, or the selected one; None if it is missing."""
+        """Return the connector of a connection, or the selected connector; None if it is not installed."""
         if connection is not None:
             return self.form.kinds().get(connection.connector)
         chosen = request.POST.get("connector") or request.GET.get("connector") or self.proposed
@@ -169,7 +169,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         act: Callable[..., object],
         message: Promise,
     ) -> HttpResponseBase:
-        """Execute an action after a confirmation: a page asks first, and its POST executes it."""
+        """Ask for a confirmation on a page. The POST of this page executes the action."""
         key = number_of(object_id)
         connection = get_object_or_404(self.model, pk=key)
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
@@ -195,7 +195,7 @@ class ConnectionAdmin(WithVersions, BoundedList):
         return ", ".join([*names[:_JOBS_SHOWN], *more]) or "—"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the connections with the names of some of their jobs, and no more than are shown."""
+        """Return the connections, each with the names of its first jobs."""
         found: QuerySet[Any] = super().get_queryset(request)
         jobs = Job.objects.filter(**{self.of_jobs: OuterRef("pk")}).order_by().values("name")
         shown: QuerySet[Any] = found.annotate(some_jobs=ArraySubquery(jobs[: _JOBS_SHOWN + 1]))
@@ -228,7 +228,7 @@ class RepositoryConnectionAdmin(ConnectionAdmin):
 
     @admin.display(description=_("status"))
     def status(self, connection: RepositoryConnection) -> str:
-        """True if this server can reach the source as configured."""
+        """Return the reason why this server cannot reach the source as configured, or “working”."""
         return connections.status(connection) or str(_("working"))
 
 
@@ -253,7 +253,10 @@ class OutputConnectionAdmin(ConnectionAdmin):
         return shown
 
     def _warn_of_lost_lines(self, request: HttpRequest, output_id: int) -> None:
-        """Show above the page the lines that files of the output lost, and name the button that writes them again."""
+        """
+        Show a message above the page for each file of the output that lost lines, with a link to the action that writes
+        them again.
+        """
         if not self.has_view_permission(request):
             return
         button = reverse("admin:jobs_outputconnection_index_again", args=[output_id])
@@ -265,12 +268,12 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Verify"), url_path="verify", permissions=("view",))  # type: ignore[untyped-decorator]
     def verify(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Show the page that compares the output with the record of it."""
+        """Redirect to the page that compares the output with its record in the database."""
         return redirect("output-verification", number_of(object_id))
 
     @action(description=_("Re-index all"), url_path="index-again", permissions=("change",))  # type: ignore[untyped-decorator]
     def index_again(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Let the next fetch of each document write it here again."""
+        """Let the next fetch of each document write the document to this output again."""
         return self.do_when_asked(
             request,
             object_id,
@@ -294,7 +297,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @action(description=_("Restore all"), url_path="restore", permissions=("change",))  # type: ignore[untyped-decorator]
     def restore(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Restore everything that clearing removed."""
+        """Restore all documents that “Remove all” removed."""
         return self.do_when_asked(
             request,
             object_id,
@@ -312,7 +315,7 @@ class OutputConnectionAdmin(ConnectionAdmin):
 
     @display(description=_("In sync"))  # type: ignore[untyped-decorator]
     def in_sync(self, output: OutputConnection) -> str:
-        """Return the share that was in sync at the last verification."""
+        """Return the share of documents that were in sync at the last verification."""
         last = output.verifications.filter(ended_at__isnull=False, refused="").first()
         if last is None:
             return str(_("not verified"))

@@ -2,8 +2,8 @@
 Form fields that are generated from a connector's schema (`jobs.connectors.schema`).
 
 A form has the fields of one connector at a time: the stored one, the selected one, or the only one. The hidden field
-`built_for` names it. If a form is sent with another selection, the page returns it with the fields of that connector.
-With scripts, a selection redraws the form at once (static/js/redraw.js).
+`built_for` names this connector. If the form is sent with another selection, the page returns the form with the fields
+of the selected connector. With scripts, a selection redraws the form immediately (static/js/redraw.js).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,9 @@ from jobs.connectors.stored_secrets import mask
 
 
 class FormConnector(Protocol):
-    """A connector as a form sees it: it has a schema under the name of the form's `section`."""
+    """
+    The part of a connector that a form uses: a name, and a schema in the attribute that the form's `section` names.
+    """
 
     @property
     def name(self) -> str: ...
@@ -38,7 +40,7 @@ BUILT_FOR: Final = "built_for"
 
 
 class Lines(forms.CharField):
-    """A list of texts, one a line."""
+    """A form field with a list of texts, one a line."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), **kwargs)
@@ -48,12 +50,12 @@ class Lines(forms.CharField):
 
     def to_python(self, value: str | list[str] | None) -> list[str]:  # type: ignore[override]
         if isinstance(value, list):
-            # The stored value, in a field that cannot be changed now.
+            # The field cannot be changed now, so this is the stored value.
             return value
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 
     def run_validators(self, value: list[str]) -> None:
-        # The validators are for a text. They would not find a NUL in a list.
+        # The validators need a text: they would not find a NUL in a list.
         super().run_validators("\n".join(value))
 
     def has_changed(self, initial: Sequence[str] | None, data: str | None) -> bool:
@@ -62,7 +64,8 @@ class Lines(forms.CharField):
 
 class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     """
-    A form with the fields of the connector `form_connector`, for the JSON column that `section` names.
+    A form with the fields of the connector `form_connector`. Their values are stored in the JSON column that `section`
+    names.
 
     The field named `chooser` selects the connector. Without a selection, or if the connector is not installed,
     `form_connector` is None. The form then has no fields of a connector, and the stored value stays.
@@ -81,7 +84,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
         self._sent_for = self.data.get(BUILT_FOR)
         name = self.form_connector.name if self.form_connector else ""
         if self._sent_for not in {None, name}:
-            # The returned form has the fields of the new selection.
+            # The selection has changed, so this form has the fields of the newly selected connector.
             data = cast(QueryDict, self.data).copy()
             data[BUILT_FOR] = name
             self.data = data
@@ -103,7 +106,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
-        Return the values that a valid form gives the column, without empty values. Stored values without a field stay.
+        Return the value of the column from a valid form, without empty values. Stored values that have no field stay.
         """
         generated = [field.name for field in schema_of(self.form_connector, self.section).fields]
         kept = {name: value for name, value in getattr(self.instance, self.section).items() if name not in generated}
@@ -130,7 +133,7 @@ def form_for(base: type[_Form], kind: FormConnector | None) -> type[_Form]:
 
 
 def fieldset_for(title: str | Promise, kind: FormConnector | None, *, section: str) -> tuple[Any, ...]:
-    """Return the part of an admin page with those fields; an empty list if the connector has no fields."""
+    """Return the fieldset of an admin page with the fields of this connector; an empty list if it has none."""
     names = tuple(f"{section}_{field.name}" for field in schema_of(kind, section).fields)
     return ((title, {"fields": names}),) if names else ()
 

@@ -1,4 +1,7 @@
-"""Documents in the set-up pages: read by their addresses, in the order of their keys, and retried by an action."""
+"""
+Documents in the set-up pages: a list in the order of keys, with a search by address and an action that retries
+documents.
+"""
 
 import uuid
 from collections import defaultdict
@@ -32,13 +35,13 @@ from nodes.admin.by_key import ListByKey
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
 
-# End of a search for the beginning of addresses.
+# Last character of a search for all addresses with a certain beginning.
 _MORE: Final = "*"
 _SEARCH: Final = "q"
 
 
 class DocumentSet(QuerySet[QueueItem]):
-    """Documents that can be found by a key given as text, as web addresses and check boxes give it."""
+    """A query set that accepts the keys of documents as texts, because web addresses and check boxes contain texts."""
 
     def filter(self, *conditions: Any, **facts: Any) -> "DocumentSet":
         chosen = facts.pop("pk__in", None)
@@ -51,7 +54,7 @@ class DocumentSet(QuerySet[QueueItem]):
 
 class DocumentAdmin(ListByKey):
     """
-    The queue. The crawl owns its rows.
+    The page and the list of documents. Only the crawl writes these rows.
 
     Django's admin refuses a primary key of two columns, because addresses and check boxes need one text. This class
     makes that text: the hash, a dot and the job.
@@ -178,7 +181,7 @@ def _parsed(said: str) -> tuple[uuid.UUID, int]:
     Return the key of a document from its text.
 
     Raises:
-        ValueError: this is not a key.
+        ValueError: the text is not a key.
     """
     digest, _dot, job = said.partition(".")
     if not job.isdecimal() or len(job) > 18:
@@ -202,7 +205,7 @@ def _has_failed(item: QueueItem) -> bool:
 
 def _retry(request: HttpRequest, items: list[QueueItem]) -> str:
     """
-    Send these documents back, job by job.
+    Send these documents back to the queue, job by job.
 
     Raises:
         Refused: no document was sent back.

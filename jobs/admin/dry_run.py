@@ -1,5 +1,5 @@
 """
-The check of a form by the functions that would store it.
+Checks a form by a trial run of the function that would store it.
 
 Only the function that stores a job or a connection decides what is valid. No form repeats its rules. So the check of a
 form stores it and rolls back the transaction. The form shows the errors of that function.
@@ -13,7 +13,7 @@ from django.db import transaction
 
 @contextmanager
 def dry_run() -> Iterator[None]:
-    """Roll back all writes of the block. Exceptions are passed on."""
+    """Return a context manager that rolls back all writes of its block. Exceptions are passed on."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

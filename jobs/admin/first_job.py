@@ -30,12 +30,12 @@ from jobs.verbs.first_job import PACES, with_schemes
 
 FIELDS: Final = ("addresses", "pace", "every", ("at", "weekday", "zone"))
 _SHORT: Final = {"addresses", "pace", "every", "at", "weekday", "zone"}
-# Fields that an address of the form may fill.
+# Fields that parameters in the address of the form may fill.
 TYPED: Final = ("name", "addresses", "pace", "every", "at", "weekday", "zone")
-# The value of `every` for the start method and the windows below “More”.
+# The value of `every` that leaves the times to the start method and the windows below “More”.
 _AS_BELOW: Final = "windows"
 _DAYS: Final = (_("Monday"), _("Tuesday"), _("Wednesday"), _("Thursday"), _("Friday"), _("Saturday"), _("Sunday"))
-# A policy's choice: this prefix and its id.
+# Prefix of the value of a choice that is a policy. The id of the policy follows.
 _POLICY: Final = "policy-"
 
 
@@ -46,7 +46,7 @@ def time_zones() -> tuple[str, ...]:
 
 
 class TimesForm(forms.Form):
-    """The fields of a new job's form that say when it starts. A check of the times uses this form alone."""
+    """The fields of a new job's form that say when it starts. The preview of the next starts uses only these fields."""
 
     use_required_attribute = False
 
@@ -91,7 +91,7 @@ class TimesForm(forms.Form):
         return zone
 
     def window(self) -> Window | None:
-        """Return the window of a valid form; None without simple times."""
+        """Return the window from the simple times of a valid form; None if the form does not use these."""
         values = self.cleaned_data
         if values.get("every") not in set(Every):
             return None
@@ -104,7 +104,7 @@ class TimesForm(forms.Form):
 
 
 class FirstJobForm(TimesForm, JobForm):
-    """The form of a new job. The form of a stored job does not have these three short fields."""
+    """The form of a new job, which has the three short fields in addition to those of a stored job."""
 
     addresses = Lines(
         label=_("Address"),
@@ -116,7 +116,7 @@ class FirstJobForm(TimesForm, JobForm):
     class Media:
         js = (forms.Script("js/first_job.js", type="module"),)
 
-    # The address is one short line at first.
+    # Most users enter one address, so the field begins with two lines.
     addresses.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2, "placeholder": "example.org"})
     # Fields that have a default here.
     optional: ClassVar = {"name": None, "repository": RepositoryConnection, "outputs": OutputConnection}
@@ -138,7 +138,7 @@ class FirstJobForm(TimesForm, JobForm):
 
     @property
     def shows_more(self) -> bool:
-        """True if “More” has something that must not be hidden: an error, or a stage."""
+        """True if “More” must be open, because a field in it has an error, or there is a stage."""
         return bool(self.stages.stages) or not self.errors.keys() <= _SHORT
 
     def is_valid(self) -> bool:
@@ -180,7 +180,7 @@ class FirstJobForm(TimesForm, JobForm):
         self.add_error(None, _("A stage has a problem."))
 
     def _chosen_outputs(self) -> list[tuple[int, str]]:
-        """Return the outputs that are selected now, if there are several: each may follow another stage."""
+        """Return the selected outputs if there are several. Only then the form asks which stage each output follows."""
         said = self.data.getlist("outputs") if isinstance(self.data, QueryDict) else self.initial.get("outputs", ())
         chosen = [int(key) for key in map(str, said) if key.isdecimal() and len(key) < 19]
         found = OutputConnection.objects.filter(pk__in=chosen).order_by("name").values_list("pk", "name")
@@ -194,7 +194,7 @@ class FirstJobForm(TimesForm, JobForm):
         chosen = str(self.data.get("pace") or self.initial.get("pace", ""))
         offer_few(of_policies, chosen=[chosen.removeprefix(_POLICY)])
         offered = cast(list[tuple[Any, Any]], of_policies.choices)
-        # The heading of policies that are not offered has an empty list.
+        # A heading of the choices has a list instead of a key, so it is left out.
         stored = [
             (f"{_POLICY}{key}", _("policy %(name)s") % {"name": label})
             for key, label in offered
@@ -205,7 +205,7 @@ class FirstJobForm(TimesForm, JobForm):
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """Return the values of a form for a copy of this job, with only its first seed."""
+    """Return the initial values of the form for a copy of this job. The short fields have only its first seed."""
     seed = job.seeds.filter(removed_at=None).order_by("pk").first()
     windows = [window.times for window in job.windows.all()]
     return {
@@ -233,7 +233,7 @@ def _name_of(addresses: list[str]) -> str:
 
 
 def _free_name(name: str) -> str:
-    """Return the name, with a number behind it if another job has it."""
+    """Return the name, with a number at its end if another job already has the name."""
     if not name:
         return name
     name = name[:190]

@@ -54,7 +54,9 @@ class SeedInline(StackedInline):  # type: ignore[misc]
         return seeds.filter(removed_at=None)
 
     def get_formset(self, request: HttpRequest, obj: Job | None = None, **kwargs: Any) -> Any:  # noqa: ANN401 (a generated type)
-        """Return the formset. Its policies are read once for all seeds, with the seeds' own policies."""
+        """
+        Return the formset. The policies are read once for all seeds, and include the policies of the stored seeds.
+        """
         formset = super().get_formset(request, obj, **kwargs)
         chosen = obj.seeds.filter(removed_at=None).values_list("policy", flat=True).distinct() if obj else ()
         field = formset.form.base_fields["policy"]
@@ -72,7 +74,7 @@ class SeedInline(StackedInline):  # type: ignore[misc]
 
 
 class MoreSeedsInline(SeedInline):
-    """Further seeds of a new job: its first one has a short field."""
+    """Further seeds of a new job. The first seed has a short field of its own."""
 
     min_num = 0
     verbose_name = _("further seed")
@@ -100,7 +102,7 @@ def _action(verb: control.Verb) -> Callable[..., None]:
 
 
 def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
-    """Return the action of a job's page that asks, and then performs a verb."""
+    """Return the action of a job's page that asks for a confirmation, and then performs a verb."""
 
     def perform(admin_: "JobAdmin", request: HttpRequest, object_id: str) -> HttpResponseBase:
         job_id = number_of(object_id)
@@ -119,14 +121,14 @@ def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
             act=make,
         )
 
-    # unfold finds an action, and the permission for it, by name.
+    # unfold finds an action and its permission by the name of the function.
     perform.__name__ = _name_of(verb)
     decorate = detail_action(description=_(verb.label), url_path=f"do-{verb.name}", permissions=(_name_of(verb),))
     return cast(Callable[..., HttpResponseBase], decorate(perform))
 
 
 def _is_legal(verb: control.Verb) -> Callable[..., bool]:
-    """Return the check that a user may perform a verb, and that the state of the job permits it."""
+    """Return a function that is True if the user may perform a verb and the state of the job permits it."""
 
     def has_permission(_admin: "JobAdmin", request: HttpRequest, object_id: str | None = None) -> bool:
         if object_id is None or not request.user.has_perm(verb.permission):
@@ -140,7 +142,7 @@ def _is_legal(verb: control.Verb) -> Callable[..., bool]:
 
 
 def _asked_about(request: HttpRequest, job_id: int) -> Job | None:
-    """Return the job of a page, which is read once for all its verbs."""
+    """Return the job of a page. It is read once for each request, because each verb of the page needs it."""
     if not hasattr(request, "job_asked_about"):
         request.job_asked_about = Job.objects.filter(pk=job_id).first()  # type: ignore[attr-defined]
     found: Job | None = request.job_asked_about  # type: ignore[attr-defined]
@@ -155,8 +157,8 @@ class JobAdmin(WithRehearsal, JournaledList):
     """
     The pages of jobs. The form allows the changes that the state of the job permits.
 
-    An action deletes the job, together with its documents in the outputs. The source of a job never changes, because
-    documents of one source mean nothing to another.
+    A job is deleted by an action, because its documents must also leave the outputs. The source of a job never changes,
+    because documents of one source mean nothing to another.
     """
 
     form = JobForm
@@ -209,7 +211,7 @@ class JobAdmin(WithRehearsal, JournaledList):
         }
 
     def get_inlines(self, request: HttpRequest, obj: Job | None) -> tuple[type[SeedInline], ...]:
-        """Return no seeds for a job with too many for a form: they stay as they are."""
+        """Return the form of the seeds; none if the job has too many seeds for a form. These then stay as they are."""
         if obj is None:
             return (MoreSeedsInline,)
         return () if keeps_its_seeds(obj) else self.inlines
@@ -246,7 +248,7 @@ class JobAdmin(WithRehearsal, JournaledList):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
-        """Add the effects of a change, if they were requested."""
+        """Add the effects of a change to the page if they were requested."""
         found = rehearsal_of(context["adminform"].form.instance)
         of_task = {"rehearsal_task": found} if isinstance(found, Task) else {"rehearsal": found and shown(found)}
         return super().render_change_form(request, context | of_task, *args, **kwargs)
@@ -281,7 +283,7 @@ class JobAdmin(WithRehearsal, JournaledList):
         return response
 
     def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
-        """False: never delete only the row. The job's documents have to leave the outputs first."""
+        """False, because a deleted row would leave the job's documents in the outputs. The action deletes both."""
         return False
 
     def has_control_permission(self, request: HttpRequest) -> bool:
@@ -307,7 +309,7 @@ class JobAdmin(WithRehearsal, JournaledList):
             messages.warning(request, warning)
 
     def response_add(self, request: HttpRequest, obj: Job, post_url_continue: str | None = None) -> HttpResponse:
-        """Lead to the page of the new job, which has its Start button."""
+        """Redirect to the page of the new job, which has its Start button."""
         if {"_continue", "_addanother", "_popup"} & request.POST.keys():
             return cast(HttpResponse, super().response_add(request, obj, post_url_continue))
         messages.success(request, _("%(job)s is stored. Start it here.") % {"job": obj.name})
@@ -343,8 +345,8 @@ def _chosen(request: HttpRequest) -> list[RepositoryConnection]:
 
 def _usual_repositories(request: HttpRequest) -> list[RepositoryConnection]:
     """
-    Return the selected connection, otherwise the oldest one to the web, otherwise the oldest; an empty query set if no
-    connection exists.
+    Return a list with one connection: the selected one, otherwise the oldest one to the web, otherwise the oldest. The
+    list is empty if no connection exists.
     """
     if chosen := _chosen(request):
         return chosen
@@ -353,7 +355,7 @@ def _usual_repositories(request: HttpRequest) -> list[RepositoryConnection]:
 
 
 def _duplicated(request: HttpRequest) -> Job | None:
-    """Return the job that the address of a new one names as its pattern."""
+    """Return the job to duplicate, which the address of the form names; None if it names none."""
     named = request.GET.get("like", "")
     if not named.isdecimal() or len(named) > 18:
         return None
@@ -362,8 +364,8 @@ def _duplicated(request: HttpRequest) -> Job | None:
 
 def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
     """
-    Return the connector of a job, of the job that is duplicated, or of the selected connection; without connections,
-    the one that a new job gets. None if it is not installed.
+    Return the connector of a job, of the job that is duplicated, or of the selected connection. If no connection
+    exists, return the connector that a new job gets. Return None if the connector is not installed.
     """
     if job is None and not _chosen(request):
         job = _duplicated(request)

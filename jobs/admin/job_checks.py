@@ -1,4 +1,4 @@
-"""Answers for the form of a new job: the next starts of its times, and a look at its seed."""
+"""Answers requests of the form of a new job: the next starts by its times, and a check of its seed."""
 
 import threading
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from jobs.words.codes import explain_code
 from nodes.database.clock import read_clock
 
 _STARTS: Final = 5
-# Looks at seeds of one process at the same time.
+# Largest number of checks of seeds that a process runs at the same time.
 _LOOKS: Final = threading.BoundedSemaphore(2)
 
 
 def coming_starts(request: HttpRequest) -> JsonResponse:
-    """Answer with the next starts by the times in the address, as text."""
+    """Return the next starts as text, by the times in the parameters of the address."""
     form = TimesForm(request.GET)
     if not form.is_valid():
         return JsonResponse({"starts": [], "problems": [said for each in form.errors.values() for said in each]})
@@ -41,7 +41,10 @@ def coming_starts(request: HttpRequest) -> JsonResponse:
 
 
 def check_seed(request: HttpRequest) -> JsonResponse:
-    """Answer with lines about the first address of the form: its answer now, and the links that a job would follow."""
+    """
+    Return lines about the first address of the form: the answer to a request now, and the links that a job would
+    follow.
+    """
     address = next((line.strip() for line in request.POST.get("addresses", "").splitlines() if line.strip()), "")
     kind = registry.installed()["web"]
     (address,) = with_schemes([address], kind)
@@ -63,7 +66,7 @@ def check_seed(request: HttpRequest) -> JsonResponse:
 
 
 def _asked(request: HttpRequest, address: str) -> Asked:
-    """Return the job of the form with the fields that decide which documents belong to it."""
+    """Return the job of the form, with only those fields that decide which documents belong to it."""
     sent = request.POST
     specification: dict[str, Any] = {"scope": sent["specification_scope"]} if sent.get("specification_scope") else {}
     for name in ("include", "exclude"):
@@ -86,7 +89,7 @@ def _asked(request: HttpRequest, address: str) -> Asked:
 
 
 def _why_not_asked(host: str) -> str | None:
-    """Return the reason why nothing may be sent to a host now; None if a request may."""
+    """Return the reason why no request may be sent to a host now; None if a request may be sent."""
     known = Bin.objects.filter(namespace="web", name=host).only("stopped_at", "back_off_until").first()
     if known is not None and known.stopped_at is not None:
         return _("%(host)s is stopped by an operator, so it is not checked.") % {"host": host}
@@ -99,7 +102,7 @@ def _why_not_asked(host: str) -> str | None:
 
 
 def _lines(*, look: SeedLook | None = None, problem: str = "") -> JsonResponse:
-    """Return the answer as pairs of a name and a text, with the tone of the first."""
+    """Return the result as pairs of a name and a text, with a tone for the first pair."""
     if look is None:
         return JsonResponse({"tone": "failed", "lines": [[_("Not checked"), problem]]})
     lines = list(_described(look).items())

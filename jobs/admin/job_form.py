@@ -1,8 +1,8 @@
 """
 The form of a job and its seeds.
 
-The job's form holds the specification and the outputs. The formset of its seeds, which is checked after it, lets
-`control` check the whole job.
+The job's form holds the specification and the outputs. Django checks the formset of the seeds after the form, so the
+formset checks the whole job (`_try`).
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.tasks.models import Task
 
-# Limits of seeds and addresses in a form.
+# Largest numbers of seeds and of addresses in a form.
 _MOST_SEEDS: Final = 50
 _MOST_ADDRESSES: Final = 5_000
 
@@ -48,7 +48,10 @@ class FirstSeed:
     pace: str = ""
 
     def wanted(self, *, made_by: str) -> list[SeedWanted]:
-        """Return the seed, if there are addresses; its policy is stored if it is new."""
+        """
+        Return a list with the seed; an empty list without addresses. The policy of its pace is stored if it does not
+        exist.
+        """
         if not self.addresses:
             return []
         policy = None
@@ -72,7 +75,10 @@ class JobWanted:
     first: FirstSeed | None = None
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
-        """Store the job, new or changed. Without `seeds` it keeps its own. A new one gets connections that it lacks."""
+        """
+        Store a new or changed job. If `seeds` is None, a job keeps its seeds. A new job gets the connections that it
+        lacks.
+        """
         facts = self._facts(job, seeds=seeds, made_by=made_by)
         if job.pk:
             return editing.change_job(job.pk, **facts)
@@ -80,7 +86,7 @@ class JobWanted:
         return editing.create_job(repository=repository, **facts)
 
     def rehearse(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> Rehearsal | Task:
-        """Return the effects of `store` on a job that exists, or the task that finds them."""
+        """Return the effects of `store` on a stored job, or the task that computes them."""
         return rehearse(job.pk, **self._facts(job, seeds=seeds, made_by=made_by))
 
     def _facts(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> dict[str, Any]:
@@ -143,7 +149,7 @@ class JobForm(ConnectorForm, OptionsForm):
         self._offer_few("repository", ())
 
     def also_seen(self) -> bool:
-        """True if the job runs: then most fields keep their stored values."""
+        """True if the job runs. Most fields then keep their stored values."""
         return _runs(self.instance)
 
     def clean(self) -> dict[str, Any]:
@@ -182,7 +188,10 @@ class JobForm(ConnectorForm, OptionsForm):
         return self.instance.repository if self.instance.repository_id else RepositoryConnection(connector="web")
 
     def _offer_few(self, name: str, stored: Iterable[int]) -> None:
-        """Offer the newest objects if there are very many, together with the stored and the selected ones."""
+        """
+        Limit the choices of a field. If there are very many objects, it offers the newest, the stored and the selected
+        ones.
+        """
         if isinstance(field := self.fields.get(name), ModelChoiceField):
             said = [*self.data.getlist(name)] if isinstance(self.data, QueryDict) else [str(self.initial.get(name, ""))]
             offer_few(field, chosen=[*map(str, stored), *said])
@@ -210,12 +219,18 @@ def keeps_its_seeds(job: Job | None) -> bool:
 
 
 def rehearsal_of(job: Job) -> Rehearsal | Task | None:
-    """Return the effects that were requested with the form of a job, or the task that finds them; None without."""
+    """
+    Return the effects that the form of a job requested, or the task that computes them; None if it requested none.
+    """
     return getattr(job, "rehearsal", None)
 
 
 def _try(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
-    """Check the whole job of a form by the function that would store it. If the form `rehearses`, keep the effects."""
+    """Store the job of a form, and roll this back, to find the problems that only the whole job shows. If the form
+    `rehearses` a change of a stored job, keep the effects at the job instead.
+
+    Raises:
+        ValidationError: the job is invalid."""
     wanted: JobWanted = job.wanted  # type: ignore[attr-defined]  # the content of the form
     try:
         if rehearses and job.pk:
@@ -228,7 +243,7 @@ def _try(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
 
 
 class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
-    """The seeds of a job. This form set checks the job as a whole."""
+    """The formset of the seeds of a job. It checks the job as a whole."""
 
     def clean(self) -> None:
         super().clean()
@@ -242,7 +257,7 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         return super().is_valid() and REHEARSE not in self.data
 
     def wanted_seeds(self) -> list[SeedWanted]:
-        """Return the seeds of the filled forms, in their order."""
+        """Return the seeds of the filled forms, in the order of the forms."""
         filled = [form.cleaned_data for form in self.forms if form not in self.deleted_forms]
         return [
             SeedWanted(tuple(values["urls"]), values.get("policy"), values.get("tag", ""))

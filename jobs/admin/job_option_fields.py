@@ -1,4 +1,4 @@
-"""Form fields of a job's kind, intervals, schedule and hop limits."""
+"""Form fields of the options of a job: its kind, intervals, schedule, hop limits, access rules and others."""
 
 import datetime as dt
 from typing import Any, Final
@@ -31,7 +31,7 @@ OPTION_FIELDS: Final = (
 
 
 class SpanField(forms.CharField):
-    """A duration such as `1 d 12 h`; empty is None."""
+    """A field with a duration such as `1 d 12 h`. The value of an empty field is None."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, widget=UnfoldAdminTextInputWidget, **kwargs)
@@ -41,7 +41,7 @@ class SpanField(forms.CharField):
 
     def to_python(self, value: str | dt.timedelta | None) -> dt.timedelta | None:  # type: ignore[override]
         if isinstance(value, dt.timedelta):
-            # The stored value, in a field that cannot be changed now.
+            # The field cannot be changed now, so this is the stored value.
             return value
         try:
             return parse_span(value) if value and value.strip() else None
@@ -67,7 +67,7 @@ class _LinesField(forms.CharField):
 
 
 class WindowsField(_LinesField):
-    """Windows, one a line."""
+    """A field with windows, one a line."""
 
     def prepare_value(self, value: object) -> object:
         return "\n".join(map(window_in_words, value)) if isinstance(value, list | tuple) else value
@@ -80,7 +80,7 @@ class WindowsField(_LinesField):
 
 
 class HopLimitsField(_LinesField):
-    """The hop limits by type of link, one a line: `link 3`."""
+    """A field with the hop limits by type of link, one a line: `link 3`."""
 
     def prepare_value(self, value: object) -> object:
         return "\n".join(f"{kind} {most}" for kind, most in value.items()) if isinstance(value, dict) else value
@@ -100,7 +100,7 @@ class HopLimitsField(_LinesField):
 
 
 class AccessRulesField(_LinesField):
-    """Access rules: a line with a pattern, then a line for each token."""
+    """A field with access rules. Each rule has a line with a pattern, then a line for each token."""
 
     def prepare_value(self, value: object) -> object:
         return rules_in_words(value) if isinstance(value, list) else value
@@ -115,7 +115,7 @@ class AccessRulesField(_LinesField):
 
 
 class FreshnessGoalsField(_LinesField):
-    """Freshness goals, one a line."""
+    """A field with freshness goals, one a line."""
 
     def prepare_value(self, value: object) -> object:
         return goals_in_words(value) if isinstance(value, list) else value
@@ -200,10 +200,10 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["windows"].initial = [window.times for window in self.instance.windows.all()]
 
     def chosen_options(self) -> dict[str, Any]:
-        """Return the values of a valid form, as `control` takes them."""
+        """Return the options of a valid form, as `jobs.verbs.editing` takes them."""
         values = self.cleaned_data
         said = {name: values[name] for name in ("windows", *OPTION_FIELDS)}
-        # A form of an older page lacks these fields: they keep their values.
+        # A page from before an upgrade may lack these fields. Missing fields keep their stored values.
         unsaid = [
             name
             for name in (*GUARD, "archive", "kept_versions", "access_rules", "freshness_goals")

@@ -1,4 +1,4 @@
-"""Lists of objects whose verbs write a journal."""
+"""The base class of set-up pages whose verbs store the objects and write the journal."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,5 +22,7 @@ class JournaledList(BoundedList):
         formsets: Sequence[Any],
         add: bool = False,  # noqa: FBT001, FBT002 (Django's)
     ) -> str:
-        """Return a fixed word: the object's own journal has the changes, and the admin's log only the visit."""
+        """
+        Return a fixed word. The object's own journal has the changes, so the log of Django's admin needs no details.
+        """
         return "Added." if add else "Changed."

@@ -11,8 +11,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 class PlainSelect(UnfoldAdminSelectWidget):  # type: ignore[misc]
     """
-    Looks like other selects, but renders its options itself: a template for each option would take longer than the rest
-    of the form.
+    Looks like other select fields, but renders its options without templates. A template for each option would take
+    longer than the rest of the form.
     """
 
     def render(

@@ -32,7 +32,7 @@ _RULES_SHOWN: Final = 50
 
 
 class RuleInline(StackedInline):  # type: ignore[misc]
-    """Rules are part of their policy: a user who may change the policy may change them."""
+    """The rules of a policy. A user who may change the policy may change its rules."""
 
     model = ThrottleRule
     form = RuleForm
@@ -67,7 +67,7 @@ class RuleInline(StackedInline):  # type: ignore[misc]
 
 
 class ThrottlePolicyAdmin(WithRehearsal, WithVersions, JournaledList):
-    """An edit applies from the next turn of each host, at most 10 s later."""
+    """The set-up pages of policies. A change applies from the next turn of each host, at most 10 s later."""
 
     form = PolicyForm
     definition = "policy"
@@ -86,7 +86,9 @@ class ThrottlePolicyAdmin(WithRehearsal, WithVersions, JournaledList):
     change_form_before_template = "admin/jobs/policy_rehearsal.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ThrottlePolicy]:
-        """Return the policies to choose from. The page of a one-shot's job shows the job's own policy."""
+        """
+        Return the policies to choose from. The private policy of a one-shot's job is only on the page of that job.
+        """
         found: QuerySet[ThrottlePolicy] = super().get_queryset(request)
         return found.filter(private_to=None).prefetch_related("rules")
 
@@ -127,7 +129,7 @@ class ThrottlePolicyAdmin(WithRehearsal, WithVersions, JournaledList):
         objs: Iterable[ThrottlePolicy],
         request: HttpRequest,
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Return the policies to delete, and the names of all users that prevent it."""
+        """Return the policies to delete, and the names of all jobs that prevent the deletion."""
         found = list(objs)
         in_use = [why for policy in found if (why := policies.why_in_use(policy))]
         return [policy.name for policy in found], {str(_("throttle policies")): len(found)}, set(), in_use
@@ -172,7 +174,7 @@ def _gap(starts: int | None, period: str) -> float:
 
 
 def _shown(preview: Preview) -> dict[str, Any]:
-    """Return a preview as its template prints it."""
+    """Return the texts of a preview for its template."""
     note = _("(unchanged now, different at other times)")
     if preview.per_address_before != preview.per_address_after:
         note = _("(newly limited together with other hosts at its address)")

@@ -58,15 +58,17 @@ _LABELS_OF_ALL: Final = {
 
 
 class _DecidedElsewhere(forms.ModelForm):  # type: ignore[type-arg]
-    """A form whose columns `jobs.verbs.policies` checks together, with a sentence for each problem."""
+    """
+    A form without checks by Django's model. `jobs.verbs.policies` checks its columns, with a sentence for each problem.
+    """
 
     def _post_clean(self) -> None:
-        """Replace the checks of the model: ranges, unique names, constraints of its table."""
+        """Set the values of the model without its checks of ranges, unique names and constraints."""
         self.instance = construct_instance(self, self.instance, self._meta.fields)
 
 
 def denied_first(policy: ThrottlePolicy) -> list[str]:
-    """Return the patterns of the leading rules that only deny: the form shows them as a plain list."""
+    """Return the patterns of the first rules, as long as they only deny. The form shows them as a plain list."""
     rules = policies.rules_of(policy)
     return [rule.pattern for rule in takewhile(lambda rule: rule == _denial(rule.pattern) and rule.pattern, rules)]
 
@@ -128,7 +130,7 @@ class PolicyForm(_DecidedElsewhere):
             for name, sentences in invalid.problems.items():
                 self.add_error("denied" if name.startswith("rules") else name, sentences)
         else:
-            # The formset checks the rules only if these are set.
+            # The formset checks the rules only if these attributes are set.
             self.instance.wanted, self.instance.denied = wanted, denied
         return values
 
@@ -235,7 +237,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         return sorted(forms_, key=lambda form: form.cleaned_data["place"] or last)
 
     def _show(self, invalid: Invalid, filled: list[RuleForm]) -> None:
-        """Show each sentence beside its field, or above all rules if it has no field."""
+        """Show each sentence beside its field, or above all rules if it is not about a field."""
         above: list[str] = []
         for name, sentences in invalid.problems.items():
             part, _dot, rest = name.partition(".")

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldBooleanWidget
 
-# Largest number of records that a request may contain: more than fit on a page.
+# Largest number of records that are read from a request. No page needs more.
 _MOST: Final = 200
 _REMOVE: Final = "-remove"
 
@@ -74,7 +74,7 @@ class RecordsWidget(forms.Widget):
         return f"{name}-count" not in data
 
     def id_for_label(self, id_: str | None) -> str:
-        """Return "": a label cannot point to several fields."""
+        """Return "", because a label cannot point to several fields."""
         return ""
 
     def _shown(self, name: str, value: Any) -> list[RecordForm]:  # noqa: ANN401 (sent or stored values)
@@ -85,7 +85,7 @@ class RecordsWidget(forms.Widget):
 
 
 class Records(forms.Field):
-    """A field with a list of records as its value, each a dict by field name."""
+    """A field with a list of records as its value. Each record is a dict by field name."""
 
     def __init__(self, form: type[RecordForm], **kwargs: Any) -> None:
         super().__init__(widget=RecordsWidget(form), **kwargs)
@@ -95,7 +95,7 @@ class Records(forms.Field):
         wrong = []
         for place, given in enumerate(value or (), start=1):
             if not isinstance(given, RecordForm):
-                # The stored value, in a field that cannot be changed now.
+                # The field cannot be changed now, so this is the stored value.
                 found.append(given)
             elif given.is_said and given.is_valid():
                 found.append(given.said())

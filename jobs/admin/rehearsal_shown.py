@@ -1,4 +1,4 @@
-"""The rehearsal of a job as its template prints it."""
+"""The texts of the rehearsal of a job, for its template."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,7 +84,7 @@ def _time(host: HostLoad, seconds: float | None) -> str:
 
 
 def _starts(rehearsal: Rehearsal) -> Mapping[str, Sequence[str]] | None:
-    """Return the next starts, if they change."""
+    """Return the next starts before and after the change; None if they stay the same."""
     if rehearsal.starts_before == rehearsal.starts_after:
         return None
     by_hand = [_("by hand only")]

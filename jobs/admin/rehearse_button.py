@@ -1,4 +1,4 @@
-"""The button of a set-up form that shows the effects of its content, beside the button that stores it."""
+"""The button “Rehearse” of a set-up form. It shows the effects of the form, and stores nothing."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
-# Sent by the button. A form with it is checked and shown again, and never stored.
+# Name that the button sends. A form with this name is checked and shown again, and never stored.
 REHEARSE: Final = "_rehearse"
 _BUTTON: Final = {"action_name": REHEARSE, "description": _("Rehearse"), "attrs": {}, "icon": ""}
 

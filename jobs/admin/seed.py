@@ -1,4 +1,4 @@
-"""Seeds of all jobs in the set-up pages. A seed is changed in its job, and removed from it by an action."""
+"""The seeds of all jobs in the set-up pages. A seed is changed on the page of its job. An action here removes it."""
 
 from collections import defaultdict
 from typing import Any, Final
@@ -25,7 +25,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Refused
 
 _MAY_CHANGE: Final = "jobs.change_job"
-# Addresses of a seed that its page shows: a seed may have very many.
+# Largest number of addresses that the page of a seed shows, because a seed may have very many.
 _SHOWN: Final = 20
 _CHANGEABLE: Final = (Phase.INACTIVE, *editing.RUNNING_PHASES)
 

@@ -14,12 +14,15 @@ from nodes.admin.asking import number_of
 
 
 class WithVersions:
-    """The part of a set-up page that names its kind of definition in `definition`, and `versions` in its actions."""
+    """
+    The part of a set-up page with the button “Versions”. The page sets `definition`, and has `versions` among its
+    actions.
+    """
 
     definition: str
 
     @action(description=_("Versions"), url_path="versions", permissions=("view",))  # type: ignore[untyped-decorator]
     def versions(self, _request: HttpRequest, object_id: Any) -> HttpResponseBase:  # noqa: ANN401 (a number, or its text)
-        """Show the changes with their times and authors, and the reverts."""
+        """Redirect to the page of the versions of this object."""
         query: dict[str, str | int] = {"definition": self.definition, "object": number_of(str(object_id))}
         return redirect(f"{reverse('versions')}?{urlencode(query)}")

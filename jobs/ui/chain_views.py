@@ -1,4 +1,4 @@
-"""The forms of chains on the page of a job."""
+"""Handles the forms on the page of a job that add and remove chains, which start one job after another."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

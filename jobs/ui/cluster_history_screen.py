@@ -28,12 +28,12 @@ NODES_SHOWN: Final = 40
 
 
 def moment_of_address(at: dt.datetime) -> str:
-    """Return a minute as parameters of an address have it, and fields of forms."""
+    """Return a minute as text, as in parameters of an address and in fields of forms."""
     return f"{at.astimezone(dt.UTC):%Y-%m-%dT%H:%M}"
 
 
 def address_of_minute(at: dt.datetime, *, partition: str = "") -> str:
-    """Return the query of the page for a minute, of one partition or of all."""
+    """Return the query string of the page for a minute. Without a `partition`, the page shows all partitions."""
     return f"?at={moment_of_address(at)}" + (f"&partition={partition}" if partition else "")
 
 
@@ -62,7 +62,9 @@ def then_screen(then: ClusterThen) -> dict[str, Any]:
 
 
 def event_then(event: EventThen, *, now: dt.datetime, partition: str = "") -> dict[str, object]:
-    """Return an event with a link to its minute, on the page of one partition or of all."""
+    """
+    Return an event with a link to its minute. Without a `partition`, the link leads to the page of all partitions.
+    """
     return {
         "key": str(event.id),
         "at": formats.moment(event.at, now=now),
@@ -125,7 +127,7 @@ def job_then(job: JobThen) -> Record:
 
 
 def _states(progress: ProgressThen) -> list[str]:
-    """Return the documents by state, as the columns of the table have them."""
+    """Return the number of documents by state, in the columns of the table."""
     states = progress.states
     if states is None:
         return [formats.UNKNOWN] * 6

@@ -57,7 +57,7 @@ class MinuteForm(forms.Form):
                 found = dt.datetime.strptime(value, form).replace(second=0, tzinfo=dt.UTC)
             except ValueError:
                 continue
-            # The steps to earlier minutes must exist, too.
+            # The page links to earlier minutes, so these must be valid dates, too.
             if found.year >= _FIRST_YEAR:
                 return found
         raise forms.ValidationError(
@@ -104,7 +104,9 @@ def cluster_history(request: HttpRequest) -> HttpResponse:
 
 
 def _choices(at: dt.datetime, chosen: str) -> list[dict[str, object]]:
-    """Return the links to the same minute of all partitions, and of each; none if there is only one."""
+    """
+    Return links to the same minute, for all partitions together and for each one; none if there is only one partition.
+    """
     names = _partitions()
     return [
         {

@@ -1,4 +1,4 @@
-"""The page of the cluster in words; see `nodes.web.screens` for the structure of a screen."""
+"""The texts of the page of the cluster; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from nodes.distributed.looks import uses_zookeeper
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Sizes of tiles. The heaviest group of all has the largest.
+# Number of sizes of tiles. The group with the greatest weight has the largest tile.
 _SIZES: Final = 8
-# The tone of each kind of event of nodes.
+# The tone (a colour class) of each kind of node event.
 EVENT_TONES: Final = {
     "registered": "unchanged",
     "running": "indexed",
@@ -33,7 +33,7 @@ EVENT_TONES: Final = {
     "handed_over": "indexed",
     "asked": "unchanged",
 }
-# Events whose sentences do not name their node.
+# Kinds of events with sentences that do not name the node.
 _UNNAMED: Final = frozenset({"elected", "resigned"})
 
 
@@ -84,7 +84,7 @@ def _what_makes_a_main(page: ClusterPage) -> str:
 
 
 def _pulse(node: NodeLine, *, now: dt.datetime) -> Record:
-    """Return the age of the last heartbeat, and the silence after which the node is failed."""
+    """Return the time since the last heartbeat, and the time after which a silent node is marked failed."""
     silence = max(0.0, (now - node.heartbeat_at).total_seconds())
     return {
         "silence": _("%(age).1f s ago (fails at %(timeout)g s)") % {"age": silence, "timeout": node.timeout},

@@ -1,4 +1,4 @@
-"""The page of the cluster, and the requests of administrators: each shows its plan before the request is made."""
+"""The page of the cluster, and the pages on which administrators send requests. Each request shows its plan first."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,9 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
-    """Show what a node holds; on POST with `plan`, show the receivers; on POST, let it finish and stop."""
+    """
+    Show the work that a node holds. POST with `plan` shows the nodes that would take it over. POST drains the node.
+    """
     node = read_node_of_the_cluster(node_id)
     if node is None:
         raise Http404(_("No running node has this id."))
@@ -85,7 +87,7 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, order: Callable[[], ClusterRequest]) -> ClusterRequest | None:
-    """Make a request to the cluster, and report its result to the visitor. Return None if it was refused."""
+    """Send a request to the cluster, and report its result on the next page. Return None if the request was refused."""
     try:
         asked = order()
     except NotDone as refused:

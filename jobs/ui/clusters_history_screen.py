@@ -1,4 +1,6 @@
-"""The clusters of all partitions at a past minute in words: a line for each partition, then the nodes of all."""
+"""
+The texts of the page about all clusters at a past minute: a line for each partition, then the nodes of all partitions.
+"""
 
 import datetime as dt
 import json
@@ -19,12 +21,15 @@ from jobs.ui.clusters_screen import count_in_words, partition_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Numbers of a minute that partitions have in common.
+# The columns with numbers in the line of a partition.
 _NUMBERS = ("managers_count", "workers_count", "free", "rate", "read", "term")
 
 
 def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, partition: str = "") -> dict[str, Any]:
-    """Return the minute, the events and the chart of the day: of the only database, of all partitions, or of one."""
+    """
+    Return the minute, the events and the chart of the day. They are those of the only database, of all partitions, or
+    of one partition.
+    """
     parts = {name or here.control_name(): part for name, part in _parts(found).items()}
     firsts = [part.first for part in parts.values() if part.first is not None]
     events, changes = (
@@ -42,7 +47,7 @@ def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, parti
 
 
 def _parts(found: Merged[HistorySeen | None]) -> dict[str, HistorySeen]:
-    """Return the part of each partition that was asked; the own one has no name."""
+    """Return the data of each partition that was read, by name. This partition has the name ""."""
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     return {name: part for name, part in parts.items() if part is not None}
 
@@ -97,7 +102,7 @@ def _line_of_silent(silent: Silent, *, now: dt.datetime) -> Record:
 
 
 def _without(name: str) -> dict[str, str]:
-    """Return the line of a partition about which nothing is known."""
+    """Return the line of a partition without known data."""
     unknown = dict.fromkeys(_NUMBERS, formats.UNKNOWN)
     return {**unknown, "key": name, "name": name, "main": _("unknown"), "main_tone": "failed"}
 
@@ -124,7 +129,7 @@ def _line_of_sums(parts: Sequence[ClusterThen], *, is_partial: bool) -> Record:
 def _events(
     found: Merged[HistorySeen | None], events: Callable[[HistorySeen], Sequence[EventThen]], *, last: bool = False
 ) -> Sequence[Any]:
-    """Return the events of all partitions in their order, or the `last` ones first."""
+    """Return the first events of all partitions by time; with `last`, the newest events, the newest first."""
     merged = merge_lines(found, lambda part: events(part) if part else (), key=lambda one: one.at, is_downwards=last)
     return merged[: CHANGES_SHOWN if last else EVENTS_SHOWN]
 
@@ -137,7 +142,7 @@ def _event_row(one: Any, *, now: dt.datetime, partition: str) -> Record:  # noqa
 
 
 def _chart(days: Mapping[str, Sequence[Step]]) -> str:
-    """Return the input of `static/js/chart.js`: the documents a second of each partition, one on the other."""
+    """Return the input of `static/js/chart.js`: the documents a second of each partition, stacked."""
     if not here.control_name():
         return next((day_chart(day) for day in days.values()), "")
     rates = {name: {step.at: step.documents_per_second for step in day} for name, day in days.items()}

@@ -1,4 +1,6 @@
-"""The page of the clusters of all partitions in words: a line for each partition, then the nodes of all."""
+"""
+The texts of the page about the clusters of all partitions: a line for each partition, then the nodes of all partitions.
+"""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
@@ -56,20 +58,20 @@ class _Part:
 
     @property
     def silent_nodes(self) -> list[str]:
-        """Return the names of the nodes that have been silent for too long, as far as they are shown."""
+        """Return the names of those shown nodes that have been silent for too long."""
         return [node.name for node in (*self.page.managers, *self.page.workers) if self.is_silent(node)]
 
     def is_silent(self, node: NodeLine) -> bool:
         return node.is_silent(now=self.page.read_at)
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Return a list of its screen, with the partition in each row."""
+        """Return the rows of a list of the screen, each with the name of the partition."""
         rows: Any = self.screen[name]
         return [{**row, "partition": partition_in_words(self.name)} for row in rows]
 
 
 def clusters_screen(found: Merged[ClusterPage]) -> Record:
-    """Return the screen of the only cluster, or of those of all partitions."""
+    """Return the screen of the only cluster, or of the clusters of all partitions."""
     if not here.control_name():
         return {**cluster_screen(found.own, now=found.own.read_at), "partitions": []}
     parts = [_part(name, page) for name, page in {"": found.own, **dict(sorted(found.others.items()))}.items()]
@@ -153,7 +155,10 @@ def _sums(parts: Sequence[_Part], *, is_partial: bool) -> dict[str, str]:
 
 
 def count_in_words(number: int, *, is_partial: bool) -> str:
-    """Return a sum over partitions in words. It `is_partial` if some of them are silent."""
+    """
+    Return a sum over partitions in words. If it `is_partial`, some partitions did not answer, so the words say "at
+    least".
+    """
     said = formats.number(number)
     return _("at least %(n)s") % {"n": said} if is_partial else said
 
@@ -227,7 +232,10 @@ def _line_of_sums(parts: Sequence[_Part], verdict: Record, *, is_partial: bool) 
 
 
 def _cards(parts: Sequence[_Part], kind: str) -> list[dict[str, Any]]:
-    """Return the nodes of all partitions, one after the other; if they are too many, the important ones first."""
+    """
+    Return the nodes of all partitions, one partition after the other. If there are too many nodes, the important ones
+    come first.
+    """
     found: list[tuple[bool, dict[str, Any]]] = []
     for part in parts:
         nodes: Sequence[NodeLine] = part.page.managers if kind == "managers" else part.page.workers
@@ -247,12 +255,12 @@ def _merged(
     most: int,
     key: Callable[[Any], Any] = lambda one: one.at,
 ) -> list[dict[str, Any]]:
-    """Return the newest lines of all partitions."""
+    """Return the newest lines of all partitions together."""
     by_name = {part.foreign: part for part in parts}
     newest: list[Placed[EventLine | RequestLine]] = merge_lines(found, lines, key=key, is_downwards=True)[:most]
     return [_keyed(by_name[one.partition], row(one.line, now=found.own.read_at)) for one in newest]
 
 
 def _keyed(part: _Part, row: Record) -> dict[str, Any]:
-    """Return a row with its partition, which its key names, too."""
+    """Return a row with the name of its partition, and with this name in its key."""
     return {**row, "partition": partition_in_words(part.name), "key": key_in(part.foreign, row["key"])}

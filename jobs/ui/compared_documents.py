@@ -1,4 +1,4 @@
-"""The documents that differ between two runs, as the page of the comparison shows them."""
+"""The texts of the page that compares two runs: the documents that differ."""
 
 import datetime as dt
 from typing import Any, Final

@@ -1,4 +1,6 @@
-"""The pages of the store of coordination, for administrators: a cluster in words, and the raw tree of ZooKeeper."""
+"""
+The pages of the coordination store, for administrators: a description of the cluster, and the raw tree of ZooKeeper.
+"""
 
 import datetime as dt
 import uuid
@@ -56,7 +58,7 @@ def tree(request: HttpRequest) -> HttpResponse:
 
 
 def _names(seen: CoordinationPage) -> Mapping[str, str]:
-    """Return the names of the cluster's nodes that the database knows by id: those of daemons."""
+    """Return the names of the cluster's nodes by id. Only daemons have an id in the database."""
     assert seen.shown is not None
     ids = [node for node in (line.node for line in seen.shown.members) if _is_id(node)]
     return {str(node.id): f"{node.kind} {node.name}" for node in Node.objects.filter(id__in=ids)}

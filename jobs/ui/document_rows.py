@@ -1,4 +1,4 @@
-"""Documents in words: a row of the list, and the story of one document."""
+"""The texts about documents: a row of the list, the page of one document, and a search result."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ from jobs.words.documents import document_state
 from jobs.words.explanations import explain_document
 from nodes.web import formats
 
-# Metadata that stands beside a search result, and values of each name.
+# Names of the metadata that a search result shows, and the largest number of values of each name.
 _SHOWN_OF_HITS = ("author", "published", "categories")
 _MOST_SHOWN = 3
 _PARTS_SHOWN = 100
 
 
 def document_row(line: DocumentLine, *, partition: str = "", now: dt.datetime) -> Mapping[str, object]:
-    """Return the cells of a document, which is in another `partition` if one is named."""
+    """Return the cells of a document. `partition` is the partition that has it, "" for this one."""
     state, tone = document_state(
         stage=line.stage, outcome=line.outcome, code=line.code, is_of_this_run=line.is_of_this_run
     )
@@ -53,7 +53,7 @@ def document_row(line: DocumentLine, *, partition: str = "", now: dt.datetime) -
 
 
 def _due(line: DocumentLine, *, now: dt.datetime) -> str:
-    """Return the time of the next reading of the document, in words; '' if it is unknown."""
+    """Return the time at which the document is due next, in words; '' if it is unknown."""
     if line.check_time is not None:
         return formats.time_until(line.check_time, now=now)
     return _("now") if line.stage == Stage.PENDING and line.is_of_this_run else ""
@@ -198,7 +198,8 @@ def _link_row(link: LinkLine, *, job_id: int) -> Mapping[str, str]:
 
 def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
     """
-    Return the row of a found document. Title and snippet stay segments: the template escapes each and marks matches.
+    Return the row of a found document. Title and snippet stay lists of segments, because the template escapes each
+    segment and marks matches.
     """
     return {
         "title": hit.title,
@@ -216,7 +217,9 @@ def hit_row(hit: Hit, *, now: dt.datetime) -> Mapping[str, object]:
 
 
 def found_in_words(page: SearchPage, *, is_part: bool) -> str:
-    """Return the number of results, in words. It `is_part` of the number if a partition is silent."""
+    """
+    Return the number of results, in words. If it `is_part`, a partition did not answer, so the words say "at least".
+    """
     if page.has_more:
         return _("More than %(n)s documents") % {"n": formats.number(page.total)}
     says = ngettext("%(n)s document", "%(n)s documents", page.total) % {"n": formats.number(page.total)}

@@ -1,4 +1,4 @@
-"""The evidence of politeness of a host in words, and its last day as a chart."""
+"""The texts about the evidence of a host, and the chart of its last day."""
 
 import datetime as dt
 import json
@@ -15,7 +15,7 @@ from jobs.queries.hosts.evidence import ChainState, Minute, is_recorded, moment
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# The reasons of gaps, as blocks have them.
+# Sentences for the reasons of gaps, by the code in a block.
 _WHY: Final[Mapping[str, str | Promise]] = {
     BEGINS: gettext_lazy("The record begins here."),
     WAS_OFF: gettext_lazy("The record was off."),
@@ -26,7 +26,7 @@ _WHY: Final[Mapping[str, str | Promise]] = {
 
 
 def evidence_shown(state: ChainState | None, *, now: dt.datetime) -> Record | None:
-    """Return the section about the chain of a host; None if it has none, and none is recorded."""
+    """Return the section about the chain of a host; None if the host has no chain and evidence is not recorded."""
     if state is None:
         return {"is_empty": True} if is_recorded() else None
     return {
@@ -54,7 +54,7 @@ def evidence_shown(state: ChainState | None, *, now: dt.datetime) -> Record | No
 
 
 def _chart(minutes: Sequence[Minute]) -> str:
-    """Return the input of `static/js/chart.js`: the requests of each minute, and the most that the limit allows."""
+    """Return the input of `static/js/chart.js`: the requests of each minute, and the number that the limit allows."""
     if not minutes:
         return ""
     allowed = [round(60 / minute.gap, 2) if minute.gap else None for minute in minutes]

@@ -1,4 +1,4 @@
-"""The page of failures over all jobs."""
+"""The page with the failures of all jobs."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class FailureFilterForm(FilterForm):
 @page
 @require_safe
 def failures(request: HttpRequest) -> HttpResponse:
-    """Show the failures of all jobs by cause and host, the last seen first."""
+    """Show the failures of all jobs by cause and host. The group with the newest failure is the first."""
     now = read_clock()
     form = FailureFilterForm(request.GET)
     context: dict[str, Any] = {"form": form, "rows": [], "causes": []}
@@ -114,7 +114,7 @@ def _cause(form: FailureFilterForm, code: str, documents: int, *, is_part: bool)
 
 
 def _row(line: FailureLine, *, partition: str, now: dt.datetime) -> Mapping[str, object]:
-    """Return the cells of a group, which another `partition` has if one is named."""
+    """Return the cells of a group. `partition` is the partition that has it, "" for this one."""
     return {
         "key": key_in(partition, line.id),
         "partition": partition,
@@ -144,7 +144,7 @@ def _row(line: FailureLine, *, partition: str, now: dt.datetime) -> Mapping[str,
 
 
 def _trend(line: FailureLine) -> list[Mapping[str, str]]:
-    """Return a mark for each step: its height is the share of the step with the most failures."""
+    """Return a mark for each step of time. The step with the most failures has the full height."""
     most = max(line.trend)
     return [
         {"tone": "failed" if times else "quiet", "size": str(1 + round(7 * times / most)) if times else "1"}

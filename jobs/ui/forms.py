@@ -22,7 +22,8 @@ from jobs.words.documents import STATE_WORDS
 from nodes.web.filters import FilterForm
 
 _ALL: Final = "all"
-# The key of a document, its job, and the value that orders the list: a number, or a moment in microseconds.
+# A position in the list: the key of a document, its job, and the value by which the list is sorted (a number, or a
+# moment in microseconds).
 _KEY: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,18})(?:\.([0-9]{1,17}))?", re.ASCII)
 _ORDER_WORDS: Final = {
     "due": _("by next check"),
@@ -105,7 +106,9 @@ class DocumentFilterForm(FilterForm):
 
 
 class HostFilterForm(FilterForm):
-    """The filters of the list of hosts, as parameters of its address; without any, the busiest hosts."""
+    """
+    The filters of the list of hosts, as parameters of its address. Without a filter, the list has the busiest hosts.
+    """
 
     choosing_all = {"state": _ALL}
 
@@ -120,7 +123,7 @@ class HostFilterForm(FilterForm):
         label=_("Show"),
     )
     after = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
-    # The name of that host and its partition, if there are several.
+    # If there are several partitions: the name of the host `after`, and its partition.
     behind = forms.CharField(required=False, max_length=2083, strip=False, widget=forms.HiddenInput)
     partition = forms.CharField(required=False, max_length=63, widget=forms.HiddenInput)
 
@@ -131,12 +134,14 @@ class HostFilterForm(FilterForm):
 
     @property
     def key(self) -> HostKey | None:
-        """Return the last host of the page before this one, of a valid form; None for the first page."""
+        """
+        Return the key of the last host on the page before this one; None for the first page. The form must be valid.
+        """
         wanted = self.cleaned_data
         return None if wanted["after"] is None else HostKey(wanted["after"], wanted["behind"], wanted["partition"])
 
     def query_behind(self, key: HostKey) -> dict[str, str]:
-        """Return the filters that are set and the place of the next page."""
+        """Return the parameters of the next page: the filters that are set, and the last host of this page."""
         several = {"behind": key.name, "partition": key.partition} if here.control_name() else {}
         return {**self.as_query(), "after": str(key.id), **several}
 

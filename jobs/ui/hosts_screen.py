@@ -1,4 +1,4 @@
-"""The pages of hosts in words; see `nodes.web.screens` for the structure of a screen."""
+"""The texts of the pages of hosts; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from jobs.words.limits import limits_in_brief, share_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of a row's small chart, and of a page's large one. The style sheet stretches them.
+# Width and height of the small chart of a row, and of the large chart of a page. The style sheet stretches both.
 _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
@@ -33,7 +33,7 @@ def hosts_screen(lines: Sequence[Placed[HostStatus]], *, now: dt.datetime) -> Re
 
 
 def host_row(line: HostStatus, *, partition: str = "", now: dt.datetime) -> Record:
-    """Return the row of a host, which another partition has if one is named."""
+    """Return the row of a host. `partition` is the partition that has it, "" for this one."""
     points, _top = _points(line.history, *_SPARK)
     since = line.limited_since
     return {
@@ -59,7 +59,7 @@ def host_row(line: HostStatus, *, partition: str = "", now: dt.datetime) -> Reco
 
 
 def host_address(host_id: int, *, partition: str = "") -> str:
-    """Return the address of the page of a host, which another partition has if one is named."""
+    """Return the address of the page of a host. `partition` is the partition that has it, "" for this one."""
     return address_in(partition, reverse("host", args=[host_id]))
 
 
@@ -123,7 +123,7 @@ def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
 
 
 def _points(history: Sequence[float | None], width: int, height: int, *, least_top: float = 0.0) -> tuple[str, float]:
-    """Return a line through the known rates, and the rate at its top."""
+    """Return the points of a line through the known rates, and the rate at the top of the chart."""
     known = [(step, rate) for step, rate in enumerate(history) if rate is not None]
     top = max([least_top, *(rate for _step, rate in known)])
     scale = (height - 2) / top if top else 0.0
@@ -134,7 +134,8 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
 def _picture(line: HostStatus) -> Record:
     """Return the chart of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
-    # Past requests were allowed by the policy of a job that has ended, which no longer limits the host.
+    # Without waiting or open documents, no allowed rate is shown. The policy of the job that has ended no longer limits
+    # the host.
     allowed = line.allowed_starts_per_second if line.waiting or line.in_progress else None
     points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None

@@ -38,7 +38,7 @@ from nodes.web.pages import name_of_who_may
 @page
 @require_safe
 def hosts(request: HttpRequest) -> HttpResponse:
-    """Show the busiest hosts, live; or the hosts of a name or a state, page by page."""
+    """Show the busiest hosts on a live page, or the hosts with a name or a state, page by page."""
     now = read_clock()
     form = HostFilterForm(request.GET)
     wanted = form.as_filter() if form.is_valid() else None
@@ -81,7 +81,7 @@ def host(request: HttpRequest, host_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, host_id: int) -> HttpResponse:
-    """Describe the effect of a stop; on POST with a reason, stop the host."""
+    """Describe the effect of a stop. POST with a reason stops the host."""
     name = name_of_who_may(request, MAY_STOP)
     found = _find(host_id)
     asked = {"reason": request.POST.get("reason", "")}
@@ -117,7 +117,7 @@ def release(request: HttpRequest, host_id: int) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def end_back_off(request: HttpRequest, host_id: int) -> HttpResponse:
-    """Describe the effect; on POST, end the back-off of a host, so that it gets requests again at once."""
+    """Describe the effect. POST ends the back-off of a host, so that it gets requests again immediately."""
     name = name_of_who_may(request, EVERYWHERE)
     found = _find(host_id)
     now = read_clock()
@@ -142,7 +142,7 @@ def end_back_off(request: HttpRequest, host_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def denied(request: HttpRequest) -> HttpResponse:
     """
-    Show stopped and denied hosts. On POST: show the hosts that a pattern matches; or execute `stop`, `deny` or `allow`.
+    Show stopped and denied hosts. POST shows the hosts that a pattern matches, or executes `stop`, `deny` or `allow`.
     """
     now = read_clock()
     context: dict[str, Any] = {"may_stop": request.user.has_perm(MAY_STOP)}

@@ -1,4 +1,7 @@
-"""The lifecycle on a job's page: its states, the transitions that are possible now, and those of the run."""
+"""
+The diagram of the lifecycle on a job's page: its states, the transitions that are possible now, and the transitions of
+the run.
+"""
 
 import datetime as dt
 from typing import Final
@@ -17,14 +20,14 @@ from nodes.web import formats
 from nodes.web.screens import Record
 from nodes.web.words import as_label, translated
 
-# The least role with each permission of a verb.
+# The lowest role that has each permission of a verb.
 ROLE_FOR: Final = {MAY_CONTROL: gettext_lazy("operator"), "jobs.delete_job": gettext_lazy("administrator")}
 _MADE_BY: Final = {
     Owner.MAIN: gettext_lazy("main manager"),
     Owner.GROUP_OWNER: gettext_lazy("manager of its seeds"),
     Owner.WORKER: gettext_lazy("worker"),
 }
-# Verbs whose effect is explained first: the place of their button.
+# Verbs with a page that explains the effect first: the name of this page, to which the button leads.
 _ASKED: Final = {"delete": "job", "allow-removals": "job-removals", "refuse-removals": "job-removals"}
 
 # Transitions that happen to jobs of a one-shot command only.
@@ -32,7 +35,7 @@ _OF_ONE_SHOTS: Final = {"interrupt"}
 
 
 def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
-    """Return the cells of the diagram and the timeline."""
+    """Return the cells of the diagram, and those of the timeline of the run."""
     job = page.job
     is_one_shot = job.node_scope != CLUSTER_SCOPE
     here, arrows = situation_of(job.state), arrows_from(job.state)

@@ -1,4 +1,4 @@
-"""Parts that several pages have: the row of a job, the bar of its documents, the chart of a rate."""
+"""Parts of several pages: the row of a job, the bar of its documents, and the chart of a rate."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from nodes.web import formats
 from nodes.web.screens import Record
 from nodes.web.words import translated
 
-# Coordinates of the rate chart, which the style sheet stretches.
+# Width and height of the rate chart. The style sheet stretches it.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
-# Width of the bar of states, for all documents.
+# Width of the bar of states. It stands for all documents.
 _BAR: Final = 1000
-# Actions in a list of jobs. A job's own page offers all.
+# Verbs that a list of jobs offers. A job's own page offers all verbs.
 _OFTEN: Final = {"start", "pause", "resume", "abort"}
 _SHARES: Final = ("indexed", "unchanged", "excluded", "failed", "active")
 
@@ -54,7 +54,7 @@ def job_row(job: JobLine, *, now: dt.datetime) -> dict[str, object]:
 
 
 def _why(job: JobLine, *, now: dt.datetime) -> str:
-    """Return the reason for which the job waits or fails, for a line of a list."""
+    """Return the reason why the job waits or has failed, for a line of a list."""
     if job.hold is not None and job.hold.cause not in {Cause.STARTING, Cause.ENDING}:
         return verdicts.sentence(job.hold, now=now)
     if job.runs and job.latest.is_failing:
@@ -108,7 +108,7 @@ def counts_cells(counts: RunCounts) -> Record:
     at = 0.0
     for name in _SHARES:
         width = _BAR * getattr(counts, name) / whole if whole else 0.0
-        # A few documents of very many must still be visible.
+        # A part has a least width, so that a few documents among very many are visible.
         bar[f"{name}_at"], bar[f"{name}_width"] = f"{at:.1f}", f"{max(width, 4.0) if width else 0:.1f}"
         at += width
     return {
@@ -144,13 +144,13 @@ def rate_cells(history: Sequence[float | None]) -> Record:
 
 
 def _span(first: int) -> str:
-    """Return the time from a step of the chart until now."""
+    """Return the duration from a step of the chart until now, in words."""
     span = dt.timedelta(seconds=(STEPS - first) * STEP)
     return formats.duration(span) if first else _("%(minutes)d minutes") % {"minutes": round(span.total_seconds() / 60)}
 
 
 def search_lag(behind_since: dt.datetime | None, *, now: dt.datetime) -> str:
-    """Return the lag of the search index behind the crawl."""
+    """Return the time by which the search index is behind the crawl, in words."""
     if behind_since is None:
         return _("up to date")
     return _("%(duration)s behind") % {"duration": formats.duration(now - behind_since)}

@@ -1,4 +1,4 @@
-"""The page of a job in words; see `nodes.web.screens` for the structure of a screen."""
+"""The texts of the page of a job; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 
@@ -114,7 +114,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     line = host.host
-    # A hold of the job holds its documents at every host.
+    # If the job itself is held, its documents wait at every host.
     verdict = job.hold or host.verdict
     # The verdict on a host does not apply to a job with no document there.
     is_asked = job.runs and (host.pending or host.active)

@@ -1,4 +1,4 @@
-"""The page of nodes in words; see `nodes.web.screens` for the structure of a screen."""
+"""The texts of the page of nodes; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""The overview in words; see `nodes.web.screens` for the structure of a screen."""
+"""The texts of the overview; see `nodes.web.screens` for the structure of a screen."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -119,7 +119,7 @@ def _moving(page: OverviewPage) -> str:
 
 
 def _queue(page: OverviewPage) -> str:
-    """Return the number of documents that wait and are in progress, and of hosts by cause."""
+    """Return the numbers of documents that wait and that are in progress, and the number of hosts by cause."""
     crawl = page.verdict
     said = _("%(waiting)s waiting, %(active)s in progress.") % {
         "waiting": formats.number(page.totals.pending),

@@ -1,4 +1,4 @@
-"""The condition of every page of the crawl: the permission to view jobs."""
+"""The decorator of every page of the crawl. It requires the permission to view jobs."""
 
 from typing import Final
 

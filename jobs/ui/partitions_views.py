@@ -50,7 +50,7 @@ def partitions(request: HttpRequest) -> HttpResponse:
 
 
 def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str]:
-    """Return a sentence for each partition whose part of a page is missing."""
+    """Return a sentence for each partition that did not answer, so that its part of a page is missing."""
     return [
         _("Partition %(name)s does not answer. Its part is missing here. Its last figures came %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
@@ -62,7 +62,7 @@ def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str
 
 
 def at_least(silent: Sequence[Silent], *, now: dt.datetime) -> str:
-    """Return sentences about the partitions whose figures the counts of a page lack; "" if there are none."""
+    """Return sentences about the partitions that are missing in the counts of a page; "" if there are none."""
     said = [
         _("The counts are at least these: partition %(name)s sent its last figures %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}

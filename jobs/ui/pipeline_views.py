@@ -24,7 +24,7 @@ _MAY_CHANGE = "jobs.change_job"
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Show the pipeline of a job. A sent form adds a stage to itself, or stores all stages."""
+    """Show the pipeline of a job. POST returns the form with one more stage, or stores all stages."""
     job = Job.objects.prefetch_related("outputs").filter(pk=job_id).first()
     if job is None:
         raise Http404(_("Job %(id)d does not exist.") % {"id": job_id})
@@ -37,7 +37,8 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         sent = request.POST.get(SEEN, seen)
         if form.was_asked_for_a_stage():
             form.add_stage()
-            # The form still has the mark of the values that its user saw.
+            # The form keeps the mark of the values that its user first saw, so that a change by another user is
+            # noticed.
             seen = sent
         elif sent != seen:
             form.problems.append(str(CHANGED))

@@ -11,10 +11,10 @@ from jobs.queries.progress import SPANS, Step
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Coordinates of the charts, which the style sheet stretches.
+# Width and height of the charts. The style sheet stretches them.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
-# Seconds after which a step has nearly all of its documents.
+# Age at which a step has nearly all of its documents (seconds).
 _COUNTED_AFTER: Final = 60.0
 # The states of the stacked area from below, with their tones.
 STACKED: Final = ("indexed", "unchanged", "excluded", "failed", "active", "waiting")
@@ -30,7 +30,7 @@ assert SPAN_NAMES.keys() == SPANS.keys()
 
 
 def progress_screen(steps: Sequence[Step], *, now: dt.datetime) -> Record:
-    """Return the charts of a span: documents and bytes a second, and the states; and the rows of their table."""
+    """Return the charts of a span and the rows of their table: documents and bytes a second, and documents by state."""
     counted = _counted(steps)
     documents = [step.documents_per_second for step in counted]
     read = [step.bytes_per_second for step in counted]
@@ -62,7 +62,7 @@ def _counted(steps: Sequence[Step]) -> Sequence[Step]:
     """
     Return the steps, without the present step if it is shorter than a minute.
 
-    Workers report with a delay of some seconds, so the line of a steady crawl would drop there.
+    Workers report with a delay of some seconds, so even for a steady crawl the line would drop at this step.
     """
     return steps[:-1] if steps[-1].seconds < _COUNTED_AFTER else steps
 
@@ -100,7 +100,7 @@ def _area(values: Sequence[float]) -> str:
 
 
 def _stack(steps: Sequence[Step]) -> dict[str, str]:
-    """Return a polygon for each state, each on top of the ones before."""
+    """Return a polygon for each state. Each polygon lies on top of the previous one."""
     peak = max((_height(step) for step in steps), default=0)
     scale = (_HEIGHT - 1) / peak if peak else 0.0
     below = [0.0] * len(steps)

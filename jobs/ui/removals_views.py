@@ -1,4 +1,4 @@
-"""Pages of a job's removals, which wait for approval or can be restored, and of deleted jobs."""
+"""The pages of removals of a job, which wait for approval or can be restored, and the page of deleted jobs."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from nodes.settings.running import current
 from nodes.web import formats
 from nodes.web.pages import name_of_who_may
 
-# Digits of a run's number, and deleted jobs on a page.
+# Largest number of digits of a run number, and of deleted jobs on a page.
 _LONGEST: Final = 10
 _SHOWN: Final = 200
 
@@ -148,7 +148,7 @@ def _restoration_in_words(one: Restoration) -> str:
 
 
 def _asked(question: Question) -> dict[str, object]:
-    """Return the question in words."""
+    """Return the question whether to remove documents, in words."""
     now = read_clock()
     return {
         "at": formats.moment(question.asked_at, now=now),

@@ -1,4 +1,4 @@
-"""robots.txt of a host in words: its age, its text, its changes, and the sitemaps that it names."""
+"""The texts about the robots.txt of a host: its age, its rules, its changes, and the sitemaps that it names."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def robots_shown(found: Sequence[RobotsOfOrigin], *, now: dt.datetime) -> list[R
 
 
 def sitemaps_shown(found: Sequence[Sitemap], *, now: dt.datetime) -> list[Record]:
-    """Return a row for each document with the address of a sitemap, and for each sitemap without one."""
+    """Return a row for each document that is a sitemap, and for each sitemap that is no document of a job."""
     rows: list[Record] = []
     for sitemap in found:
         rows += [{"address": sitemap.address, **_document(one, now=now)} for one in sitemap.documents]

@@ -48,7 +48,7 @@ class ComparisonForm(forms.Form):
 @page
 @require_safe
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show a run: its counts, its events, and the other runs of its job to compare it with."""
+    """Show a run: its counts, its events, and other runs of its job for a comparison."""
     now = read_clock()
     found = read_run_page(run_id)
     line = found.line
@@ -129,7 +129,7 @@ def _nodes(found: Comparison) -> dict[str, str] | None:
 
 
 def _names(nodes: Collection[str]) -> str:
-    """Return the first names in their order, and the number of the others."""
+    """Return the first names in alphabetical order, and the number of further names."""
     shown = ", ".join(sorted(nodes)[:_NODES_SHOWN])
     return " ".join(filter(None, (shown, formats.more(len(nodes) - _NODES_SHOWN))))
 

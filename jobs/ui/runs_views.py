@@ -1,4 +1,4 @@
-"""The lists over all jobs: jobs, and their runs."""
+"""The lists of all jobs, and of the runs of all jobs."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from nodes.web import formats
 from nodes.web.filters import FilterForm
 
 _JOBS_A_PAGE: Final = 50
-# Each row of the grid has up to 30 links.
+# Rows on a page of the grid. A row has up to 30 links, so more rows would be a slow page.
 _ROWS_OF_GRID: Final = 30
 # The colour of each result.
 TONES: Final[Mapping[str, str]] = {
@@ -41,7 +41,7 @@ TONES: Final[Mapping[str, str]] = {
     RunEnd.ABORTED: "gone",
     RunEnd.ERROR: "failed",
 }
-# The key to the colours of the grid.
+# The legend of the grid: the result that each colour stands for.
 _RESULTS_BY_TONE: Final = {
     "indexed": gettext_lazy("finished"),
     "working": gettext_lazy("running"),
@@ -111,7 +111,7 @@ class RunFilterForm(FilterForm):
 @page
 @require_safe
 def jobs(request: HttpRequest) -> HttpResponse:
-    """Show all jobs by name, a page at a time."""
+    """Show one page of the list of jobs, sorted by name."""
     now = read_clock()
     shown, context = _page_of_jobs(request, size=_JOBS_A_PAGE)
     marks = mark_runs([job.pk for job in shown])
@@ -125,7 +125,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def run_grid(request: HttpRequest) -> HttpResponse:
-    """Show the last runs of each job as a row of cells, the jobs by name."""
+    """Show the last runs of each job as a row of cells. Jobs are sorted by name."""
     shown, context = _page_of_jobs(request, size=_ROWS_OF_GRID)
     marks = mark_runs([job.pk for job in shown])
     rows = [
@@ -136,7 +136,7 @@ def run_grid(request: HttpRequest) -> HttpResponse:
 
 
 def _page_of_jobs(request: HttpRequest, *, size: int) -> tuple[list[Job], dict[str, Any]]:
-    """Return the jobs of one page of a list by name, and the form and the links of that list."""
+    """Return the jobs of one page of a list that is sorted by name, and the form and the links of this list."""
     form = JobFilterForm(request.GET)
     found = list(_jobs_of(form)[: size + 1])
     shown = found[:size]
@@ -153,7 +153,9 @@ def _marks(marks: Sequence[RunMark]) -> list[Mapping[str, str]]:
 
 
 def _mark(mark: RunMark, others: Sequence[RunMark]) -> Mapping[str, str]:
-    """Return a mark: its colour is the result, its size the share of the documents of the largest run."""
+    """
+    Return the mark of a run. The colour shows the result. The size shows the documents in relation to the largest run.
+    """
     most = max(other.documents for other in others)
     result = explain_end(mark.run_end) if mark.is_over else _("running")
     is_failed = 0 < mark.documents == mark.failed
@@ -210,7 +212,7 @@ def _written(key: RunKey) -> str:
 
 
 def run_row(line: RunLine, *, now: dt.datetime) -> Mapping[str, object]:
-    """Return a run in words."""
+    """Return the texts of the row of a run."""
     counts = line.counts
     return {
         "key": line.id,

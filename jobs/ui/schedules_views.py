@@ -1,4 +1,4 @@
-"""The schedules of all jobs: a list, and a calendar of past runs and of starts to come."""
+"""The pages of the schedules of all jobs: a list, and a calendar with past runs and future starts."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from nodes.web import formats
 from nodes.web.pages import name_of_who_may
 from nodes.web.words import translated
 
-# Effects of a window that opens while a run lasts.
+# Sentences about the effect of a window that opens during a run.
 _OVERLAPS: Final = {
     StartMethod.WINDOW_BEGIN: gettext_lazy("Skip: a window that opens during a run starts nothing."),
     StartMethod.WINDOW_INSIDE: gettext_lazy("Repeat: after a run, the job starts again while a window is open."),
@@ -41,7 +41,7 @@ _WHY_SKIPPED: Final = {
     SkipReason.NO_MANAGER: gettext_lazy("No manager could start the job in this window."),
 }
 _WEEK: Final = dt.timedelta(days=7)
-# Runs and starts of each day, by the unit of the calendar.
+# Largest number of runs and of starts that each day shows, by the unit of the calendar.
 _SHOWN: Final = {"week": 20, "month": 4}
 
 
@@ -61,7 +61,7 @@ class CalendarForm(forms.Form):
 @page
 @require_safe
 def schedules(request: HttpRequest) -> HttpResponse:
-    """Show the jobs with a schedule, the next start first."""
+    """Show the jobs with a schedule. The job with the next start is the first."""
     now = read_clock()
     found = list_schedules(now=now)
     context = {
@@ -108,7 +108,7 @@ def _change_schedules(
 @page
 @require_safe
 def calendar(request: HttpRequest) -> HttpResponse:
-    """Show a week or a month: the runs that started on each day, and the starts to come."""
+    """Show a week or a month: the runs that started on each day, and the future starts."""
     now = read_clock()
     form = CalendarForm(request.GET)
     is_valid = form.is_valid()
@@ -133,7 +133,7 @@ def calendar(request: HttpRequest) -> HttpResponse:
 
 
 def _week(day: dt.date) -> tuple[dt.date, int, dt.date, dt.date]:
-    """Return the first day of a week, its days, and a day of the weeks before and after it."""
+    """Return the first day of a week, the number of its days, a day of the week before, and a day of the week after."""
     first = day - dt.timedelta(days=day.weekday())
     return first, 7, first - _WEEK, first + _WEEK
 
@@ -156,7 +156,7 @@ def _day_row(day: Day, *, month: int | None, now: dt.datetime) -> Mapping[str, o
         "is_today": day.date == now.astimezone(dt.UTC).date(),
         "is_outside": month is not None and day.date.month != month,
         "entries": [*(_run_entry(run) for run in day.runs), *(_start_entry(start) for start in day.starts)],
-        # The list of runs before the end of the day.
+        # The link leads to the list of runs that started before the end of the day.
         "more_runs": f"{reverse('runs')}?after={int(ends.timestamp()) * 1_000_000}.0" if day.more_runs else "",
         "more_starts": formats.more(day.more_starts),
     }

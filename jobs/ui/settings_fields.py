@@ -1,4 +1,4 @@
-"""The settings as fields of a form, one for each row of the table; an empty field stores nothing."""
+"""The settings as fields of a form. Each row of the table of settings has a field. An empty field stores nothing."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,7 +16,7 @@ def name_of(setting: Setting[Any]) -> str:
 
 
 def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the text of each field, by path, for a settings JSON."""
+    """Return the texts of the fields for a settings JSON, by the path of the setting."""
     texts = {}
     for setting in TABLE.stored:
         section = document.get(setting.section)
@@ -26,12 +26,12 @@ def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def texts_sent(sent: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts that a form sent, by path."""
+    """Return the texts that a form sent, by the path of the setting."""
     return {setting.path: str(sent.get(name_of(setting), "")).strip() for setting in TABLE.stored}
 
 
 def read(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Return the settings JSON of these texts, and the problems by path."""
+    """Return the settings JSON that these texts mean, and the problems by the path of the setting."""
     document: dict[str, Any] = {}
     problems: dict[str, list[str]] = {}
     for setting in TABLE.stored:

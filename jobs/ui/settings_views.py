@@ -118,7 +118,7 @@ def _change(request: HttpRequest) -> HttpResponse:
         problems = error.problems
     except SettingsChanged as error:
         problems = {"": [str(error)]}
-    # The file was read once. The next POST stores exactly the text that was shown.
+    # The next POST sends the text that was shown, and not the file again. So exactly this text is stored.
     shown = SettingsForm(initial={"document": text, "based_on": based_on})
     return _show(
         request, read_settings_page(), shown, problems=problems, changes=None if problems else changed, typed=typed
@@ -134,7 +134,7 @@ def _show(
     changes: Sequence[Change] | None = None,
     typed: Mapping[str, str] | None = None,
 ) -> HttpResponse:
-    """Show the page. `typed` are the texts of the fields; without them, those of the shown settings JSON."""
+    """Show the page. `typed` has the texts of the fields. Without it, the fields show the settings JSON of the form."""
     now = read_clock()
     texts = _texts_of(form) if typed is None else typed
     context = {
@@ -152,7 +152,7 @@ def _show(
         ],
         "ignored": _problem_rows(found.ignored),
         "problems": _problem_rows(problems or {}),
-        # A problem with the text itself stands beside that text.
+        # A problem with the JSON text is shown beside this text, so the text must be visible.
         "shows_json": bool(problems) and typed is None,
         "changes": None if changes is None else [_change_row(change) for change in changes],
     }
@@ -172,7 +172,7 @@ def _lead(found: SettingsPage, *, now: dt.datetime) -> str:
 
 
 def _texts_of(form: SettingsForm) -> dict[str, str]:
-    """Return the texts of the fields for the settings JSON of a form; empty ones if it cannot be read."""
+    """Return the texts of the fields for the settings JSON of a form. They are empty if the JSON is invalid."""
     try:
         document = read_json((form.initial.get("document") or "{}").encode())
     except ParseError:
@@ -245,5 +245,5 @@ def _value(value: object) -> str:
 
 
 def _pretty(document: Mapping[str, Any]) -> str:
-    """Return the settings JSON in the order of the table; the database keeps no order."""
+    """Return the text of the settings JSON in the order of the table, because the database does not keep an order."""
     return json.dumps(as_document(TABLE, known_part(TABLE, document)), indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The specification of a job as lines of a list: only settings that restrict the crawl."""
+"""The specification of a job as lines of a list. The list has only settings that restrict the crawl."""
 
 from django.utils.translation import gettext as _
 
@@ -10,7 +10,7 @@ from nodes.web import formats
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
-    """Return (name, value) of the job's settings, in the order in which they are decided."""
+    """Return the name and the value of the job's settings, in the order in which the crawl applies them."""
     kind = registry.installed().get(set_up.connector)
     labels = {field.name: str(field.label) for field in kind.specification.fields} if kind else {}
     lines = [

@@ -1,4 +1,6 @@
-"""The lists of background tasks of all partitions in words; see `nodes.web.screens` for the structure of a screen."""
+"""
+The texts of the lists of background tasks of all partitions; see `nodes.web.screens` for the structure of a screen.
+"""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -25,7 +27,7 @@ from nodes.web.screens import Record
 
 T = TypeVar("T")
 
-# Cells of the first page that are counts, and not averages.
+# Cells of the first page that are counts. Only counts get "at least" if a partition does not answer.
 _COUNTS = ("queued_count", "running_count", "postponed_count", "zombies_count", "workers_count", "throughput")
 
 
@@ -66,7 +68,7 @@ def _more(found: CountedEverywhere) -> str:
 
 
 def _warnings(seen: TasksEverywhere) -> str:
-    """Return the warning about each partition whose due tasks no worker takes."""
+    """Return a warning for each partition in which no worker takes due tasks."""
     found = {name: warning_about_tasks(statistics) for name, statistics in seen.statistics.items()}
     own = here.control_name()
     return " ".join(f"{name or own}: {said}" if own else said for name, said in found.items() if said)

@@ -1,4 +1,4 @@
-"""The screens of background tasks that an open page can follow: the lists are those of all partitions."""
+"""The screens of background tasks that an open page can follow. Their lists have the tasks of all partitions."""
 
 from typing import Final
 

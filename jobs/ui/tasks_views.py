@@ -1,4 +1,4 @@
-"""The lists of background tasks of all partitions. The page of one task is shown where the task is."""
+"""The lists of background tasks of all partitions. The partition that has a task shows the page of this task."""
 
 import uuid
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 
 def _template_key(request: HttpRequest) -> TemplateKey | None:
     """
-    Return the last template of the page before; None for the first page.
+    Return the key of the last template on the previous page; None for the first page.
 
     Raises:
         Http404: there is no such page.
@@ -113,7 +113,7 @@ def _template_key(request: HttpRequest) -> TemplateKey | None:
 
 def _worker_key(request: HttpRequest) -> WorkerKey | None:
     """
-    Return the last worker of the page before; None for the first page.
+    Return the key of the last worker on the previous page; None for the first page.
 
     Raises:
         Http404: there is no such page.
@@ -132,7 +132,7 @@ def _worker_key(request: HttpRequest) -> WorkerKey | None:
 
 
 def _pages(name: str, found: CountedEverywhere, key_of: Callable[[Any], str], *, is_first: bool) -> dict[str, Any]:
-    """Return the links to other pages of a list without filters, and its topic. The first page is live."""
+    """Return the links to other pages of a list without filters, and its topic. Only the first page is live."""
     following = ""
     if found.has_next:
         last = found.rows[-1]
@@ -149,9 +149,9 @@ def _list(
     form: TaskFilterForm, read: Callable[..., ListedEverywhere], *, name: str, change: str
 ) -> tuple[ListedEverywhere, dict[str, Any]]:
     """
-    Return a page of a list, and the rest of the context of its template. The first page is live.
+    Return a page of a list, and the context of its template. Only the first page is live.
 
-    The page `change` changes all listed tasks of one partition.
+    `change` is the name of the page that changes all listed tasks of one partition.
     """
     listed, problem = ListedEverywhere(), ""
     is_valid = form.is_valid()
@@ -177,7 +177,10 @@ def _list(
 
 
 def _changes(name: str) -> list[dict[str, str]]:
-    """Return the address of a page in each partition, with the name of the partition; "" if there is only one."""
+    """
+    Return the address of a page in each partition, with the name of the partition. The name is "" if there is only one
+    partition.
+    """
     placement, address = here.placement(), reverse(name)
     if placement is None or not placement.is_control:
         return [{"name": "", "address": address}]

@@ -28,7 +28,7 @@ def overview_topic(span: str) -> str:
     return "overview" if span == USUAL_SPAN else f"overview-{span}"
 
 
-# The topic of the first page for each span of its charts.
+# The topics of the overview, one for each span of its charts.
 _OVERVIEWS: Final = {overview_topic(span): span for span in SPANS}
 
 
@@ -41,7 +41,7 @@ def host_topic(host_id: int) -> str:
 
 
 def is_topic(name: str) -> bool:
-    """True if a page could follow a topic of this name, whether or not its object exists."""
+    """True if a page can follow a topic with this name. The object of the topic need not exist."""
     return name in {*_OVERVIEWS, "nodes", "cluster", "hosts"} or _ONE.fullmatch(name) is not None
 
 

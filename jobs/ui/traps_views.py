@@ -1,4 +1,4 @@
-"""The pages of suspects of traps: their list, and one suspect with the test of its rules."""
+"""The pages of suspects, which may be traps: their list, and one suspect with a test of the possible rules."""
 
 import datetime as dt
 from typing import Any, Final
@@ -39,7 +39,7 @@ _DECISIONS: Final = {
     TrapDecision.ACCEPTED: gettext_lazy("accepted"),
     TrapDecision.RELEASED: gettext_lazy("released"),
 }
-# Change of the rule at the end of a run, by its state.
+# Sentences about a change of the rule at the end of a run, by the state of the rule.
 _AT_THE_END: Final = {
     RuleState.WAITS: gettext_lazy(
         "The job runs: it holds this group back now, and gets the rule when the run ends or is stopped."
@@ -178,7 +178,7 @@ def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
 
 
 def _row(one: TrapSuspect, *, partition: str = "", now: dt.datetime) -> Record:
-    """Return the row of a suspect, which another partition has if one is named."""
+    """Return the row of a suspect. `partition` is the partition that has it, "" for this one."""
     decision = TrapDecision(one.decision)
     return {
         "key": key_in(partition, one.pk),

@@ -1,4 +1,4 @@
-"""Stored versions as the rows of a list."""
+"""The rows of a list of stored versions."""
 
 import datetime as dt
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 """
-The pages. Each reads one module of `jobs.queries`. The only view that changes a job calls `control`.
+The views of the main pages. Each page uses one module of `jobs.queries`. Changes of jobs call `jobs.verbs.control`.
 
 Every page requires a login and the permission to see jobs, which every role has.
 """
@@ -51,7 +51,7 @@ from nodes.web.words import translated
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _EXPORT: Final = "export"
-# The operations that the list of documents offers, each with whether it removes documents.
+# The operations that the list of documents offers: name, label, and True if documents are removed.
 _OPERATIONS: Final[Sequence[tuple[str, Promise, bool]]] = (
     ("retry", _lazy("Retry failed documents"), False),
     ("expire", _lazy("Expire: fetch now, without conditions"), False),
@@ -95,7 +95,7 @@ def job(request: HttpRequest, job_id: int) -> HttpResponse:
 @page
 @require_POST
 def transition(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Make the transition of a button, and redirect to the page of the button."""
+    """Make the transition that a button requests, and redirect to the page with the button."""
     name = request.POST.get("transition", "")
     if name not in control.VERBS:
         raise Http404(_("This action does not exist. Reload the page."))
@@ -253,7 +253,10 @@ def nodes(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def node_pages(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
-    """Redirect to the pages that a manager serves itself: live pages contain only addresses of this site."""
+    """
+    Redirect to the pages that a manager serves itself. Pages link here because live pages contain only addresses of
+    this site.
+    """
     address = read_address_of_pages(node_id)
     if not address:
         raise Http404(_("This node does not serve pages."))

@@ -23,7 +23,7 @@ from nodes.web.screens import Record
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def limits(request: HttpRequest) -> HttpResponse:
-    """List the limits; on POST, withdraw the limit of a host."""
+    """List the limits. POST withdraws the limit of a host."""
     if request.method == "POST":
         name = name_of_who_may(request, MAY_STOP)
         host = request.POST.get("host", "")

@@ -1,4 +1,4 @@
-"""The week of a host in words and as a chart: its rate by hour beside the limit in force."""
+"""The table and the chart of a week of a host: its rate by hour, and the limit at that time."""
 
 import datetime as dt
 import json

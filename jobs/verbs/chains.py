@@ -12,9 +12,9 @@ from nodes.errors import Invalid, Unknown
 
 # Permission to change chains.
 MAY_CHAIN: Final = "jobs.change_job"
-# Successors of one job.
+# Largest number of successors of one job.
 _MOST: Final = 100
-# Two changes at the same time could close a circle that neither of them sees.
+# Changes of chains follow each other. Two simultaneous changes could close a circle that neither of them sees.
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl chains of jobs'))"
 
 
@@ -56,7 +56,7 @@ def add(predecessor: int, successor: int, *, overlap: object = Overlap.SKIP, mad
 @transaction.atomic
 def remove(chain_id: int, *, made_by: str) -> None:
     """
-    Remove a chain, with its starts that are still to be made.
+    Remove a chain, and the starts by it that have not happened yet.
 
     Raises:
         Unknown: the chain does not exist.
@@ -73,7 +73,10 @@ def remove(chain_id: int, *, made_by: str) -> None:
 
 
 def _path(start: int, end: int) -> list[int]:
-    """Return the jobs of a chain from one job to another, both included; empty if there is none."""
+    """
+    Return the ids of the jobs from one job to another along chains, both included; an empty list if no chains connect
+    them.
+    """
     came_from: dict[int, int | None] = {start: None}
     front = [start]
     while front and end not in came_from:

@@ -19,7 +19,7 @@ from nodes.models import ClusterRequest, Node
 
 def rebalance(*, dry_run: bool = False, made_by: str, now: dt.datetime) -> ClusterRequest:
     """
-    Request a rebalance of groups over managers from the main manager; with `dry_run` only its plan.
+    Request a rebalance of groups over managers from the main manager. With `dry_run`, request only its plan.
 
     Raises:
         NoMain: the cluster has no main manager.
@@ -38,7 +38,7 @@ def move_group(
     """
     Request the move of one group of seeds to another manager.
 
-    `expected` names the owner and the destination that the author has seen; with None, the group moves from any.
+    `expected` names the owner and the destination that the author has seen. If it is None, the owner does not matter.
 
     Raises:
         Unknown: the group, or the node, does not exist.
@@ -70,9 +70,9 @@ def drain_node(
     now: dt.datetime,
 ) -> ClusterRequest:
     """
-    Request a node to finish or hand over its work, and to stop; with `dry_run` only the plan of the moves.
+    Request that a node finishes or hands over its work, and stops. With `dry_run`, request only the plan of the moves.
 
-    `expected` names the status that the author has seen; with None, the node drains from any.
+    `expected` names the status that the author has seen. If it is None, the status does not matter.
 
     Raises:
         Unknown: the node does not exist.

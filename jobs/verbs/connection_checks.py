@@ -18,7 +18,7 @@ from nodes.errors import Invalid, NameTaken
 
 Kind = type[RepositoryConnection] | type[OutputConnection]
 
-# Held while the files of all outputs are compared.
+# The lock that a transaction holds when it compares the files of all outputs.
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl files of outputs'))"
 
 
@@ -41,7 +41,7 @@ def check_fields(kind: Kind, *, connector: str, configuration: Mapping[str, Any]
     Check a configuration by its connector.
 
     Raises:
-        Invalid: the connector is not installed, or refuses the configuration; each problem is at its field.
+        Invalid: the connector is not installed, or refuses the configuration. The error has the problems by field.
     """
     problems = _CHECKS[kind](connector, configuration)
     if problems:
@@ -68,7 +68,7 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
         kind = registry.find(connector)
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
-    # A job without settings of its own: problems are then those of the connection.
+    # The check is that of a job without settings of its own, so all problems are about the connection.
     problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
     known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
@@ -97,10 +97,11 @@ _CHECKS: Final[Mapping[type, Callable[[str, Mapping[str, Any]], Mapping[str, Seq
 
 def check_file(output: OutputConnection) -> None:
     """
-    Check that no other output writes the file of this one. The caller's transaction keeps it so until its end.
+    Check that no other output writes the file of this one. Until the caller's transaction ends, no other output can get
+    it.
 
     Raises:
-        Invalid: another one does.
+        Invalid: another output writes the file.
     """
     lock_files()
     if why := why_file_taken(output):
@@ -108,7 +109,7 @@ def check_file(output: OutputConnection) -> None:
 
 
 def lock_files() -> None:
-    """Let no other transaction compare files of outputs until the end of this one."""
+    """Lock the comparison of files of outputs until the end of this transaction."""
     with database.cursor() as cursor:
         cursor.execute(_ONE_AT_A_TIME)
 
@@ -117,7 +118,7 @@ def why_file_taken(output: OutputConnection) -> str:
     """
     Return the reason why an output must not write its file, as a sentence; "" if it may, or writes none.
 
-    Outputs know nothing of each other's documents: a document that leaves one of them would leave the file of both.
+    If two outputs wrote one file, a document that is removed from one output would be missing in the file for both.
     """
     file = _file_of(output)
     if file is None:
@@ -132,7 +133,9 @@ def why_file_taken(output: OutputConnection) -> str:
 
 
 def _file_of(output: OutputConnection) -> Path | None:
-    """Return the file that an output writes, in one spelling; None if it writes none, or cannot be opened."""
+    """
+    Return the normal path of the file that an output writes; None if it writes none, or its configuration is invalid.
+    """
     try:
         opened = open_output(output)
     except BadSpecification:

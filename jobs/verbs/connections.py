@@ -1,5 +1,5 @@
 """
-All operations of operators on connections. Admin pages and the REST API translate their requests and call these.
+All operations of operators on connections. Set-up pages and the REST API call these functions.
 
 A connection's fields apply to all jobs that use it. Workers apply an edit at once, also for jobs that run or are
 paused, and the next run of each job reads and indexes everything again.
@@ -84,7 +84,7 @@ def change(
     made_by: str = "",
 ) -> Connection:
     """
-    Change a connection, and return it; None keeps a field. Its connector never changes. A mask keeps its secret.
+    Change a connection, and return it. None keeps a field, and a mask keeps a secret. The connector never changes.
 
     An `authority_group_id` of None removes the group of a repository, and `...` keeps it.
 
@@ -116,7 +116,7 @@ def change(
             is_another = authority_group_id != connection.authority_group_id
             connection.authority_group_id = _checked_group(authority_group_id)
             if is_another:
-                # Documents have the tokens of the group before.
+                # Documents still have the tokens of the earlier group, so they must be read again.
                 distrust_versions(connection)
         if isinstance(connection, RepositoryConnection):
             _check_tokens(connection)
@@ -130,14 +130,14 @@ def change(
 
 def store_output_of_local_user(wanted: OutputWanted) -> OutputConnection:
     """
-    Return the output that a local user names; it is stored if it is new.
+    Return the output that a local user names. A new output is stored.
 
     Raises:
         BadSpecification: another output writes its file.
     """
     facts = {"connector": wanted.connector, "configuration": wanted.configuration}
     with transaction.atomic():
-        # Another command may be storing the same at this moment.
+        # Another command may be storing the same output at this moment.
         lock_files()
         stored = OutputConnection.objects.filter(name=wanted.name).first()
         if stored is None:
@@ -150,9 +150,10 @@ def store_output_of_local_user(wanted: OutputWanted) -> OutputConnection:
 
 def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
     """
-    Remove a connection's confinement to the roots, since a local user named exactly its paths; return it.
+    Remove a connection's confinement to the roots, because a local user has named exactly its paths. Return the
+    connection.
 
-    A connection that was changed since then stays confined: another user wrote those paths.
+    A connection that was changed since then stays confined, because the local user named other paths.
     """
     if connection.is_confined and connection.configuration == configuration:
         with transaction.atomic():
@@ -192,7 +193,7 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
         Unknown: the connection does not exist.
     """
     with transaction.atomic():
-        # The full lock: a transaction that gives a job this connection waits for it, and then finds no connection.
+        # A full lock, because a transaction that gives a job this connection must wait, and then find no connection.
         connection = kind.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             raise Unknown("connection", connection_id)
@@ -211,7 +212,7 @@ def index_again(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConn
 
     Raises:
         Unknown: the output does not exist.
-        PartitionAway: a partition does not answer. The others do it.
+        PartitionAway: a partition does not answer. The other partitions have executed the request.
     """
     return _everywhere(
         index_again, _mark(output_id, "asked to re-index all of {}", made_by=made_by, trusted_from=now), made_by
@@ -226,7 +227,7 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
 
     Raises:
         Unknown: the output does not exist.
-        PartitionAway: a partition does not answer. The others do it.
+        PartitionAway: a partition does not answer. The other partitions have executed the request.
     """
     facts = {"trusted_from": now, "clear_before": now, "clearing_refused": ""}
     marked = _mark(output_id, "asked to take everything out of {}", made_by=made_by, **facts)
@@ -235,12 +236,12 @@ def clear(output_id: int, *, made_by: str, now: dt.datetime) -> OutputConnection
 
 def clear_history(repository_id: int, *, made_by: str, now: dt.datetime) -> RepositoryConnection:
     """
-    Delete the present history of this source, in all partitions; return the source. The main manager of each does that after
-    this call, in chunks.
+    Delete the present history of this source, in all partitions; return the source. The main manager of each partition
+    deletes it after this call, in chunks.
 
     Raises:
         Unknown: the source does not exist.
-        PartitionAway: a partition does not answer. The others do it.
+        PartitionAway: a partition does not answer. The other partitions have executed the request.
     """
     with transaction.atomic():
         marked = _store_mark(
@@ -305,8 +306,8 @@ def _lock(kind: Kind, connection_id: int) -> Connection:
 
 def distrust_versions(changed: Connection) -> None:
     """
-    Give each job that uses it a new version of its specification, so that document versions of older configurations
-    expire.
+    Give each job that uses a changed connection a new version of its specification, so that stored versions of
+    documents no longer count.
 
     A running job continues: its workers are notified, and documents that they read from now on get the new version.
     """
@@ -327,7 +328,7 @@ def _facts(connection: Connection) -> dict[str, Any]:
 
 
 def _checked_group(group_id: int | None) -> int | None:
-    # Groups belong to an application of a layer above.
+    # Authority groups belong to an application of a higher layer, which this module must not import.
     groups: Any = RepositoryConnection._meta.get_field("authority_group").related_model  # noqa: SLF001 (Django's)
     if group_id is not None and not groups.objects.filter(pk=group_id).exists():
         raise Invalid({"authority_group": [f"Authority group {group_id} does not exist."]})
@@ -339,7 +340,7 @@ def _check_tokens(repository: RepositoryConnection) -> None:
     Check that users can have the tokens of a source.
 
     Raises:
-        Invalid: its connector reports tokens, and it has no authority group.
+        Invalid: the connector of the source reports tokens, and the source has no authority group.
     """
     has_tokens = getattr(registry.installed().get(repository.connector), "has_tokens", None)
     if repository.authority_group_id is None and has_tokens is not None and has_tokens(repository.configuration):

@@ -1,5 +1,5 @@
 """
-The verbs of jobs: all operations of operators that move a job through its lifecycle.
+The verbs of jobs. A verb is an operation of an operator that moves a job through its lifecycle.
 
 Pages, the REST API and commands call these functions, and derive their buttons, actions and words from `VERBS`.
 
@@ -35,7 +35,7 @@ _P = ParamSpec("_P")
 def _in_control_partition(
     verb: Callable[Concatenate[int, _P], StateChange],
 ) -> Callable[Concatenate[int, _P], StateChange]:
-    """Refuse a verb in a partition that follows the control partition, except for jobs of a one-shot."""
+    """Wrap a verb. Outside of the control partition, it is refused, except for jobs of a one-shot."""
 
     @wraps(verb)
     def checked(job_id: int, /, *args: _P.args, **kwargs: _P.kwargs) -> StateChange:
@@ -48,50 +48,53 @@ def _in_control_partition(
 
 # Permission for all verbs except delete.
 MAY_CONTROL: Final = "jobs.control_job"
-# A job that failed to start gets all its attempts again.
+# Columns that give a job all its attempts to start again.
 _AS_NEW: Final = {"failures": 0, "failing_since": None, "retry_at": None}
 
 
 @_in_control_partition
 def start(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Request a run, which the main manager prepares. It has no window: a run that was started by hand never waits."""
+    """Request a run, which the main manager prepares. The run has no window, so it never waits for one."""
     return ask_for_run(job_id, "start", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
 @_in_control_partition
 def start_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Request a run that reads only documents reported as changed, and removes none because it did not reach them."""
+    """
+    Request a run that reads only the documents that the source reports as changed. It does not remove documents that it
+    did not reach.
+    """
     return ask_for_run(job_id, "start minimal", made_by=made_by, now=now, facts={"window_ends_at": None})
 
 
 @_in_control_partition
 def pause(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Stop handing out documents; the job is paused when its documents in flight have ended."""
+    """Stop handing out documents. The job is paused when its documents in flight have ended."""
     return make_transition(job_id, "pause", made_by=made_by, now=now)
 
 
 @_in_control_partition
 def resume(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Continue a paused job; outside its window it continues when the window opens."""
+    """Continue a paused job. Outside of its window, it continues when the window opens."""
     return make_transition(job_id, "resume", made_by=made_by, now=now)
 
 
 @_in_control_partition
 def abort(job_id: int, *, made_by: str, now: dt.datetime, reason: str = "") -> StateChange:
-    """End the run before it is finished: documents that it did not reach stay."""
+    """End the run before it is finished. Documents that it did not reach stay."""
     facts = {"retry_at": None, "schedule_checked_at": now}
     return make_transition(job_id, "abort", made_by=made_by, now=now, facts=facts, reason=reason)
 
 
 @_in_control_partition
 def restart(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """End the run as `abort` does, and start the next one at once."""
+    """End the run as `abort` does, and start the next one immediately."""
     return make_transition(job_id, "restart", made_by=made_by, now=now, facts=_AS_NEW)
 
 
 @_in_control_partition
 def restart_minimal(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """End the run as `abort` does, and start a minimal one at once."""
+    """End the run as `abort` does, and start a minimal one immediately."""
     return make_transition(job_id, "restart minimal", made_by=made_by, now=now, facts=_AS_NEW)
 
 
@@ -102,15 +105,15 @@ def reset_seeding(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange
 
 @_in_control_partition
 def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Delete the job, its documents, and documents that only it keeps in its outputs."""
+    """Delete the job with its documents. Outputs keep a document only if another job has it, too."""
     return make_transition(job_id, "delete", made_by=made_by, now=now, facts=_AS_NEW)
 
 
 @_in_control_partition
 def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Let the clean-up remove the documents that the delete guard held back: the last run did not reach them."""
+    """Let the clean-up remove the documents that the last run did not reach, and that the delete guard held back."""
     connection.ensure_connection()
-    # This precedes the transition: until then no stuffer reads the lanes, and after it they must not sleep.
+    # The lanes are woken before the transition. No stuffer reads them until then, and after it they must not sleep.
     wake_job(connection.connection, job_id=job_id, now=now)
     return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
 
@@ -145,11 +148,11 @@ def send_back_failed(
     """
     Make documents due again that failed in the job's run with one of these codes, or with any.
 
-    With `documents`, only the documents with these keys may be sent back; otherwise all of the job. Documents of the
-    job in other partitions are sent back, too, if this is the control partition and none are chosen.
+    With `documents`, only the documents with these keys may be sent back. Without it, all documents of the job may be,
+    and in the control partition also those in other partitions.
 
-    In an active job they are due at once. An inactive job reads them in its next run. A full run reads all documents
-    that it reaches in any case.
+    In an active job, these documents are due immediately. An inactive job reads them in its next run. (A full run reads
+    all documents that it reaches anyway.)
 
     Raises:
         Unknown: the job does not exist.
@@ -181,7 +184,7 @@ def send_back_failed(
 def _send_back_here(
     job_id: int, *, codes: Sequence[str], documents: Sequence[UUID] | None, made_by: str, now: dt.datetime
 ) -> SentBack:
-    """Send documents back in the database of this thread."""
+    """Send documents back in the partition whose database this thread uses."""
     connection.ensure_connection()
     sent = send_back(connection.connection, job_id=job_id, codes=codes, documents=documents, now=now)
     job = Job.objects.filter(pk=job_id).first()
@@ -210,7 +213,7 @@ class Verb:
 
     @property
     def name(self) -> str:
-        """Return its name in commands and in paths of the API."""
+        """Return the name of the verb in commands and in paths of the API."""
         return self.transition.verb
 
     @property

@@ -1,8 +1,8 @@
 """
 The deny list: hosts from which no document is fetched, for any job. Pages, API and commands call these operations.
 
-A denial is a rule of a policy that applies everywhere. A host that is named without a port gets a second rule for its
-ports, and both are one entry of the list.
+A denial is a rule of a policy that applies everywhere. A denied host without a port has a second rule for all its
+ports. Both rules are one entry of the list.
 """
 
 import datetime as dt
@@ -42,12 +42,13 @@ class Denial:
 
 def denials(*, lock: bool = False) -> list[Denial]:
     """
-    Return all rules that deny in policies that apply everywhere, by policy and place; a host and its ports are one.
+    Return all rules that deny hosts, in policies that apply everywhere, by policy and place. The two rules of a host
+    and of its ports are one entry.
 
     With `lock`, no other transaction changes the list before this one ends.
     """
     if lock:
-        # Two concurrent first denials conflict on the name of the policy.
+        # If the policy does not exist yet, there is nothing to lock: two concurrent first denials conflict on its name.
         list(ThrottlePolicy.objects.select_for_update().filter(applies_everywhere=True).order_by("pk"))
     rules = (
         ThrottleRule.objects.filter(denies=True, policy__applies_everywhere=True)
@@ -73,7 +74,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
     if not confirm and not is_known(pattern):
         raise HostsUnknown(pattern)
     with transaction.atomic():
-        # The full lock: two concurrent denials must not each write a list without the other.
+        # A full lock, so that two concurrent denials do not each write a list without the other one.
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, applies_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
@@ -131,8 +132,8 @@ def pattern_meant(typed: str) -> str:
 
 def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> None:
     """
-    Remove the rules for a pattern and its ports from the deny list, or, with `everywhere`, from any policy that holds
-    everywhere.
+    Remove the rules for a pattern and its ports from a policy that applies everywhere. Without `everywhere`, this must
+    be the deny list.
 
     Raises:
         Unknown, NotAllowed: as `jobs.verbs.policies` does.
@@ -170,7 +171,10 @@ def allow_everywhere(pattern: str, *, made_by: str) -> None:
 
 
 def _without_ports(rules: list[ThrottleRule]) -> Iterator[ThrottleRule]:
-    """Leave out rules for the ports of hosts that a rule of the same policy and times denies without them."""
+    """
+    Yield the rules, without those for the ports of a host if the host itself has a rule in the same policy for the same
+    times.
+    """
     said = {(rule.policy_id, rule.pattern, _as_wanted(rule).times) for rule in rules}
     for rule in rules:
         without = rule.pattern.removesuffix(EVERY_PORT)

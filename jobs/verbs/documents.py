@@ -1,7 +1,8 @@
 """
-The operations of operators on one document: fetch it again now, and forget it.
+The operations of operators on one document: fetch it again now, or forget it.
 
-In the control partition they change a document of any partition, in the database that has it.
+In the control partition, they can change a document of any partition. The change is made in the database of that
+partition.
 """
 
 import datetime as dt
@@ -38,7 +39,7 @@ _REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A changed document of a job. It is in another `partition` if one is named."""
+    """A changed document of a job. `partition` is the other partition that has it, "" for this one."""
 
     job_id: int
     identifier: str
@@ -47,11 +48,11 @@ class Changed:
 
 def fetch_again(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> Changed:
     """
-    Make a document due at once: it is read without conditions, and written again.
+    Make a document due immediately. It is read unconditionally, and written to the outputs again.
 
     Raises:
         Unknown: the job does not exist, or does not know the document.
-        Refused: the document is claimed, due already, or not of the present run; or the job is in a transition.
+        Refused: the document is claimed, already due, or not of the present run, or the job is in a transition.
         PartitionAway: a partition that may have it does not answer.
     """
     return _change_where_it_is(_FETCH_AGAIN, job_id, document=document, made_by=made_by, now=now)
@@ -59,11 +60,11 @@ def fetch_again(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datet
 
 def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> Changed:
     """
-    Remove a document that no output holds from the queue. A page that links to it makes it known again.
+    Remove a document from the queue if no output holds it. If a page links to it later, the job knows it again.
 
     Raises:
         Unknown: the job does not exist, or does not know the document.
-        Refused: an output may hold it, it is claimed, or the job is in a transition.
+        Refused: an output may hold the document, the document is claimed, or the job is in a transition.
         PartitionAway: a partition that may have it does not answer.
     """
     return _change_where_it_is(_FORGET, job_id, document=document, made_by=made_by, now=now)
@@ -71,7 +72,7 @@ def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of a document in the database of this thread, and the words for its event."""
+    """A function that changes a document in the database of this thread, and the words for the event in the journal."""
 
     kind: str
     says: str
@@ -81,7 +82,7 @@ class _Change:
 def _change_where_it_is(
     change: _Change, job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime
 ) -> Changed:
-    """Change a document in the partition that has it. The event is in its journal, and in that of this one."""
+    """Change a document in the partition that has it. The journals of that partition and of this one get the event."""
     item = _find(job_id, document)
     if item is not None:
         _make(change, item, made_by=made_by, now=now)

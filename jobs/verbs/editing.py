@@ -47,7 +47,7 @@ RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, P
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", "freshness_goals", *GUARD})
 # A value below all hashes of documents.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
-# Fields of connectors' problems that are not keys of the specification.
+# Names of fields in problems of connectors that are fields of the job, and not keys of its specification.
 _SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
 
 
@@ -125,13 +125,15 @@ def change_job(
     **options: Unpack[JobOptions],
 ) -> JobSaved:
     """
-    Change a job; None keeps a field. While it runs, only its seeds, priority, schedule, delete guard and freshness goals can change.
+    Change a job. None keeps a field. While the job runs, only its seeds, priority, schedule, delete guard and freshness
+    goals can change.
 
-    If it loses an output, documents that only this job kept there are removed after this call. After a change of the
-    specification, the access rules or the outputs, with the first hop limit, the first kept versions or a new archive, the
-    next run reads and indexes everything again, and so after the removal of a seed's address. A seed that is changed
-    while the job runs is read at once. After a change of the pipeline, the next run reads everything again, and writes
-    what changed to the outputs.
+    If the job loses an output, documents that only this job kept there are removed after this call.
+
+    The next run reads and indexes everything again after one of these changes: another specification, other access
+    rules or outputs, the first hop limit, the first kept versions, a new archive, or a removed address of a seed. After
+    a change of the pipeline, the next run reads everything again, and writes the changed results to the outputs. A seed
+    that is changed while the job runs is read immediately.
 
     Raises:
         Invalid: a field is invalid, or cannot be changed now.
@@ -173,10 +175,10 @@ def change_job(
         )
         if name is not None and Job.objects.filter(name=name).exclude(pk=job.pk).exists():
             raise NameTaken("job", name)
-        # Only a job with hop limits stores its links: with the first limits, every document must be read
+        # Only a job with hop limits stores its links. So with its first limits, every document must be read
         # unconditionally once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
-        # The same for the first kept versions, whose documents have no version yet.
+        # The same applies to the first kept versions: no document has a kept version yet.
         versions_begin = bool(changed.get("kept_versions")) and not job.kept_versions
         if changed.get("kept_versions", job.kept_versions) < job.kept_versions:
             job.surplus_versions_after = _FROM_THE_FIRST
@@ -194,7 +196,8 @@ def change_job(
         )
         # With a new archive, every document must be read unconditionally once, so that the archive holds it.
         archive_begins = bool(changed.get("archive"))
-        # Addresses around a removed seed may no longer belong to the job. Pages that are unchanged must not name them.
+        # Addresses around a removed seed may no longer belong to the job. Every page must be read again, so that no
+        # stored link names them.
         scope_narrows = seeds is not None and not _all_addresses(stored_seeds) <= {
             url for seed in seeds for url in seed.stored_urls
         }
@@ -281,7 +284,8 @@ def _check(
     now: dt.datetime,
 ) -> list[str]:
     """
-    Check a new or changed job; return warnings about it. `problems` are known already, and get the others.
+    Check a new or changed job, and return warnings about it. `problems` are already known. New problems are added to
+    them.
 
     Raises:
         Invalid: a field is invalid.
@@ -326,7 +330,7 @@ def _check_access(job: Job) -> dict[str, list[str]]:
 def _read_pipeline(
     given: Mapping[str, Any], outputs: Sequence[OutputConnection]
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Return a given pipeline as it is stored, and its problems by field."""
+    """Return a given pipeline in its stored form, and its problems by field."""
     found = problems_of(given, outputs=[output.pk for output in outputs])
     if found:
         return {}, {f"pipeline.{name}" if name else "pipeline": said for name, said in found.items()}
@@ -336,14 +340,17 @@ def _read_pipeline(
 def _changed_pipeline(
     job: Job, given: Mapping[str, Any] | None, outputs: Sequence[OutputConnection]
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Return the pipeline of a changed job for these outputs, and its problems by field; the stored one if None is given."""
+    """
+    Return the new pipeline of a job with these outputs, and its problems by field. If None is given, the stored
+    pipeline stays.
+    """
     if given is not None:
         return _read_pipeline(given, outputs)
     return read_pipeline(job.pipeline).for_outputs([output.pk for output in outputs]).stored(), {}
 
 
 def why_no_group(repository: RepositoryConnection, rules: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reason why no user could have the tokens of these rules, as a sentence; "" without such a reason."""
+    """Return the reason why no user can have the tokens of these rules, as a sentence; "" if users can have them."""
     if repository.authority_group_id is not None or not any(rule.get("allow") for rule in rules):
         return ""
     return f"Tokens belong to an authority group, and source {repository.name} has none. Choose its group first."
@@ -354,7 +361,7 @@ def _refuse_while_it_runs(job: Job, *, changed: Sequence[str], seeds_change: boo
     Check that these fields can change in the job's present phase.
 
     Raises:
-        Invalid: a running job depends on one of them.
+        Invalid: one of these fields cannot change in this phase.
     """
     if job.phase == Phase.INACTIVE:
         return

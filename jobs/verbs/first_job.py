@@ -17,7 +17,7 @@ _OUTPUT: Final = ("search index", "search")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A choice of speed: the name and the limits of the policy that it stands for."""
+    """A choice of speed, with the name and the limits of its policy."""
 
     name: str
     label: str | Promise
@@ -31,7 +31,7 @@ PACES: Final[Mapping[str, Pace]] = {
 
 
 def policy_of(pace: str, *, made_by: str) -> ThrottlePolicy:
-    """Return the policy of a pace, a key of `PACES`; it is stored at its first use."""
+    """Return the policy of a pace, which is a key of `PACES`. The policy is stored when it is first used."""
     wanted = PACES[pace]
     known = ThrottlePolicy.objects.filter(name=wanted.name, private_to=None).first()
     if known is not None:
@@ -41,21 +41,23 @@ def policy_of(pace: str, *, made_by: str) -> ThrottlePolicy:
 
 
 def repository_for_web(*, made_by: str) -> RepositoryConnection:
-    """Return the oldest connection to the web; it is stored if there is none."""
+    """Return the oldest connection to the web. If there is none, a new one is stored."""
     name, connector = _REPOSITORY
     known = RepositoryConnection.objects.filter(connector=connector).order_by("pk").first()
     return known or _create(RepositoryConnection, name, connector, made_by=made_by)
 
 
 def output_for_search(*, made_by: str) -> OutputConnection:
-    """Return the oldest search index; it is stored if there is none."""
+    """Return the oldest search index. If there is none, a new one is stored."""
     name, connector = _OUTPUT
     known = OutputConnection.objects.filter(connector=connector).order_by("pk").first()
     return known or _create(OutputConnection, name, connector, made_by=made_by)
 
 
 def with_schemes(addresses: Iterable[str], kind: RepositoryKind | None) -> list[str]:
-    """Return addresses as the connector reads them: with `https://` if it cannot read them without."""
+    """
+    Return addresses that the connector can read. An address that it can read only with a scheme gets `https://`.
+    """
     return [_with_scheme(address, kind) for address in addresses]
 
 

@@ -1,10 +1,10 @@
 """
-All operations of operators on hosts. Pages, the REST API and commands translate their requests and call these.
+All operations of operators on hosts. Pages, the REST API and commands call these functions.
 
-The switch of a host has two strengths. A *stop* lets the documents of a host wait until an operator releases the host.
-A *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, and a confirmation for an unknown host. A
-host without a port stands for all its ports. Both apply to the whole cluster as soon as they are stored: workers close
-their open requests, and outputs keep their documents. The end of a back-off also applies at once.
+An operator can close a host in two ways. A *stop* lets the documents of a host wait until an operator releases the
+host. A *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, and a confirmation for an unknown
+host. A name without a port means all ports of the host. Both apply to the whole cluster as soon as they are stored:
+workers close their open requests, and outputs keep their documents. The end of a back-off also applies at once.
 """
 
 import datetime as dt
@@ -49,7 +49,7 @@ class HostsUnknown(Refused):
 
 
 class HostElsewhere(Refused):
-    """Another partition has the host, so nothing that is changed here would stop its requests."""
+    """Another partition has the host, so a change in this partition would not stop its requests."""
 
     code = "host_elsewhere"
 
@@ -60,7 +60,7 @@ class HostElsewhere(Refused):
 
 def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop requests to a host, over all jobs and nodes, until `release`; a host without a port means all its ports.
+    Stop requests to a host, for all jobs and nodes, until `release`. A host without a port means all its ports.
 
     Raises:
         Unknown: no host has this id.
@@ -75,7 +75,7 @@ def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop a web host by its name, or an address there, as `stop` does.
+    Stop a web host as `stop` does. It is given by its name, or by an address of a page on it.
 
     Raises:
         HostElsewhere: another partition has the host.
@@ -111,18 +111,18 @@ def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 
 def known_hosts(name: str) -> QuerySet[Bin]:
-    """Return the web host with this name and, if it has no port, also the same host with each port."""
+    """Return the web host with this name. If the name has no port, also return the same host with each of its ports."""
     of_web = Bin.objects.filter(namespace=HOSTS.namespace)
     if _PORT.search(name):
         return of_web.filter(name=name)
-    # Spelled as the condition of the index; `;` follows `:`.
+    # The condition is spelled like that of the index, which otherwise would not be used. The character `;` follows `:`.
     with_port = of_web.alias(key=Collate("name", "C")).filter(key__gt=f"{name}:", key__lt=f"{name};")
     return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
 
 
 def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    Release a stopped host at its pace, together with all ports that were stopped with it.
+    Release a stopped host, together with all ports that were stopped with it. Its limits apply as before.
 
     Raises:
         Unknown: no host has this id.
@@ -150,11 +150,11 @@ def release(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     """
-    End the back-off of a host, or its recovery, because an operator knows that the host works. The host has its full
-    pace at once.
+    End the back-off of a host, or its recovery, because an operator knows that the host works. The host immediately
+    gets requests at its full rate.
 
-    Its refusals are forgotten, also if the host requested a longer delay. Documents that failed there are retried now,
-    and keep their number of failures.
+    Its refusals no longer count, even if the host requested a longer delay. Documents that failed at this host are
+    retried now, and keep their number of failures.
 
     Raises:
         Unknown: no host has this id.
@@ -180,11 +180,11 @@ def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def find_named(typed: str) -> Bin:
     """
-    Return the web host of a name, or of an address there.
+    Return the web host that a name, or an address of a page on it, means.
 
     Raises:
         HostElsewhere: another partition has the host.
-        Unknown: no crawl has come to it, and no operator has stopped it.
+        Unknown: no crawl has come to the host, and no operator has stopped it.
         Invalid: the name is not a host name.
     """
     name = name_meant(typed)
@@ -197,7 +197,8 @@ def find_named(typed: str) -> Bin:
 
 def where_it_is(action: Callable[[], T]) -> Placed[T]:
     """
-    Return what an action on a host returns, in the partition that has the host. Only the control partition asks others.
+    Execute an action on a host in the partition that has the host, and return its result with the name of this
+    partition. Only the control partition executes actions in other partitions.
 
     Raises:
         HostElsewhere: another partition has it, and this is not the control partition.
@@ -216,7 +217,7 @@ def _refuse_host_of_another(name: str) -> None:
     Check that this partition has a host.
 
     Raises:
-        HostElsewhere: another one has it.
+        HostElsewhere: another partition has the host.
     """
     stated = here.placement()
     if stated is None:
@@ -228,7 +229,7 @@ def _refuse_host_of_another(name: str) -> None:
 
 def name_meant(typed: str) -> str:
     """
-    Return the stored name of a web host for its name, or an address there, as a person typed it.
+    Return the stored name of the web host that a person typed, as a name or as an address of a page on it.
 
     Raises:
         Invalid: the name is not a host name.
@@ -264,7 +265,10 @@ def _read(host_id: int) -> Bin:
 
 
 def _refuse_left_behind(found: Bin) -> None:
-    """Check that a web host was not left behind by a move of slots, as `_refuse_host_of_another` does."""
+    """
+    Check that this partition still has a web host, as `_refuse_host_of_another` does: a move of slots leaves the rows
+    of its hosts behind.
+    """
     if found.namespace == HOSTS.namespace:
         _refuse_host_of_another(found.name)
 
@@ -280,7 +284,7 @@ def _facts(found: Bin) -> dict[str, object]:
 
 
 def _record(changed: Bin, message: str, *, before: Mapping[str, object], made_by: str) -> None:
-    """Write a line into the journal, and notify running workers when the transaction commits."""
+    """Write a line into the journal. When the transaction commits, running workers are notified."""
     after = _facts(changed)
     record_request(message, made_by=made_by, before=before, after=after, bin=changed.pk)
     with connection.cursor() as cursor:

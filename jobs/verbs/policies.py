@@ -1,6 +1,5 @@
 """
-All operations of operators on throttle policies. Admin pages and the REST API translate their requests and call
-these.
+All operations of operators on throttle policies. Set-up pages and the REST API call these functions.
 
 A change applies from the next turn of each host, at most 10 s later; running workers are notified at once.
 """
@@ -33,12 +32,12 @@ _NOT_ALLOWED: Final = (
     "Only administrators may change policies that apply everywhere, and denied hosts. Nothing was changed."
 )
 
-# Seconds between two starts to a host, in a policy without any pace.
+# Gap between two starts at a host in a policy without any other limit (seconds).
 _USUAL_GAP: Final = 1.0
 
 
 class PolicyFacts(LimitFacts, total=False):
-    """Columns of a policy, by their names; missing ones keep their values."""
+    """Columns of a policy by name. Missing columns keep their values."""
 
     name: str
     applies_everywhere: bool
@@ -49,7 +48,10 @@ class PolicyFacts(LimitFacts, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Users:
-    """The jobs whose seeds have a policy: the first of their names, and their number (None: too many to count)."""
+    """
+    The jobs whose seeds have a policy: their first names, and the number of the jobs (None if there are too many to
+    count).
+    """
 
     names: Sequence[str]
     count: int | None
@@ -72,7 +74,7 @@ class PolicySaved:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """A policy before (None: it is new) and after a requested change."""
+    """A policy before and after a requested change. `before` is None for a new policy."""
 
     before: PolicyValues | None
     after: PolicyValues
@@ -80,7 +82,7 @@ class Rehearsed:
 
 
 def gap_unless_given(*, unlimited: bool, starts: int | None) -> float:
-    """Return the seconds between two starts in a policy without a given gap: 0 beside a rate, or if it is unlimited."""
+    """Return the gap of a policy for which none is given (seconds): 0 if the policy has a rate or is unlimited."""
     return 0.0 if unlimited or starts is not None else _USUAL_GAP
 
 
@@ -95,7 +97,8 @@ def create(
     """
     Store a new policy, and return it.
 
-    `unlimited` if its hosts have no pace on purpose. `everywhere` if the author may limit the whole cluster.
+    `unlimited` is True if its hosts are unlimited on purpose. `everywhere` is True if the author may limit the whole
+    cluster.
 
     Raises:
         Invalid: a field is invalid, or the name is taken.
@@ -121,7 +124,7 @@ def change(
     **facts: Unpack[PolicyFacts],
 ) -> PolicySaved:
     """
-    Change a policy, and return it; missing fields stay. `rules` replaces all rules. The other arguments are those of
+    Change a policy, and return it. Missing fields stay. `rules` replaces all rules. The other arguments are those of
     `create`.
 
     Raises:
@@ -153,7 +156,7 @@ def rehearse(
     **facts: Unpack[PolicyFacts],
 ) -> Rehearsed:
     """
-    Return the result of `create` (without an id) or `change` without storing it; no host is read.
+    Return the result of `create` (without an id) or of `change`. Nothing is stored, and no host is read.
 
     Raises:
         Invalid, NotAllowed, Unknown: as these do.
@@ -195,7 +198,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
     """
     refuse_elsewhere()
     with transaction.atomic():
-        # The full lock: a seed that gets this policy now waits, and then does not find it.
+        # A full lock, because a transaction that gives a seed this policy must wait, and then find no policy.
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
         if policy is None:
             raise Unknown("policy", policy_id)
@@ -229,7 +232,10 @@ def _users_of(policy: ThrottlePolicy) -> _Users:
 
 
 def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
-    """Return the rules of a policy as input of `change`, without a query if they were read with it."""
+    """
+    Return the rules of a policy as input of `change`. There is no query if the rules were read together with the
+    policy.
+    """
     return [
         RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
         for rule in policy.rules.all()
@@ -243,7 +249,7 @@ def _facts(policy: ThrottlePolicy) -> dict[str, Any]:
 
 
 def has_no_pace(policy: ThrottlePolicy) -> bool:
-    """True if the policy, or one of its rules, paces its hosts neither by a gap, nor by a rate, nor by bytes."""
+    """True if the policy, or one of its rules, has no gap, no rate and no limit of bytes."""
     return _has_no_pace(policy, rules_of(policy))
 
 
@@ -257,7 +263,7 @@ def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The properties of a stored policy that checks of a change need."""
+    """The facts about the stored policy that the checks of a change need."""
 
     rules: Sequence[RuleWanted]
     applies_everywhere: bool
@@ -282,7 +288,7 @@ def _write(
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
-    # A policy that was unlimited before is unlimited on purpose.
+    # If a policy was unlimited before, this counts as its purpose.
     checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
     if checked.problems:
         raise Invalid(checked.problems)
@@ -323,8 +329,8 @@ def _as_stored(rule: RuleWanted) -> RuleWanted:
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
     """
-    Return the facts that decide denials: all rules up to the last denying one, since earlier ones may exempt some
-    hosts.
+    Return the facts on which denials depend: all rules up to the last one that denies. Earlier rules count, because
+    they can exempt hosts from a denial.
     """
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]

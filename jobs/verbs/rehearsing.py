@@ -1,8 +1,9 @@
 """
 The rehearsal of a change of a job: nothing is stored.
 
-The function that would store the change makes it, and it is rolled back. So a rehearsal has exactly the checks of a
-save. If it takes long, a background task starts it again, and the result of the task is the rehearsal.
+The function that stores changes makes the change, and the transaction is rolled back. So a rehearsal has exactly the
+checks of a save. If a rehearsal takes too long for a request, a background task does it from the beginning. The result
+of the task is the rehearsal.
 """
 
 import datetime as dt
@@ -37,7 +38,8 @@ class _TakesLong(Exception):
 
 def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> Rehearsal | Task:
     """
-    Return the effects of `editing.change_job` with these changes, or the task that finds them. The job stays as it is.
+    Return the effects of `editing.change_job` with these changes, or the task that computes them. The job stays as it
+    is.
 
     Raises:
         Invalid, Unknown, ControlledElsewhere: as that function does.
@@ -57,7 +59,7 @@ def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> 
 
 def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
     """
-    Return the job as the changes would store it.
+    Return the facts of the job as they would be after the changes.
 
     Raises:
         Invalid, Unknown, ControlledElsewhere: as `editing.change_job` does.
@@ -86,19 +88,19 @@ def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
 
 
 def compare(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda _read: None) -> Rehearsal:
-    """Return the effects of a change, whatever the number of documents."""
+    """Return the effects of a change. There is no limit of time or documents."""
     # A stream of documents needs a transaction.
     with transaction.atomic():
         return read_rehearsal(wanted, now=now, note=note)
 
 
 def _as_arguments(wanted: Wanted, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change as the arguments of a task, without what the task reads from the job itself."""
+    """Return a change as the arguments of a task. Facts that the task reads from the job itself are left out."""
     return {
         "job": wanted.job,
         "change": {
             "specification": wanted.asked.specification,
-            # A job may have a hundred thousand seeds.
+            # Unchanged seeds are left out, because a job may have a hundred thousand of them.
             "seeds": list(wanted.asked.seeds) if changes.get("seeds") is not None else None,
             "kind": wanted.kind,
             "hop_limits": dict(wanted.hop_limits),
@@ -114,7 +116,7 @@ def _as_arguments(wanted: Wanted, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_arguments(arguments: Mapping[str, Any], *, now: dt.datetime) -> Wanted:
     """
-    Return the change of the arguments of a task.
+    Return the change that `_as_arguments` has put into the arguments of a task.
 
     Raises:
         Unknown: the job no longer exists.
@@ -126,7 +128,7 @@ def read_arguments(arguments: Mapping[str, Any], *, now: dt.datetime) -> Wanted:
         connector=job.repository.connector,
         kind=Kind(change["kind"]),
         asked=_asked(job, specification=change["specification"], seeds=seeds),
-        # Tasks of an earlier version have no hop limits in them.
+        # Tasks that an earlier release stored have no hop limits among their arguments.
         hop_limits=change.get("hop_limits", job.hop_limits),
         hop_mode=HopMode(change.get("hop_mode", job.hop_mode)),
         policies=change["policies"],

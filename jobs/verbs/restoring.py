@@ -1,4 +1,7 @@
-"""Operations by which operators restore removed documents and deleted jobs. Workers do the work afterwards."""
+"""
+Operations of operators that restore removed documents and deleted jobs. They store a request, which workers execute
+later.
+"""
 
 import datetime as dt
 from typing import Final
@@ -25,19 +28,20 @@ __all__ = [
     "restore_output",
 ]
 
-# The cause in tombstones of a deleted job's documents.
+# The cause that tombstones of a deleted job's documents have.
 _DELETED: Final = "job deleted"
 
 
 class NothingRemoved(Refused):
-    """No removal is kept that the request is about."""
+    """The removals that the request names are not kept, or do not exist."""
 
 
 def restore(
     job_id: int, *, run_no: int | None = None, since: dt.datetime | None = None, made_by: str, now: dt.datetime
 ) -> Restoration:
     """
-    Restore the removals of a job's run, by default the newest run with removals; `since` limits them to later ones.
+    Restore the removals of a run of a job, by default of the newest run with removals. `since` restores only later
+    removals.
 
     Raises:
         Unknown: the job does not exist.
@@ -55,7 +59,7 @@ def restore(
         raise NothingRemoved(f"Job {job.name} has no removals of run {run_no} that can be restored.")
     same = {"job_id": job_id, "run_no": run_no, "since": since, "cause": "", "output_id": None}
     with transaction.atomic():
-        # A second request for an open restoration has no effect.
+        # If the same restoration is already requested and has not ended, a second request has no effect.
         open_one = Restoration.objects.filter(**same, ended_at=None).first()
         if open_one is not None:
             return open_one
@@ -67,8 +71,8 @@ def restore(
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Restoration:
     """
-    Restore documents that an operator removed from an output of a job. If the job lost the output, give the output
-    back.
+    Restore documents that an operator removed from an output of a job. If the job has lost the output, it gets the
+    output again.
 
     Raises:
         Invalid: the job lost the output, and cannot be changed now.
@@ -101,7 +105,8 @@ def give_back(job: Job, output: OutputConnection, *, made_by: str, now: dt.datet
 
 def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[Restoration]:
     """
-    Restore the documents of a cleared output, for all jobs that have the output; a running clearing stops.
+    Restore the documents of a cleared output, for all jobs that have the output. If workers are still clearing it, they
+    stop.
 
     Raises:
         Refused: no such removal is kept, or the output does not exist.
@@ -117,7 +122,10 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> list[R
 
 
 def _stop_clearing(output_id: int) -> OutputConnection | None:
-    """Stop the clearing of an output, and return the output. Its row is locked, so no chunk is being removed."""
+    """
+    Stop the clearing of an output, and return the output. The row of the output is locked, so that no chunk is removed
+    meanwhile.
+    """
     output = OutputConnection.objects.select_for_update(no_key=True).filter(pk=output_id).first()
     if output is not None and output.clear_before is not None:
         output.clear_before = None
@@ -152,5 +160,5 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
 
 
 def find_deleted(name: str) -> DeletedJob | None:
-    """Return the job with this name that was deleted last."""
+    """Return the deleted job with this name. If there are several, return the one that was deleted last."""
     return DeletedJob.objects.filter(name=name).order_by("-deleted_at").first()

@@ -1,4 +1,4 @@
-"""Restorations in all partitions: each restores the documents that it removed, by its own workers."""
+"""Restorations in all partitions. The workers of each partition restore the documents that were removed there."""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ from nodes.errors import NotDone, Refused
 @dataclass(frozen=True, slots=True)
 class Asked:
     """
-    The restorations that were requested, that of this partition first. Each names its partition.
+    The requested restorations, first those of this partition. Each one names its partition.
 
-    `silent` partitions did not answer, and `refusals` has a sentence of each partition that refused.
+    `silent` has the partitions that did not answer, and `refusals` the sentences of partitions that refused.
     """
 
     restorations: Sequence[Restoration]
@@ -39,7 +39,7 @@ class Asked:
         Return the restorations if all partitions have answered.
 
         Raises:
-            PartitionAway, Refused: a partition restores nothing. The others do.
+            PartitionAway, Refused: a partition restores nothing. Restorations of other partitions stay requested.
         """
         if self.problems:
             error = PartitionAway if self.silent else Refused
@@ -56,7 +56,7 @@ def restore(
 
     Raises:
         Unknown, Refused: as `restoring.restore`, if no partition restores anything.
-        PartitionAway: the same, and a partition does not answer.
+        PartitionAway: no partition restores anything, and a partition does not answer.
     """
     if run_no is None and here.control_name():
         found = read_removals_everywhere(job_id)
@@ -92,7 +92,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
             if output is None or not _is_removed_elsewhere(job_id, output.name):
                 raise
             with transaction.atomic():
-                # All partitions take the outputs of a job from here.
+                # The other partitions take the outputs of a job from this partition.
                 restoring.give_back(lock_job(job_id), output, made_by=made_by, now=now)
             return []
 
@@ -133,7 +133,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
     Restore a deleted job in all partitions, with the documents that its deletion removed.
 
-    A partition that refuses gets the job from here, without its documents.
+    A partition that refuses gets the job from this partition, without the documents.
 
     Raises:
         Refused: as `restoring.restore_deleted`.
@@ -146,7 +146,8 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
             return []
         return [restoring.restore_deleted(deleted.pk, made_by=made_by, now=read_clock())]
 
-    # The others restore the job before they receive its facts: otherwise they would make a new job of its name.
+    # The other partitions restore the job before this transaction commits and sends them the facts of the job.
+    # Otherwise, they would create a new job of this name.
     with transaction.atomic():
         asked = _ask(lambda: [restoring.restore_deleted(job_id, made_by=made_by, now=now)], there)
     for one in asked.restorations:
@@ -155,7 +156,10 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
 
 
 def _name_of(output_id: int) -> str:
-    """Return the name by which other partitions know an output; "" if they are not asked."""
+    """
+    Return the name by which other partitions know an output; "" if this is not the control partition, so that they are
+    not asked.
+    """
     if not here.control_name():
         return ""
     return OutputConnection.objects.filter(pk=output_id).values_list("name", flat=True).first() or ""
@@ -166,7 +170,7 @@ def _is_removed_elsewhere(job_id: int, name: str) -> bool:
     True if another partition has documents of a job to restore into an output.
 
     Raises:
-        PartitionAway: no partition that answers has any, and another one does not answer.
+        PartitionAway: no partition that answers has such documents, and another partition does not answer.
     """
 
     def there(_partition: str) -> bool:
@@ -189,7 +193,10 @@ def _ask(
     output_id: int | None = None,
     requires_own: bool = False,
 ) -> Asked:
-    """Request restorations here and in other partitions. Their rows get the numbers of this partition, where these are known."""
+    """
+    Request restorations here and in other partitions. Their rows get the ids that jobs and outputs have in this
+    partition.
+    """
     restorations: list[Restoration] = []
     problem: NotDone | None = None
     try:

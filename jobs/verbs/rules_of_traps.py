@@ -1,9 +1,9 @@
 """
-The rules that decisions about suspects give to a job, and take away.
+Gives a job the rule of an accepted suspect, and takes the rule away if the decision is undone.
 
-A job gets its rules in the control partition, and all partitions take them from there. If another partition has the
-suspect, the control partition keeps a copy of its row. The rule of the copy waits for the end of the run like any
-other, and no list shows the copy.
+A job gets its rules in the control partition, and the other partitions take them from there. If another partition has
+the suspect, the control partition keeps a copy of its row. The rule of the copy waits for the end of the run like any
+other rule. No list shows the copy.
 """
 
 import datetime as dt
@@ -43,7 +43,7 @@ class Effect(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SuspectElsewhere:
-    """A suspect of another partition. `job` is the number of its job in the control partition."""
+    """A suspect of another partition. `job` is the id of its job in the control partition."""
 
     partition: str
     job: int
@@ -56,8 +56,8 @@ class SuspectElsewhere:
 
 def elsewhere(job: Job, suspect: TrapSuspect) -> SuspectElsewhere | None:
     """
-    Return a suspect of the partition that this thread works as, for the control partition; None if the thread works as
-    its own partition.
+    Return the facts about a suspect for the control partition, if this thread works in the database of another
+    partition; otherwise None.
     """
     partition = here.foreign_name()
     number = numbers_of({job.pk}).get(job.pk) if partition else None
@@ -70,10 +70,11 @@ def elsewhere(job: Job, suspect: TrapSuspect) -> SuspectElsewhere | None:
 
 def give_rule(job: Job, suspect: TrapSuspect, *, rule: str, made_by: str, now: dt.datetime) -> None:
     """
-    Give a job the rule of a suspect, now or when its run ends. The caller holds their locks, and stores the suspect.
+    Give a job the rule of a suspect, now or when its run ends. The caller has locked both rows, and stores the suspect.
 
-    Raises: Refused: another rule of the suspect leaves when the run ends.
-        Invalid: with the rule, the job would have an invalid specification.
+    Raises:
+        Refused: the job loses another rule of the suspect when the run ends.
+        Invalid: with the rule, the specification of the job would be invalid.
         ControlledElsewhere: this is not the control partition.
     """
     leaves = suspect.rule_state == RuleState.LEAVES
@@ -96,9 +97,10 @@ def give_rule_of(
     known: SuspectElsewhere, job: Job, suspect: TrapSuspect, *, rule: str, made_by: str, now: dt.datetime
 ) -> None:
     """
-    Give the rule of a suspect of another partition to its job in the control partition. The caller holds the locks there.
+    Give the rule of a suspect of another partition to its job in the control partition. The caller has locked the rows
+    in that other partition.
 
-    It may be repeated. The suspect gets the state of the rule as this partition will have it.
+    A repetition has no further effect. The suspect gets the state that the rule has for its own partition.
 
     Raises:
         Refused, Invalid: as `give_rule`.
@@ -155,7 +157,7 @@ def take_rule_of(known: SuspectElsewhere, job: Job, suspect: TrapSuspect, *, mad
         if found.of_partition and effect != Effect.LEAVES:
             found.delete()
         else:
-            # An own row of another partition's suspect is never open: a decision is made there.
+            # A copy of another partition's suspect must not be open here, because decisions are made in that partition.
             found.decision = TrapDecision.RELEASED if found.of_partition else TrapDecision.OPEN
             found.save(update_fields=["decision", "rule_state"])
         message = (
@@ -174,7 +176,7 @@ def take_rule_of(known: SuspectElsewhere, job: Job, suspect: TrapSuspect, *, mad
 
 def outdate_workers(job: Job) -> None:
     """
-    Let workers read the job again, so that they judge documents that they take from now on by the present suspects.
+    Let workers read the job again, so that they know its present suspects for all documents that they take from now on.
     """
     Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
     with connection.cursor() as cursor:
@@ -182,7 +184,10 @@ def outdate_workers(job: Job) -> None:
 
 
 def _own_row(known: SuspectElsewhere, job: Job, *, now: dt.datetime) -> TrapSuspect:
-    """Return the row that the control partition keeps of a suspect, locked, or a new one. Its host may have been here before."""
+    """
+    Return the locked row of the control partition for a suspect, or a new row. It may have a row of its own if it had
+    the host before.
+    """
     group = {"job": job, "host": known.host, "template": known.template}
     found = TrapSuspect.objects.select_for_update().filter(**group).first()
     lists: dict[str, list[str]] = {"samples": [], "new_samples": [], "proven": []}
@@ -202,7 +207,7 @@ def _let_rule_wait(job: Job, suspect: TrapSuspect) -> None:
     Let the rule of a suspect wait for the end of the run, while workers hold the group back.
 
     Raises:
-        Invalid: with the rules that wait, the job would have an invalid specification.
+        Invalid: with all waiting rules, the specification of the job would be invalid.
         ControlledElsewhere: this is not the control partition.
     """
     refuse_job_elsewhere(job.node_scope)

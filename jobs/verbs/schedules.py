@@ -1,7 +1,8 @@
 """
 Operations of operators on schedules: a paused schedule starts no run until it is resumed.
 
-A run in progress continues, also through its windows. Windows that opened during the pause start no run afterwards.
+A run in progress continues, and still waits for its windows. Windows that open during the pause start no run, even
+after it.
 """
 
 import datetime as dt
@@ -49,7 +50,7 @@ def resume(job_id: int, *, made_by: str, now: dt.datetime) -> Job:
         job = _lock(job_id)
         if job.schedule_paused_at is not None:
             job.schedule_paused_at, job.schedule_paused_by = None, ""
-            # Windows that opened meanwhile do not count, and the schedule is checked at once.
+            # Windows that opened meanwhile are skipped, and the schedule is checked immediately.
             job.schedule_checked_at, job.schedule_due_at, job.missed_window_at = now, None, None
             job.save(
                 update_fields=[

@@ -30,12 +30,12 @@ class _Line(NamedTuple):
 
 def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now: dt.datetime) -> JobSaved:
     """
-    Make the lines of a text the addresses of a seed, or `append` them. Blank and repeated lines do not count.
+    Replace the addresses of a seed by the lines of a text, or `append` them. Blank and repeated lines are left out.
 
     Raises:
         Unknown: the seed does not exist.
-        Invalid: lines are invalid addresses for its job; the error names the first of them.
-        Invalid: there is no line, there are too many, or the job cannot be changed now.
+        Invalid: lines are invalid addresses for its job. The error names the first such lines.
+        Invalid: the text has no line or too many lines, or the job cannot be changed now.
     """
     lines = list(_lines_of(text))
     with transaction.atomic():
@@ -56,7 +56,7 @@ def change_addresses(seed_id: int, *, text: str, append: bool, made_by: str, now
         try:
             return editing.change_job(job.pk, seeds=wanted, made_by=made_by, now=now)
         except Invalid:
-            # The error names the seed. The author of a text needs the numbers of its lines.
+            # This error is about the seed, and the author of the text needs the numbers of the bad lines.
             _refuse_bad_lines(job, lines)
             raise
 
@@ -83,7 +83,10 @@ def _refuse_bad_lines(job: Job, lines: Sequence[_Line]) -> None:
 
 
 def _bad_lines(job: Job, lines: Sequence[_Line]) -> Iterator[tuple[_Line, list[str]]]:
-    """Yield the lines that the connector refuses. It checks a list as a whole, so halving finds the bad ones."""
+    """
+    Yield the lines that the connector refuses. It checks only whole lists, so the list is halved until the bad lines
+    are found.
+    """
     said = _problems_of(job, lines)
     if not said:
         return

@@ -1,4 +1,6 @@
-"""The seeds of a job: input of operators, and stored rows. `jobs.verbs.editing` changes them with their job."""
+"""
+The seeds of a job as input of operators, and their stored rows. `jobs.verbs.editing` calls this module to change them.
+"""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -35,7 +37,7 @@ class SeedWanted:
 
 
 def repeats_in(seeds: Sequence[SeedWanted]) -> list[str]:
-    """Return the warning about addresses that a seed has more than once, if there are any."""
+    """Return a warning if a seed has an address more than once; otherwise an empty list."""
     repeated = sum(len(seed.urls) - len(seed.stored_urls) for seed in seeds)
     if not repeated:
         return []
@@ -54,12 +56,12 @@ def insert_seeds(job: Job, seeds: Sequence[SeedWanted]) -> None:
 
 
 def addresses_of(seeds: Sequence[SeedWanted]) -> list[list[str]]:
-    """Return the addresses of each seed, as they are stored."""
+    """Return the addresses of each seed in their stored form."""
     return [seed.stored_urls for seed in seeds]
 
 
 def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
-    """True if these seeds would change nothing."""
+    """True if these seeds are equal to the stored ones."""
     if len(seeds) != len(stored) or any(
         wanted.id not in {None, seed.pk} for wanted, seed in zip(seeds, stored, strict=True)
     ):
@@ -72,10 +74,11 @@ def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
 
 def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
     """
-    Return for each wanted seed the stored seed that it replaces: the one with its id, or the next unnamed one.
+    Return the stored seed that each wanted seed replaces: the one with its id, or the next one without an id among the
+    wanted seeds; None for a new seed.
 
     Raises:
-        Invalid: the job has no seed with this id, or two wanted seeds name the same.
+        Invalid: the job has no seed with this id, or two wanted seeds have the same id.
     """
     by_id = {seed.pk: seed for seed in stored}
     problems: dict[str, list[str]] = {}
@@ -95,21 +98,22 @@ def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | 
 
 def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
     """
-    Update the seeds that are still wanted, since their lanes have documents, and mark the others as removed.
+    Update the stored seeds that are still wanted, because their lanes have documents. Mark the others as removed.
 
     Raises:
-        Invalid: the job has no seed with this id, or two wanted seeds name the same.
+        Invalid: the job has no seed with this id, or two wanted seeds have the same id.
     """
     places = _places(seeds, stored)
     for wanted, seed in zip(seeds, places, strict=True):
         if seed is None:
             continue
         if seed.urls != wanted.stored_urls:
-            # The source has not been read for these addresses yet.
+            # The source must be read for the new addresses.
             seed.urls, seed.seeded_run, seed.seeding_version = wanted.stored_urls, 0, ""
         before = seed.policy_id
         seed.policy, seed.tag = wanted.policy, wanted.tag
-        # The main manager changes its group: in a running job, the seed moves to the group of its new policy.
+        # The group is not changed here. In a running job, the main manager moves the seed to the group of its new
+        # policy.
         seed.save(update_fields=["urls", "seeded_run", "seeding_version", "policy", "tag"])
         if seed.policy_id != before:
             with connection.cursor() as cursor:

@@ -1,4 +1,6 @@
-"""Moves of slots between partitions, and the removal of one that has none, in the control partition."""
+"""
+Moves slots between partitions, and removes a partition without slots. All of this happens in the control partition.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +40,9 @@ class NoControlPartition(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """Slots of a partition that go to others, in turn. The partition `keeps` the other slots."""
+    """
+    A move of `slots` from one partition to `targets`, which get them in turn. `keeps` is the number of slots that stay.
+    """
 
     source: str
     targets: Sequence[str]
@@ -61,9 +65,9 @@ def plan(
     count: int | None = None,
 ) -> PlannedMove:
     """
-    Return a move of these `slots` of a partition, of its last `count`, or of all. Nothing is changed.
+    Return the plan of a move of these `slots` of a partition, of its last `count` slots, or of all. Nothing is changed.
 
-    Without targets, all other partitions get some of them.
+    Without targets, each other partition gets some of the slots.
 
     Raises:
         Invalid: a partition is unknown, or does not have the slots.
@@ -89,10 +93,10 @@ def begin(connection: psycopg.Connection[Any], planned: PlannedMove) -> Move:
 
 def cancel(connection: psycopg.Connection[Any]) -> Move:
     """
-    Cancel a move that still waits for jobs; return it. All jobs go on with the old map.
+    Cancel a move that still waits for jobs, and return it. All jobs continue with the old map of slots.
 
     Raises:
-        MoveRefused: no move is in progress, or documents are copied already.
+        MoveRefused: no move is in progress, or the copying of documents has begun.
         NoControlPartition: this is not the control partition.
     """
     return cancel_move(connection, _control_placement())
@@ -100,7 +104,7 @@ def cancel(connection: psycopg.Connection[Any]) -> Move:
 
 def plan_removal(name: str) -> Removal:
     """
-    Return the removal of a partition. Nothing is changed.
+    Return the plan of the removal of a partition. Nothing is changed.
 
     Raises:
         Invalid: there is no such partition.
@@ -122,7 +126,7 @@ def remove(name: str) -> Removal:
 
 def plan_loss(name: str) -> Loss:
     """
-    Return the losses with a partition whose database is lost. Nothing is changed.
+    Return what is lost with a partition whose database is lost. Nothing is changed.
 
     Raises:
         Invalid, NotRemovable, NoControlPartition: as for the removal.
@@ -136,10 +140,8 @@ def remove_lost(name: str) -> Loss:
 
     Raises:
         Invalid: there is no such partition.
-        NotRemovable: the partition answers; another one does not answer or is in a run; or slots move without the
-            partition
-        or wait for jobs.
-        NoControlPartition: this is not the control partition.
+        NotRemovable: the partition answers, another partition does not answer or is in a run, or slots move without the
+        partition or wait for jobs. NoControlPartition: this is not the control partition.
     """
     return losing.remove_lost(_control_placement(), here.addresses(), name)
 

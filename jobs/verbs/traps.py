@@ -1,5 +1,6 @@
 """
-Decisions about suspects: their addresses are excluded or lose a parameter by a rule of the job, or they are not a trap.
+Decisions about suspects. An accepted suspect gives the job a rule that excludes its addresses or removes a parameter. A
+released suspect is not a trap.
 
 While a suspect is open and the trap guard of the job holds, workers end its new documents without a request.
 """
@@ -45,7 +46,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A suspect that is open again, and `documents` that were held back and are due."""
+    """A suspect that is open again. `documents` is the number of documents that were held back and are due now."""
 
     suspect: TrapSuspect
     effect: Effect
@@ -71,7 +72,7 @@ def accept(
         Unknown: the suspect does not exist.
         Invalid: the rule is unknown, the suspect has no parameter, or the rule matches good pages and the caller did not
         confirm it.
-        Refused: the suspect is decided, or another rule of it leaves when the run ends.
+        Refused: the suspect is already decided, or the job loses another rule of it when the run ends.
         ControlledElsewhere: this is not the control partition.
     """
     if rule not in list(RuleKind):
@@ -109,11 +110,11 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
     Release a suspect: it is not a trap, and is not suspected again. Its documents are due, as
     `control.send_back_failed` says.
 
-    All documents of the job that were held back are due. Workers hold back those of other suspects again.
+    All documents of the job that were held back are due. Workers hold back the documents of other suspects again.
 
     Raises:
         Unknown: the suspect does not exist.
-        Refused: the suspect is decided.
+        Refused: the suspect is already decided.
         TransitionRefused: the job is neither active nor inactive.
     """
     with transaction.atomic():
@@ -130,7 +131,7 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
 
 
 def permission_to_undo(suspect: TrapSuspect) -> str:
-    """Return the permission that undoing the decision about a suspect needs."""
+    """Return the permission that a user needs to undo the decision about a suspect."""
     return MAY_ACCEPT if suspect.decision == TrapDecision.ACCEPTED else MAY_RELEASE
 
 
@@ -138,8 +139,8 @@ def undo(suspect_id: int, *, may: May, made_by: str, now: dt.datetime) -> Undone
     """
     Undo the decision about a suspect: it is open again.
 
-    The job loses the rule that accepting gave it, if it still has it. A job that runs loses it when the run ends.
-    Documents that only the acceptance held back are due.
+    If the job still has the rule that the acceptance gave it, the job loses the rule. A job that runs loses the rule
+    when the run ends. Documents that only the acceptance held back are due.
 
     Raises:
         Unknown: the suspect does not exist.
@@ -181,7 +182,9 @@ def _send_back(job: Job, *, now: dt.datetime) -> SentBack | None:
 
 
 def _lock(suspect_id: int) -> tuple[Job, TrapSuspect]:
-    """Lock a suspect and its job, the job first, as the end of its run does."""
+    """
+    Lock the job of a suspect, then the suspect. The end of a run locks them in the same order, so there is no deadlock.
+    """
     job_id = TrapSuspect.objects.filter(pk=suspect_id, of_partition="").values_list("job_id", flat=True).first()
     if job_id is None:
         raise Unknown("suspect", suspect_id)

@@ -21,9 +21,9 @@ from jobs.verbs import policies
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_request
 
-# Least time between two starts that a webmaster may ask for (seconds).
+# Shortest gap between two starts that a webmaster may set (seconds).
 SHORTEST_GAP: Final = 1.0
-# Hosts with a limit: each takes two rules.
+# Largest number of hosts with a limit. Each host needs two rules.
 MOST_LIMITS: Final = MOST_RULES // 2
 # The author of these limits in the journal.
 _AUTHOR: Final = "a webmaster"
@@ -45,7 +45,7 @@ def put_in_force(
     host: str, *, gap: float | None, proof: WebmasterLimit.Proof, token: str, lasts: dt.timedelta, now: dt.datetime
 ) -> WebmasterLimit:
     """
-    Put the limit of a host in force, in place of an earlier one of its webmaster. Nodes apply it at once.
+    Store the limit of a host in place of an earlier limit of its webmaster. Nodes apply it immediately.
 
     Raises:
         Invalid: the gap is out of range.
@@ -111,7 +111,7 @@ _PROOFS: Final = {WebmasterLimit.Proof.DNS: "a DNS record", WebmasterLimit.Proof
 
 
 def _locked_policy() -> ThrottlePolicy | None:
-    """Return the policy of these limits under its lock: changes of the list follow each other."""
+    """Return the locked policy of these limits, so that changes of the list follow each other."""
     policy = ThrottlePolicy.objects.select_for_update().filter(name=WEBMASTERS).first()
     if policy is not None and not policy.applies_everywhere:
         raise Refused(f"The policy {WEBMASTERS} does not apply everywhere. Rename that policy first.")

@@ -1,4 +1,4 @@
-"""The waiting time by cause: one bar with a part for each cause, and a row for each."""
+"""The texts about the waiting time by cause: a bar with a part for each cause, and a row for each cause."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,14 +9,17 @@ from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import verdicts
 from nodes.web import formats
 
-# Coordinates of the bar, its largest parts, and the space between two.
+# Width of the bar, the largest number of its parts, and the space between two parts.
 _BAR: Final = 1000.0
 _PARTS: Final = 6
 _SPACE: Final = 3.0
 
 
 def cells(charges: Mapping[Cause, float]) -> dict[str, object]:
-    """Return the cells of a page: the rows, and the parts of the bar in the same order, the last for all other causes."""
+    """
+    Return the cells of a page: the rows, and the parts of the bar in the same order. If there are too many causes, the
+    last part stands for all others.
+    """
     found = rows(charges)
     amounts = [(row["tone"], float(row["done_amount"])) for row in found]
     if len(amounts) > _PARTS:
@@ -35,7 +38,10 @@ def cells(charges: Mapping[Cause, float]) -> dict[str, object]:
 
 
 def rows(charges: Mapping[Cause, float]) -> list[dict[str, str]]:
-    """Return a row for each cause, with its share of the waiting time, and the page where it can be changed."""
+    """
+    Return a row for each cause, with its share of the waiting time, and the address of the page where the cause can be
+    changed.
+    """
     whole = sum(charges.values())
     return [
         {
@@ -54,7 +60,9 @@ def rows(charges: Mapping[Cause, float]) -> list[dict[str, str]]:
 
 
 def _address(cause: Cause) -> str:
-    """Return the address of the list behind a cause: of hosts, unless it is about jobs, schedules or nodes."""
+    """
+    Return the address of the list where a cause can be changed: the list of hosts, or that of jobs, schedules or nodes.
+    """
     match cause:
         case Cause.BACK_OFF | Cause.TRIAL:
             return f"{reverse('hosts')}?state=backing_off"

@@ -40,5 +40,5 @@ def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run:
         Outcome.FAILED: (_("failed"), ResultClass.FAILED),
         Outcome.EXCLUDED: (_("excluded"), ResultClass.EXCLUDED),
     }.get(outcome, (_("done"), ResultClass.NONE))
-    # Charts and reports give a result the same colour.
+    # The tone is that of the result class, so charts and reports show a result in the same colour.
     return state, class_of(code, otherwise=otherwise)

@@ -1,4 +1,4 @@
-"""Explanations in sentences: result codes, ends of runs, the story of a document."""
+"""Sentences that explain the end of a run, the state of a document, and the outputs that hold it."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,9 @@ def explain_end(run_end: str) -> str:
 
 
 def explain_document(story: DocumentStory, *, now: dt.datetime) -> list[str]:
-    """Return sentences with the reasons why the document is in the index or not. The answer comes first."""
+    """
+    Return sentences about a document. The first says whether the document is in the index, and the others say why.
+    """
     return [explain_holding(story.held_by), *_what_happened(story, now=now), *_what_comes_next(story, now=now)]
 
 

@@ -1,4 +1,4 @@
-"""The sentence about a group that cannot be stuffed: on the pages of the cluster and of its jobs."""
+"""The sentence about a group whose manager cannot hand out documents, for the pages of the cluster and of the jobs."""
 
 import datetime as dt
 

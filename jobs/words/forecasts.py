@@ -14,7 +14,7 @@ def sentence(forecast: RunForecast | None, *, closed: Sequence[str], now: dt.dat
     """
     Return the likely end, its band, and the effect of more workers.
 
-    Without a forecast, name the `closed` hosts that keep the run from ending; "" if there are none.
+    Without a forecast, return a sentence about the `closed` hosts that keep the run from ending; "" if there are none.
     """
     if forecast is None:
         return _without_end(closed)

@@ -23,7 +23,7 @@ def limits_in_words(limits: Limits | None) -> str:
 
 
 def limits_in_brief(limits: Limits) -> str:
-    """Return the same as a few characters, such as “2 at once · 1 per 1.5 s · 100 kB/s”."""
+    """Return the limits in a short form, such as “2 at once · 1 per 1.5 s · 100 kB/s”."""
     if limits.denied or limits.closed_until is not None:
         return str(_("denied"))
     parts = []
@@ -41,7 +41,7 @@ def limits_in_brief(limits: Limits) -> str:
 
 
 def share_in_words(share: Limits, whole: Limits | None) -> str:
-    """Return the limits of this partition in words; if they are a share, also the `whole` limits of all partitions."""
+    """Return the limits of this partition in words. If they are a `share`, add the `whole` limits of all partitions."""
     if whole is None:
         return limits_in_words(share)
     facts = {"share": limits_in_words(share), "whole": limits_in_words(whole)}

@@ -42,7 +42,7 @@ STATUS_TONES: Final[Mapping[Status, str]] = {
 }
 
 
-# Colours of the history's activities, apart from those of results. All others have the grey of waiting.
+# Tones of activities in the history. All other activities have the grey tone of waiting.
 ACTIVITY_TONES: Final[Mapping[str, str]] = {
     ActivityName.FETCH: "working",
     ActivityName.INGEST: "indexed",
@@ -52,10 +52,10 @@ ACTIVITY_TONES: Final[Mapping[str, str]] = {
 
 
 def activity_tone(name: str) -> str:
-    """Return the colour of an activity. An activity of an output has the output's name after its own."""
+    """Return the colour of an activity. The name of an activity of an output ends with the name of the output."""
     return next((tone for known, tone in ACTIVITY_TONES.items() if name.startswith(known)), "waiting")
 
 
 def status_tone(status: Status, code: str) -> str:
-    """Return the colour of a document's status: that of its result if it has ended."""
+    """Return the colour of a document's status. If the document has ended, this is the colour of its result."""
     return class_of(code) if status == Status.INACTIVE and code else STATUS_TONES[status]

@@ -120,7 +120,7 @@ def source(set_by: SourceLine) -> str:
 
 
 def parent(above: ParentLine) -> str:
-    """Return the name of a host's parent."""
+    """Return the name of a parent of a host, which has limits for several hosts together."""
     if above.namespace == Bin.ADDRESS:
         return _("all hosts at %(address)s") % {"address": above.name}
     if above.is_everywhere:
@@ -143,7 +143,7 @@ def sentence_of_host(line: HostStatus, *, now: dt.datetime) -> str:
 
 
 def sentence(verdict: Verdict, *, now: dt.datetime, line: HostStatus | None = None) -> str:
-    """Return the verdict on a job, or on a document at the host of the `line`."""
+    """Return the verdict on a job, or on a document at the host that `line` describes, as a sentence."""
     if line is not None and not is_of_job(verdict.cause):
         said = _of_host(line, now=now, verdict=verdict)
     else:
@@ -161,12 +161,14 @@ def _brief_sentence(verdict: Verdict) -> str:
 
 
 def _sentence(said: str, detail: str = "") -> str:
-    """Return words as a sentence, with the full stop of the language."""
+    """Return words as a sentence, with the full stop of the user's language."""
     return _("%(said)s: %(why)s.") % {"said": said, "why": detail} if detail else _("%(said)s.") % {"said": said}
 
 
 def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
-    """Return a sentence for a cause of a job, a document or the cluster; '' for one of a host."""
+    """
+    Return a sentence for a cause that concerns a job, a document or the cluster; '' for a cause that concerns a host.
+    """
     facts = {
         "by": verdict.by or _("crawlctl"),
         "age": formats.age(verdict.since, now=now) if verdict.since else "",
@@ -358,7 +360,7 @@ def remedy(verdict: Verdict) -> str:
 
 
 def allowed(line: HostStatus) -> str:
-    """Return the limits of a host, short."""
+    """Return the limits of a host as a phrase."""
     return limits_in_words(line.limits)
 
 
@@ -367,7 +369,7 @@ def requests(number: int) -> str:
 
 
 def open_requests(line: HostStatus) -> str:
-    """Return the number of requests that are open there now."""
+    """Return the number of requests that are open at the host now."""
     return formats.UNKNOWN if line.open_requests is None else formats.number(line.open_requests)
 
 

@@ -58,7 +58,7 @@ class ReportForm(forms.Form):
 
     use_required_attribute = False
     usual: ClassVar[Mapping[str, str]] = {}
-    # Fields that leave no row out, apart from those of the time.
+    # Fields that an empty report does not mention as filters: they leave no row out, or they are about the time.
     of_form: ClassVar[frozenset[str]] = frozenset(
         {"sort", "order", "identifier_class", "result_class", "interval", "now", "last", "since", "until"}
     )
@@ -76,7 +76,7 @@ class ReportForm(forms.Form):
                 offer_few(field, chosen=given.getlist(name))
 
     def as_query(self, **more: str) -> str:
-        """Return the address of the same report. `more` replaces its parameters."""
+        """Return the query string of the same report. `more` replaces parameters of this form."""
         query = QueryDict(mutable=True)
         for name in self.fields:
             values = [value for value in self.data.getlist(name) if value] if isinstance(self.data, QueryDict) else []
@@ -87,7 +87,7 @@ class ReportForm(forms.Form):
 
     @property
     def found_nothing(self) -> str:
-        """Return the sentence about a report without rows."""
+        """Return the sentence that a report without rows shows."""
         chosen = self.fields.keys() - self.of_form
         leaves_out = any(value for name in chosen for value in cast("QueryDict", self.data).getlist(name))
         return str(_("No rows match these filters.") if leaves_out else self.none_yet)
@@ -97,7 +97,7 @@ class ReportForm(forms.Form):
         raise NotImplementedError
 
     def _more(self, *names: str) -> dict[str, Any]:
-        """Return these fields, if they are given."""
+        """Return these fields as parameters, without empty ones."""
         return {name: self.cleaned_data[name] for name in names if self.cleaned_data.get(name)}
 
 
@@ -120,7 +120,7 @@ class HistoryForm(ReportForm):
 
     def __init__(self, given: QueryDict) -> None:
         super().__init__(given)
-        # Connectors have activities of their own, so every requested activity is offered.
+        # Connectors can define activities, so each requested activity is a valid choice even if it is not in the list.
         asked = [name for name in given.getlist("activity") if "\0" not in name]
         named = dict.fromkeys([*list_activities(), *asked])
         activity: Any = self.fields["activity"]

@@ -2,7 +2,7 @@
 Reports as tables and charts.
 
 A table is columns and rows of cells. A chart is the input of `static/js/chart.js`: series of numbers over labels. Both
-show the same lines, except for the timeline of the simple history: it covers all rows and not only those of one page.
+show the same lines. The timeline of the simple history is an exception: it covers the rows of all pages.
 """
 
 import datetime as dt

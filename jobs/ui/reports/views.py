@@ -1,4 +1,4 @@
-"""Each report as a page. `_show` reads all of them, and handles their common errors."""
+"""The pages of reports. All of them use `_show`, which reads a report and handles the common errors."""
 
 import datetime as dt
 import json
@@ -59,7 +59,9 @@ _REPORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column. A sortable one has an `address`, and the sorted one has its direction."""
+    """
+    The head of a column. A sortable column has an `address`. The column by which the table is sorted has a direction.
+    """
 
     label: str
     kind: str = ""
@@ -75,7 +77,7 @@ class Table:
     rows: Sequence[Sequence[Cell]] = ()
     chart: Chart | None = None
     next: str | None = None
-    # Parameters of the next page, so that it covers the same time.
+    # Parameters that give the next page the same period.
     pinned: Mapping[str, str] = field(default_factory=dict)
     silent: Sequence[Silent] = ()
 
@@ -217,7 +219,7 @@ def _show_busiest(request: HttpRequest, measure: Measure, *labels: str) -> HttpR
 
 
 def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *, files: str = "") -> HttpResponse:
-    """Show the report of the form, or its known problem."""
+    """Show the report that the form requests, or an expected problem of it."""
     form = kind(request.GET)
     table, problem = None, ""
     if form.is_valid():
@@ -248,7 +250,7 @@ def _show(request: HttpRequest, kind: type[_Form], read: Callable[..., Table], *
 
 
 def _labelled(columns: Sequence[Column], row: Sequence[Cell]) -> list[tuple[str, Cell]]:
-    """Return each cell with the head of its column, which stands above it on a phone."""
+    """Return each cell with the head of its column. On a phone, the head is shown above the cell."""
     return [(column.label, cell) for column, cell in zip(columns, row, strict=True)]
 
 
