@@ -2,7 +2,7 @@
 # Paths are relative, because make cannot quote the path of the clone.
 
 .DEFAULT_GOAL := help
-# `make check` runs these beside each other, the longest first. Each is a target of its own, such as `make check-types`.
+# `make check` runs these checks in parallel, the longest first. Each is also a target, such as `make check-types`.
 CHECKS := $(addprefix check-, types english packages templates migrations settings imports lint format scripts)
 
 .PHONY: help demo run test test-again coverage check $(CHECKS) docs catalogues simulate chaos-smoke chaos chaos-partitions chaos-moves chaos-jobs chaos-mutants bench bench-report set-up set-up-dev set-up-bench
@@ -25,7 +25,7 @@ COORDINATION ?= database
 
 # The first page of the compiled documentation.
 MANUAL := var/docs/docs/index.html
-# The texts of the pages in other languages than English, as the program reads them.
+# Compiled texts of the pages in all languages except English.
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/django.po))
 COMPILE := $(PYTHON) -m sphinx -W --keep-going -q -b html -c docs/site -d var/doctrees . var/docs
 
@@ -45,7 +45,7 @@ test-again: set-up-dev ## run the tests that failed last time again, one after a
 	$(PYTHON) -m pytest -n0 --last-failed --last-failed-no-failures none --maxfail 3 $(PYTEST_ARGS) tests
 
 # Acceptance tests start daemons, which a measurement would slow down.
-coverage: set-up-dev ## run all tests but acceptance tests, measure their coverage, and compare it with its floor
+coverage: set-up-dev ## run all tests except acceptance tests, and fail if their coverage is below the minimum
 	@mkdir -p var/coverage && rm -f var/coverage/*
 	COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage run $(PYTEST) $(PYTEST_ARGS) tests/unit tests/simulation tests/integration
 	@COVERAGE_FILE="$$PWD/var/coverage/data" $(PYTHON) -m coverage combine --quiet
@@ -91,7 +91,7 @@ check-scripts:
 docs: set-up-dev ## compile the documentation to var/docs; the web server serves it at /manual/
 	@$(COMPILE) && echo "$(MANUAL)"
 
-# `make demo` and `make run` compile it if a source has changed. Without it, “Help” shows the sources.
+# `make demo` and `make run` compile the manual if a source has changed. Without the manual, “Help” shows the sources.
 $(MANUAL): $(wildcard *.md) $(shell find docs static/css -type f) | set-up
 	@$(COMPILE) && touch $@ || echo "The documentation could not be compiled. Help shows its sources." >&2
 
@@ -113,7 +113,7 @@ chaos: set-up-dev ## inject faults for forty minutes; figures go to var/chaos.js
 chaos-partitions: set-up-dev ## kill processes and servers of two partitions, stop and restore them, 200 times, and compare the documents
 	@exec $(PYTHON) -m tests.chaos.partitions $(ARGS)
 
-chaos-moves: set-up-dev ## restore givers and receivers of slots before, in and after moves, and compare the documents
+chaos-moves: set-up-dev ## restore databases that give or receive slots, before, during and after moves, and compare the documents
 	@exec $(PYTHON) -m tests.chaos.restored_moves $(ARGS)
 
 chaos-jobs: set-up-dev ## inject faults into processes with distributed jobs, for a minute in each store

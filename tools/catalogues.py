@@ -1,5 +1,5 @@
 """
-Keep the catalogues of the languages beside English: `locale/<language>/LC_MESSAGES/django.po`.
+Update the catalogues of all languages except English: `locale/<language>/LC_MESSAGES/django.po`.
 
     python -m tools.catalogues update    add the texts of the sources to the catalogues, and remove those without a source
 
@@ -87,7 +87,7 @@ def _marked(module: ast.Module) -> Iterator[Message]:
 
 
 def messages_of_tables() -> Iterator[tuple[str, Message]]:
-    """Yield the words of tables that know no Django, with the path of the table."""
+    """Yield the words of tables that do not use Django, with the path of the table."""
     rows = TRANSITIONS.values()
     statuses = {plain_name(replace(state, guard=guard)) for state in states_by_name().values() for guard in Guard}
     yield from (("jobs/lifecycle/arrows.py", stage) for stage in STAGES)
@@ -141,7 +141,7 @@ def write(path: Path, catalog: Catalog) -> None:
 
 
 def update() -> None:
-    """Give each catalogue the texts of the sources, without guesses at translations."""
+    """Write the texts of the sources into each catalogue. Texts without a translation stay untranslated."""
     texts = sources()
     for path in CATALOGUES:
         catalog = read(path)

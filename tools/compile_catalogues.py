@@ -1,9 +1,9 @@
 """
-Write the catalogues as the program reads them: `django.mo` beside each `django.po` that is newer.
+Compile each `django.po` that is newer than its `django.mo`, the file that the program reads.
 
     .venv/bin/python tools/compile_catalogues.py
 
-Make runs this script before it starts crawlctl, and the build of a wheel does. It needs Babel only.
+Make runs this script before it starts crawlctl, and so does the build of a wheel. The script needs Babel only.
 """
 
 import os

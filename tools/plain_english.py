@@ -1,5 +1,5 @@
 """
-Find sentences that are hard to read once, and hold their number down.
+Find sentences that a reader must read twice, and fail if a folder has too many of them.
 
     python -m tools.plain_english                 check: changed lines are clean, no folder is above its ceiling
     python -m tools.plain_english --list jobs     print all findings below a folder
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Exemption:
-    """A false alarm, and the reason why it is one."""
+    """A finding that is no mistake, with the reason."""
 
     path: str
     reason: str

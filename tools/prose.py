@@ -80,7 +80,7 @@ def masked(text: str) -> str:
 
 def _of_python(text: str) -> Iterator[Passage]:
     tree = ast.parse(text)
-    # A walk costs more than all that is done with its nodes.
+    # Walk the tree once: a walk costs more than all work on its nodes.
     nodes = list(ast.walk(tree))
     docstrings = set()
     for node in nodes:

@@ -32,7 +32,7 @@ def messages_of(template: Template) -> Iterator[str | tuple[str, str]]:
     for node in _nodes(template):
         if isinstance(node, TranslateNode):
             literal = getattr(node.filter_expression.var, "literal", None)
-            # A variable has a word of a table, which `tools/catalogues.py` lists.
+            # The value of a variable is a word of a table, and `tools/catalogues.py` lists these tables.
             if literal is not None:
                 yield str(literal).replace("%", "%%")
         elif isinstance(node, BlockTranslateNode):

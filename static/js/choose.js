@@ -1,4 +1,4 @@
-// Chooses all rows of a list: the box in its head sets those of the rows, and shows whether they agree.
+// Chooses all rows of a list: the box in the header checks or clears the boxes of the rows, and shows their state.
 
 for (const head of document.querySelectorAll("input[data-chooses]")) {
   const boxes = [...document.querySelectorAll(`input[type=checkbox][name="${head.dataset.chooses}"]`)];

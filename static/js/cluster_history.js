@@ -32,13 +32,13 @@ async function show(minute) {
   const question = ++asked;
   const query = new URLSearchParams(location.search);
   query.set("at", `${slider.dataset.day}T${clockOf(minute)}`);
-  // A colon needs no code in an address that people copy.
+  // People copy the address, so its colons stay readable.
   const address = `?${query}`.replaceAll("%3A", ":");
   const answer = await fetch(address);
   if (!answer.ok || question !== asked) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const shown = page.querySelector("[data-then]");
-  // A page without it is the log-in.
+  // A page without this element is the login page.
   if (!shown) return location.assign(address);
   then.replaceChildren(...shown.childNodes);
   form.querySelector(".steps").replaceWith(page.querySelector("form[data-minutes] .steps"));

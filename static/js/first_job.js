@@ -1,4 +1,4 @@
-// The form of a new job: its next starts while they are chosen, the check of its address, only the fields that apply.
+// The form of a new job: shows the next starts, checks the address, and hides fields that do not apply.
 
 const WAIT = 250; // milliseconds after the last change before the server is asked
 

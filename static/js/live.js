@@ -1,21 +1,21 @@
-// Keeps an open page right: follows the topic of the page (body[data-topic]) over one web socket.
+// Keeps an open page up to date: follows the topic of the page (body[data-topic]) over one web socket.
 //
-// The server sends the whole screen at first, then what changed of it, at most every 1.6 seconds, and a beat every two
-// seconds. While the tab is hidden it is told so, and sends nothing. Silence means a cut connection: a
-// banner says that the page is old, until a new connection has brought the present screen.
+// The server first sends the whole screen, then its changes at most every 1.6 seconds, and a beat every two seconds.
+// While the tab is hidden, this script tells the server, which then sends nothing. Silence means a cut connection:
+// a banner says that the page is old, until a new connection has brought the present screen.
 
 import { show } from "./screen.js";
 
-const SILENCE = 4500; // milliseconds without a word from the server: two beats are missing
+const SILENCE = 4500; // milliseconds without a frame from the server: two beats are missing
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 8000;
-const UNWELCOME = new Set([4401, 4403]); // logged out, or the role is gone
+const UNWELCOME = new Set([4401, 4403]); // logged out, or without a necessary role
 
 const banner = document.getElementById("banner");
 let socket = null;
 let pause = FIRST_PAUSE;
 let silence = null;
-let isGone = false; // what the page shows was deleted
+let isGone = false; // the object that the page shows was deleted
 
 function connect() {
   const address = new URL("/live/", location.href);
@@ -58,7 +58,7 @@ function listenForSilence() {
   if (isVisible()) silence = setTimeout(giveUp, SILENCE);
 }
 
-/** A connection that went silent may never report its end: leave it to itself. */
+/** Abandon a silent connection, because it may never report its end. */
 function giveUp() {
   const silent = socket;
   warn("cut");

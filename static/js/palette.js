@@ -55,7 +55,7 @@ export function preparePalette() {
     } catch {
       found = null;
     }
-    // An answer to an earlier text came late.
+    // Ignore a late answer to an earlier text.
     if (question !== asked) return;
     list.replaceChildren(...(found ?? []).map(row));
     status.textContent = found === null ? dialog.dataset.failed : found.length ? "" : dialog.dataset.none;

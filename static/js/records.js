@@ -1,6 +1,5 @@
-// Adds an empty one to a list of records in a form: the last one, which is empty, is copied.
-//
-// Without scripts one empty record stands behind the others, and each saving brings the next.
+// Adds an empty record to a list of records in a form: a copy of the last record, which is empty.
+// Without scripts, the list ends with one empty record, and each save adds another.
 
 const renamed = ["name", "id", "for", "data-record", "data-records"];
 

@@ -23,7 +23,7 @@ export function show(root, record) {
   }
 }
 
-/** What belongs to this row (or to the page) itself, and not to a row inside it. */
+/** Return the elements of this row (or page) that do not belong to a row inside it. */
 function own(root, selector) {
   const row = root.closest("[data-key]");
   return [root, ...root.querySelectorAll(selector)].filter(
@@ -55,7 +55,7 @@ function showRows(list, records) {
       row.dataset.key = record.key;
     }
     show(row, record);
-    // A row that is moved loses the focus of its button, so where it has it, the others are moved around it.
+    // A moved row loses the focus of its button. So if a row has the focus, the other rows move around it.
     if (row.contains(document.activeElement)) {
       while (previous.nextElementSibling !== row) row.after(previous.nextElementSibling);
     } else if (previous.nextElementSibling !== row) previous.after(row);

@@ -1,4 +1,4 @@
-// Unfold remembers a theme of its own, which its keys Ctrl-E change. All pages follow the theme of the browser.
+// All pages follow the theme of the browser. Unfold would store another theme, and change it at Ctrl-E.
 localStorage.removeItem("_x_adminTheme");
 window.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "e") event.stopImmediatePropagation();
@@ -27,7 +27,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// A form that is refused may be long: its first error is scrolled to, and its field gets the focus.
+// A refused form may be long, so the page scrolls to the first error and gives its field the focus.
 addEventListener("load", () => {
   const error = document.querySelector("main .errorlist, main .errors");
   if (!error) return;

@@ -1,9 +1,9 @@
-// The frame of all pages: messages that go, local times, the palette, forms that are sent once.
+// The frame of all pages: messages that disappear, local times, the palette, forms that are sent once.
 
 import { showTimes } from "./times.js";
 import { preparePalette } from "./palette.js";
 
-const READ = 8000; // milliseconds that a good message stays
+const READ = 8000; // milliseconds for which a message about a success stays
 const UNANSWERED = 10000; // milliseconds after which a form may be sent again
 const LASTING = /\b(warning|error)\b/;
 
@@ -13,13 +13,13 @@ function prepareMessages() {
     close.hidden = false;
     close.addEventListener("click", () => message.remove());
     if (LASTING.test(message.className)) continue;
-    // The user may read a message under the pointer, or with the focus on its button.
+    // A message under the pointer, or with the focus on its button, stays: the user may still read it.
     const end = () => (message.matches(":hover, :focus-within") ? setTimeout(end, READ) : message.remove());
     setTimeout(end, READ);
   }
 }
 
-/** Send a form once: a second click, before the next page is here, would do the same again. */
+/** Send a form once: a second click before the next page has loaded would repeat the request. */
 function sendOnce() {
   let sent = new WeakSet();
   document.addEventListener("submit", (event) => {
@@ -28,10 +28,10 @@ function sendOnce() {
     if (sent.has(form)) return event.preventDefault();
     sent.add(form);
     renewToken(form);
-    // The answer may never come.
+    // The answer may never come, so the form can be sent again after a while.
     setTimeout(() => sent.delete(form), UNANSWERED);
   });
-  // The browser may bring this page back as it was.
+  // The browser may show this page again without loading it, for example after Back.
   window.addEventListener("pageshow", () => (sent = new WeakSet()));
 }
 

@@ -8,10 +8,10 @@ const MOMENTS = /\b(?:(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?)|(\d\d:\d\d:\d\d))\
 const two = (number) => String(number).padStart(2, "0");
 const dateOf = (moment) => `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
 
-/** Show `text` in this element, its moments in local time if it is one for moments. */
+/** Show `text` in this element. Show moments in local time in a <time> or an element with data-moments. */
 export function write(element, text) {
   if (element.localName === "time" || "moments" in element.dataset) {
-    // The shown text is not that of the server, so that one is kept.
+    // The element shows local times, so the text of the server is kept for comparison.
     if (element.dataset.utc === text) return;
     element.dataset.utc = text;
     element.replaceChildren(...parts(text, element.localName === "time" ? element : null));
