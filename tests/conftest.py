@@ -46,7 +46,7 @@ hypothesis.settings.register_profile("few examples of any duration", deadline=No
 hypothesis.settings.load_profile("few examples of any duration")
 
 
-# New objects after which the garbage collector looks at them.
+# New objects that trigger a garbage collection.
 _NEW_OBJECTS = 10_000
 
 
@@ -171,7 +171,7 @@ def django_db_modify_db_settings(
 _REMEMBERED: dict[str, Callable[[], Any]] = {
     # The stored settings that the process has applied.
     "nodes.settings.running._process.taken_up": lambda: None,
-    # Each reading of the latest requests queries the database of the test.
+    # Without cached requests: each call reads them from the database of the test.
     "jobs.queries.hosts.latest_requests._FRESH": lambda: -1.0,
     "jobs.queries.hosts.latest_requests._STALEST": lambda: -1.0,
     "jobs.queries.jobs.failed_seeds._KNOWN": dict,

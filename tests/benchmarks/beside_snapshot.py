@@ -1,11 +1,12 @@
 """
-Measures what each low-water mark is worth beside an open snapshot: `python -m tests.benchmarks.beside_snapshot`.
+Measures how much time each low-water mark saves while a snapshot is open: `python -m tests.benchmarks.beside_snapshot`.
 
-A queue of few hosts is measured first without a snapshot. Then a snapshot is opened, as by a backup, and documents of
-an hour at 100 pages a second pass through the queue. After that each step is measured again: with all marks, and
-without one mark at a time, which is then 0. The steps are those of a turn (stuff, take, close), a fold of counters, the
-condition of each duty, and pages. Each figure is the fastest of some rounds in ms, so other work on the machine matters
-little. The exit code is 1 if a step with all marks takes more than 3 times as long as without a snapshot.
+A queue of few hosts is measured first without a snapshot. Then a snapshot is opened, as a backup does, and as many
+documents pass through the queue as in an hour at 100 pages a second. After that each step is measured again: with all
+marks, and without one mark at a time, which is then 0. The steps are those of a turn (stuff, take, close), a fold of
+counters, the condition of each duty, and pages. Each figure is the fastest of some rounds in ms, so other work on the
+machine matters little. The exit code is 1 if a step with all marks takes more than 3 times as long as without a
+snapshot.
 """
 
 import argparse

@@ -54,7 +54,8 @@ def _measure(address: str, *, documents: int) -> int:
         FilledQueue(connection, documents=documents, shape=Shape(bins=1_000))
     urls = []
     for item in [*QueueItem.objects.filter(seq__isnull=False)[:_ASKED], *QueueItem.objects.filter(stage=2)[:_ASKED]]:
-        # Statements fill the rows with keys that are not the hashes of addresses.
+        # The filled rows have keys that are not the hashes of their addresses. An explanation finds a document by this
+        # hash.
         url = f"{item.identifier}/known/{len(urls)}"
         QueueItem.objects.filter(hash=item.hash, job=item.job_id).update(hash=hash_of(url), identifier=url)
         urls.append(url)

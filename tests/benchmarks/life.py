@@ -2,7 +2,7 @@
 Measures the cost of an idle cluster, and its recovery from failures: `python -m tests.benchmarks.life`.
 
 The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
-last one until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes
+last beat until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes
 are watched beside few and many documents, and few and many seeds: their cost should not depend on these. Last, thirty
 daemons run at once, and their connections are counted.
 """
@@ -108,7 +108,9 @@ class _Bench:
     # --- Elections -------------------------------------------------------------------------------
 
     def report_takeovers(self, times: int) -> None:
-        """Print how many beats after the last one of a frozen main manager the next one is in office."""
+        """
+        Print the number of beats from the last beat of a frozen main manager until the next main manager is in office.
+        """
         with ExitStack() as running:
             self._start(running, "runmanager", "runmanager", **_QUICK)
             self._wait_for_nodes(2)
@@ -125,8 +127,8 @@ class _Bench:
 
     def _freeze_the_main(self) -> float:
         """
-        Freeze the main manager until it is replaced, then let it end. Return the beats from its last one to the next
-        main manager's term.
+        Freeze the main manager until it is replaced, then let it end. Return the number of beats from its last beat to
+        the next main manager's term.
         """
         ((main, pid, term),) = self._rows(
             "SELECT node.id, node.pid, term FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = main_id"

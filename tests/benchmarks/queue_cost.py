@@ -42,7 +42,8 @@ _HUNDRED: Final = 100
 # Allowed cost with many documents, as a multiple of the cost with few.
 _MOST_BUFFERS: Final = 1.3
 _MOST_TIME: Final = 2.5
-# Buffers, and ms, below which index entries not cleaned up yet, and the clock, dominate a figure.
+# Figures that are too small to compare: below this number of buffers, index entries that are not cleaned up yet
+# dominate; below this number of ms, the clock does.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
 # Where bins are throttled, a step of a round reads the limits of at most 350 lanes (`jobs/queue/rounds.py`).

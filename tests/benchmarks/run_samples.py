@@ -3,9 +3,9 @@ Measures the sample of documents that the end of a run keeps: `python -m tests.b
 
 A private PostgreSQL is filled with documents of one job, then of 32 jobs and of 300 jobs. The sample of a large job is
 read in another way than the sample of a small one. The report shows the milliseconds that the sample adds to the end of
-a run, and the bytes of a sample. It shows the milliseconds of a comparison of two runs whose later one has the largest
-possible number of counted differences. It also shows the milliseconds of a fold of 20,000 counted differences. The exit code is non-zero if an
-end takes more than half a second longer.
+a run, and the bytes of a sample. It shows the milliseconds of a comparison of two runs, the later of which has the
+largest possible number of counted differences. It also shows the milliseconds of a fold of 20,000 counted differences.
+The exit code is non-zero if an end takes more than half a second longer.
 """
 
 import argparse

@@ -2,8 +2,9 @@
 Measures what the filter by access costs a search: `python -m tests.benchmarks.search_access`.
 
 The index is in its own embedded database: documents of 24 words, each with one of a thousand accesses of two levels.
-Readers see all of them, a half, a tenth, one of a thousand, or none. In turn with each search runs the same one without
-a filter, as over open documents. Each figure is the median time of the reader's search divided by that of the open one.
+Readers see all of them, a half, a tenth, one of a thousand, or none. After each search, the same search runs without a
+filter, as for documents that everyone may see. Each figure is the median time of the reader's search divided by that of
+the open one.
 """
 
 import argparse

@@ -2,11 +2,10 @@
 Measures an idle cluster of many nodes beside a central database: `python -m tests.benchmarks.thousand`.
 
 A few processes run many managers and workers each, with the code, the statements and the connections of the daemons.
-With `--simulated`, most nodes are only that: a process sends their heartbeats over their connections, without their
-threads, for which a small machine has no CPU.
-The report shows the statements of one idle manager and one idle worker by kind. Then it shows the statements, the CPU
-and the connections of the whole cluster, and the time until another main manager replaces a frozen one. It needs
-Debian's PostgreSQL, which counts statements.
+With `--simulated`, most nodes have no threads, for which a small machine has no CPU. A process only sends their
+heartbeats over their connections. The report shows the statements of one idle manager and one idle worker by kind. Then
+it shows the statements, the CPU and the connections of the whole cluster, and the time until another main manager
+replaces a frozen one. It needs Debian's PostgreSQL, which counts statements.
 """
 
 import argparse

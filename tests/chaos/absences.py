@@ -139,7 +139,10 @@ def _environment_of_demo(directory: Path) -> dict[str, str] | None:
 
 
 def exceed_the_log(address: str, *, source: str, target: str) -> None:
-    """Write more log in the server of `source`, which has this address, than it keeps for `target`, which is away."""
+    """
+    Write more log in the server of `source`, which has this address, than the server keeps for `target`, which is
+    absent.
+    """
     until = time.monotonic() + _PATIENCE
     with psycopg.connect(address, autocommit=True) as connection:
         while connection.execute(_LOST, (f"crawlctl_{source}_to_{target}",)).fetchone() not in {("lost",), None}:
@@ -181,9 +184,9 @@ def put_in_place(
     directory: Path, partition: str, beside: Path, *, may: Callable[[], bool] = lambda: True
 ) -> tuple[float, float, bool]:
     """
-    Let restored data take the place of a partition's, if they `may` when it has stopped.
+    Stop a partition. If `may` returns True then, replace its data by the restored data. Start the partition again.
 
-    Return the beginning and the end of its absence, and True if they did.
+    Return the beginning and the end of its absence, and True if the data were replaced.
     """
     began_at = time.monotonic()
     with stopped(directory, partition) as home:
@@ -207,7 +210,7 @@ def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def _processes(directory: Path, partition: str) -> Iterator[psutil.Process]:
-    """Yield the processes of a partition that neither judge nor stand for the web."""
+    """Yield the processes of a partition, except for those that check the result or simulate the web."""
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
             if here == partition and not set(SPARED) & set(process.cmdline()):

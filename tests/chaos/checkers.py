@@ -70,14 +70,19 @@ def fetches(starts: Iterable[LoggedRequest], ends: Iterable[LoggedRequest]) -> l
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """Pairs of simultaneous fetches of one document. In those of `frozen` the first fetch's agent was frozen."""
+    """
+    Pairs of simultaneous fetches of one document. In the pairs of `frozen`, the agent of the first fetch was frozen.
+    """
 
     wrong: list[tuple[Fetch, Fetch]]
     frozen: list[tuple[Fetch, Fetch]]
 
 
 def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
-    """Find documents that were fetched twice at once. Files that every worker reads for itself are not documents."""
+    """
+    Find documents that were fetched twice at the same time. robots.txt is not a document: every worker reads it for
+    itself.
+    """
     found = Overlaps([], [])
     by_url: dict[str, list[Fetch]] = defaultdict(list)
     for fetch in made:
@@ -339,7 +344,7 @@ def misfires(log: Iterable[Write], *, job: int, openings: Sequence[float]) -> li
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """A main manager that was stopped for good, the moment by the database's clock, and the cause."""
+    """A main manager that was stopped permanently, the moment by the database's clock, and the cause."""
 
     main: str
     at: float

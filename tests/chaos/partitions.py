@@ -22,7 +22,8 @@ After each crawl it compares with the first one:
 - the documents of both databases, by stage, result and code, each in one partition only, which has its host;
 - the counts of each database with its rows (`check_counters`);
 - repeated requests (`tests.chaos.repeats`): a page may be fetched again if its partition was disturbed while it was in
-  flight, or if its partition was restored from a backup that does not know the page. No other page is, also by no move.
+  flight, or if its partition was restored from a backup that does not know the page. No other page is fetched again,
+  not even after a move.
 
 A run that ends early lacks pages, and one that hangs exceeds its time. Each crawl is printed as a line. The exit code is
 0 if all agree. The same seed makes the same disturbances in the same order, and their moments depend on the machine.
@@ -72,7 +73,7 @@ _KINDS = {
 _AWAY = (16.0, 40.0)
 # Seconds between a move and the next disturbance: a move of a small crawl is over soon.
 _SOON = (0.2, 3.0)
-# True if a run goes on in a partition, and nothing has proved its end.
+# Query: true if a run goes on in a partition, and the control partition has not let it finish.
 _GOES_ON = """
 SELECT job.phase = 'active' AND known.may_finish_run < job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id ORDER BY known.number DESC LIMIT 1
@@ -141,7 +142,8 @@ def _disturb_until_the_end(
             if next_at is not None:
                 return moves
         elif moves is None and phase == "active":
-            # A job of an earlier crawl may be newest until then, and is being deleted.
+            # The run of this crawl has begun. Before that, the newest job may be one of an earlier crawl, which is
+            # being deleted.
             with suppress(psycopg.Error):
                 moves, next_at = Moves(addresses), time.monotonic()
         if moves is None or next_at is None:

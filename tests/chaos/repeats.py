@@ -37,7 +37,7 @@ class Disturbance:
         return self.earliest <= before <= self.until + _IN_FLIGHT and again >= self.at
 
 
-# True if a partition had a host at some moment between two (monotonic seconds).
+# Predicate: True if this partition had this host at some time between two moments (monotonic seconds).
 Had = Callable[[str, str, float, float], bool]
 
 

@@ -3,9 +3,10 @@ The test of restores around moves of slots: `make chaos-moves`.
 
 python -m tests.chaos.restored_moves [--pages N] [--hosts N]
 
-A demo with two partitions crawls a synthetic site. Then slots move from one partition to the other, again and again, and one
-of them, the giver or the receiver, is restored from a backup of before the move: while the move waits for jobs, while it
-copies documents, and after it. The other partition stands still meanwhile, so that the phase lasts.
+A demo with two partitions crawls a synthetic site. Then slots move from one partition to the other, again and again.
+During each move, one partition, the giver or the receiver, is restored from a backup that is older than the move: while
+the move waits for jobs, while it copies documents, or after it. The other partition stands still meanwhile, so that the
+phase lasts.
 
 After each move, a full run finds the documents that the backup did not know. Then the documents of both databases must
 be those of the first crawl, by stage, outcome and code. Each must be in the partition that has its host, and the counts
@@ -101,7 +102,9 @@ def wait(holds: Callable[[], bool], what: str) -> None:
 
 
 def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhase) -> None:
-    """Move slots of `giver`, and restore one partition in this phase from a backup of before."""
+    """
+    Move slots of `giver`. In this phase of the move, restore one partition from a backup that is older than the move.
+    """
     receiver = next(name for name in NAMES if name != giver)
     other = next(name for name in NAMES if name != restored)
     place = world.directory / "backups" / restored
@@ -110,7 +113,7 @@ def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhas
     beside = absences.prepare_restore(world.directory, restored, place, backup)
     with ExitStack() as standing:
         if phase == MovePhase.HOLDING:
-            # No report of the other partition: the move waits.
+            # Without its main manager, the other partition sends no report, so the move waits.
             for name, process in processes_in(world.directory):
                 if name == other and "manager-1" in process.cmdline():
                     process.suspend()
@@ -132,7 +135,7 @@ def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhas
         )
 
     if restored == "a" and phase == MovePhase.HOLDING:
-        # Only the lost database may have known the move.
+        # If only the lost database knew the move, no partition has this move now, and there is no end to wait for.
         wait(lambda: is_over() or world.phase() is None or world.phase() == MovePhase.DONE, "end of the move")
     else:
         wait(is_over, "end of the move")

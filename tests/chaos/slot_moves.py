@@ -31,7 +31,7 @@ _RUNS: Final = "SELECT FROM jobs_job WHERE phase = 'active' FOR SHARE"
 
 @dataclass(slots=True)
 class Requested:
-    """A move that was requested `at` this moment (monotonic seconds), and was seen to be done at another one."""
+    """A move that was requested `at` a moment (monotonic seconds), and was seen to be over at `done_at`."""
 
     kind: str
     at: float
@@ -91,7 +91,7 @@ class Moves:
         return None
 
     def had(self, partition: str, host: str, since: float, until: float) -> bool:
-        """True if a partition had a host at some moment between two (monotonic seconds)."""
+        """True if a partition had a host at some time between two moments (monotonic seconds)."""
         slot = slot_of(host)
         for place, (at, owners) in enumerate(self._maps):
             # The next map comes into force some time after its request, and before the request after that.

@@ -1,5 +1,5 @@
 """
-A coordination store beside the database, like ZooKeeper: it knows the members and the chosen one.
+A coordination store beside the database, like ZooKeeper: it knows its members, and which member is chosen.
 
 A member is forgotten after the silence of its session, with its place in the queue of candidates. The use of a real
 ZooKeeper by `nodes.coordination.membership_session` is tested in `tests/integration/coordination`.

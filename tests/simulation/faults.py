@@ -124,7 +124,7 @@ class Faults:
         def mend() -> None:
             line.carries_questions = line.carries_answers = True
 
-        # Not recorded as trouble, because this fault must not get the node marked as failed.
+        # This fault is not recorded as trouble, because it must not cause the failure of the node.
         self._later(mend)
 
     def _make_flaky(self) -> None:
@@ -213,7 +213,7 @@ class Faults:
                 end()
 
         self._ends.append(end_once)
-        # Half of them last about a timeout, where the races are.
+        # Half of the faults last about a timeout, because races happen there.
         lasts = self._random.uniform(2, 10) if self._random.random() < 0.5 else self._random.expovariate(1 / 6)
         self._world.scheduler.after(lasts * _BEAT, end_once)
 

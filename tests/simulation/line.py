@@ -93,8 +93,8 @@ class Line:
 
     def _wait(self, question: Question, answer: Answer, wait_at_most: float) -> None:
         """
-        Wait for the database. A client without patience gives up, and its question is still executed once that is
-        possible.
+        Repeat the question until the database can execute it. After `wait_at_most` seconds the client gets
+        `Unreachable`, and the question is still executed.
         """
         if wait_at_most < 0 and answer is not _nobody:
             answer(None, Unreachable())

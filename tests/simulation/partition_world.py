@@ -1,5 +1,5 @@
 """
-Partitions that crawl one run, move slots, are restored and are lost, in an order of chance.
+Partitions that crawl one run, move slots, are restored and are lost, in a random order.
 
 All decisions are those of the product (`jobs.partitions.moving`, `jobs.partitions.quiet`); the databases, the exchange and
 the order of events are simulated. A killed process repeats its step later, so a crash is a step that is not taken.
@@ -37,7 +37,7 @@ _STANDS_STILL = 700
 
 
 class PartitionWorld:
-    """Partitions that crawl, move slots, exchange rows, are restored and are lost, in an order of chance."""
+    """Partitions that crawl, move slots, exchange rows, are restored and are lost, in a random order."""
 
     def __init__(self, seed: int, rules: PartitionRules, *, keeps_lines: bool = False) -> None:
         self.chance, self.rules = random.Random(seed), rules
@@ -134,7 +134,7 @@ class PartitionWorld:
     # --- The crawl ---
 
     def _work(self, at: Partition) -> None:
-        """Take a document, or end one, which names others."""
+        """Claim a waiting document, or finish a claimed one, which links to others."""
         waiting = [document for document, is_fetched in at.documents.items() if not is_fetched]
         if at.claimed:
             document = at.claimed.pop()
@@ -148,7 +148,7 @@ class PartitionWorld:
             at.claimed.add(document)
 
     def _refer(self, at: Partition, document: int) -> None:
-        """Name a document: an own one, or one of another partition."""
+        """Follow a link: store its document here, or send a reference to the partition that owns the document."""
         target = at.owner_of(document)
         if target == at.name:
             at.documents.setdefault(document, False)
@@ -383,7 +383,10 @@ class PartitionWorld:
 
     @property
     def _is_known(self) -> bool:
-        """True if a partition knows the move: a restore may forget it before another one hears of it."""
+        """
+        True if any partition knows the move. A restore of the control partition may forget it before the others receive
+        it.
+        """
         return any(one.move is not None for one in self.all.values())
 
     @property

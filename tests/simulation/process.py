@@ -268,7 +268,7 @@ class Process:
             pause = min(2 * pause, BEAT.total_seconds())
 
     def _decide(self) -> Steps:
-        """Pass the moment between a decision and its write, in which a process may pause or be frozen."""
+        """Wait between a decision and its write. In this moment a process may pause or be frozen."""
         random = self.world.scheduler.random
         if self.at_next_decision is not None and random.random() < 0.5:
             fault, self.at_next_decision = self.at_next_decision, None

@@ -23,11 +23,11 @@ _HOURS = 10 * 3600.0
 # Maximum drift of a machine's clock, a hundred times that of real ones.
 _DRIFT = 0.02
 _MOST_NODES = 10
-# One history of this many runs until nothing changes any more. The others end as soon as all groups are served.
+# One history in this number continues until nothing changes any more. The others end as soon as all groups are served.
 _AWAITS_REST = 5
 # Seconds without a change at the end, while each group is stuffed.
 _REST = 5 * _BEAT
-# One history of this many has a coordination store beside its database.
+# One history in this number has a coordination store beside its database.
 _HAS_ENSEMBLE = 4
 # Timeouts of nodes, in beats. The second is the default.
 _TIMEOUTS = (3, 5, 6)

@@ -71,7 +71,7 @@ def make_job(name="manual", *, repository=None, output=None, urls=("http://docs.
 
 
 def set_phase(job, **facts):
-    """Move a job to the phase that its loops would have reached."""
+    """Write the phase of a job, and further columns, as the loops of the daemons would."""
     Job.objects.filter(pk=job.pk).update(**facts)
 
 

@@ -143,7 +143,7 @@ class Application:
         return render(registry_of(FIGURES, more=figures_of_jobs))[0].decode()
 
     def hear(self):
-        """Answer nothing. The answer arrives after all earlier reports."""
+        """Do nothing. The test waits for the answer, which arrives after all earlier reports."""
 
     def leave(self):
         """Let the process end as Python does."""

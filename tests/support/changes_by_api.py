@@ -54,7 +54,7 @@ def _nothing(world):
 
 
 def limit_by_webmaster(_world):
-    """Put the limit of a webmaster in force."""
+    """Apply a limit that a webmaster has set for a host."""
     facts = {"proof": WebmasterLimit.Proof.DNS, "token": "a token", "lasts": dt.timedelta(days=1)}
     webmasters.put_in_force("www.a.example", gap=60.0, now=timezone.now(), **facts)
 

@@ -1,7 +1,7 @@
 """
 A simulated site for the freshness of looks: pages with known change rates on hosts with a limit of requests. No I/O.
 
-Time is virtual. Changes have no memory, so the first change after a look is one random number, and no look needs more.
+Time is virtual. Changes have no memory, so a look needs one random number only: the time of the first change after it.
 Each schedule gets the same pages, the same limits, and the same measure: the share of page-seconds in which no change
 older than the goal's time is unseen. The measure uses the true change rates, which no schedule sees: after a look, the
 chance of freshness depends only on the rate and the time, so it is exact and has no noise of its own.
@@ -82,7 +82,7 @@ class Schedule(ABC):
 
 
 class Fixed(Schedule):
-    """Each page as often as any other."""
+    """Looks at all pages equally often."""
 
     name = "fixed interval"
 

@@ -23,7 +23,7 @@ _SHOWN = 40
 
 
 class _Spent(NamedTuple):
-    """Seconds of the processor that the tests with their processes used, those of the server, and seconds of the clock."""
+    """Processor seconds of the tests and their processes, processor seconds of the server, and elapsed seconds."""
 
     tests: float
     server: float

@@ -10,7 +10,7 @@ import pytest
 
 @contextmanager
 def small_disk(directory, *, mebibytes):
-    """Mount a disk of this size. Where mounts are not permitted, the test is skipped, but not on a build machine."""
+    """Mount a disk of this size. Where mounts are not permitted, the test is skipped, or fails on a build machine."""
     directory.mkdir()
     size = ("-o", f"size={mebibytes}m")
     mounted = subprocess.run(["mount", "-t", "tmpfs", *size, "crawlctl", directory], capture_output=True, check=False)

@@ -1,4 +1,7 @@
-"""A DNS server with one TXT record: `python -m tests.support.dns_server NAME TEXT`. It writes its port on loopback."""
+"""
+A DNS server with one TXT record: `python -m tests.support.dns_server NAME TEXT`. It prints the port on which it
+listens, at a loopback address.
+"""
 
 import socket
 import sys

@@ -48,7 +48,7 @@ def docx(*paragraphs: str, more: Mapping[str, bytes | str] | None = None) -> byt
 
 
 def xlsx() -> bytes:
-    """Return a workbook with a shared text, a number, a date and a text of its own."""
+    """Return a workbook with a shared text, a number, a date and an inline text."""
     return zipped(
         {
             "[Content_Types].xml": "<Types/>",

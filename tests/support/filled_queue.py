@@ -34,7 +34,7 @@ from tests.support.factories import facts_of, make_group, make_job, make_outcome
 class Shape:
     """
     The distribution of a queue's documents. The first of the bins may have a larger share of them, the others have
-    equal parts. Shares of each can be held back: bins are blocked for an hour, documents are due in a day, jobs are
+    equal parts. Shares of them can be held back: bins are blocked for an hour, documents are due in a day, jobs are
     paused.
     """
 
@@ -153,7 +153,7 @@ class FilledQueue:
     def close(self, taken: Taken, flushed: Flushed) -> None:
         close_turns(
             self.connection,
-            # The turns count as without a request, so the bins are free at once.
+            # The turns close without the time of a request, so their bins are free immediately.
             turns=[ClosedTurn(turn.id, None, turn.follows) for turn in taken.turns],
             batches=sorted({turn.batch_id for turn in taken.turns}),
             filled=flushed.lanes,

@@ -362,7 +362,7 @@ class Fleet:
         return timer
 
     def watcher(self):
-        """Return access to the cluster that belongs to no instance."""
+        """Return a node's connection to the store of the cluster. It belongs to no instance."""
         return self.bench.node("watcher", timeout=TIMEOUT)
 
     def end(self):

@@ -4,9 +4,9 @@ The parent of forked processes (`tests.support.forking`): it has imported crawlc
 `python -m tests.support.fork_server NUMBER ROOM` forks a process for each request on the socket of that number. The
 length of ROOM is the room for the command line that `ps` shows.
 
-A forked process first makes good what the imports read from the wrong environment: it builds Django's settings again.
-If a setting differs that an import has read, or a variable that Python itself reads at its start, the process executes
-a new Python. So a forked command never runs with a value of another environment.
+The imports have read the environment of the parent. So a forked process first builds Django's settings again. If a
+setting differs that an import has read, or a variable that Python itself reads at its start, the process executes a new
+Python. So a forked command never runs with a value of another environment.
 """
 
 import atexit
@@ -36,7 +36,7 @@ _ASIDE = 200
 # Commands that start other processes of crawlctl.
 _PARENTS = {"crawl", "run", "demo", "drill"}
 _SETTINGS = ("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
-# Directories below tests/support whose changes are seen by modules that were imported before.
+# Directories of PYTHONPATH below tests/support that also work if they are added after the imports.
 _ALSO_AFTER_IMPORTS = {"site_names"}
 # Prefixes of variables that the interpreter or the C library reads at its start.
 _READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "GLIBC", "MALLOC", "OPENSSL", "SSL_", "COVERAGE")
@@ -204,7 +204,10 @@ def _show(begin, end, entries):
 
 
 def _become(asked, parent):
-    """Make this process the asked one, up to its program. Like `manage.py`, it ends at an interrupt meanwhile."""
+    """
+    Give this process the session, files and environment of the request. Until its program runs, an interrupt ends it,
+    as in `manage.py`.
+    """
     signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(_INTERRUPTED))
     if asked["has_session"]:
         os.setsid()
@@ -276,7 +279,10 @@ def _take_machine():
 
 
 def _end(code):
-    """End as Python does, but leave the imported modules to the kernel: to take them down costs more than a start."""
+    """
+    End as Python does, but let the kernel free the memory of imported modules. Python would need longer for that than
+    for a start.
+    """
     threading._shutdown()
     if code is not None and not isinstance(code, int):
         sys.stderr.write(f"{code}\n")

@@ -30,7 +30,7 @@ sys.stdin.read()
 
 @dataclass
 class Installation:
-    """An installation. Commands take it as their database, too."""
+    """An installation. `Command` also accepts it in place of a database."""
 
     directory: Path
     further: dict = field(default_factory=dict)

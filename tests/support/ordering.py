@@ -33,7 +33,7 @@ def waiting_first(tests: Iterable[_T], *, processes: int, name_of: Callable[[_T]
     for left in range(processes, 0, -1):
         space = sum(map(len, kinds)) // left
         for place, kind in enumerate(kinds):
-            # If the later kinds do not fill the piece, this one must.
+            # If the tests of the later kinds are too few to fill the piece, more tests of this kind are needed.
             share = max(len(kind) // left, space - sum(map(len, kinds[place + 1 :])))
             share = min(share, space)
             ordered += kind[:share]

@@ -6,7 +6,10 @@ import psutil
 
 
 def processes_in(directory):
-    """Yield the processes whose environment names a directory below this one, with its last part: the partition."""
+    """
+    Yield (partition, process) for each process whose environment names a directory below this one. The partition is the
+    last part of that name.
+    """
     for process in psutil.process_iter():
         try:
             var = process.environ().get("CRAWLCTL_VAR", "")

@@ -53,7 +53,9 @@ class Follower:
             return make_job("news")
 
     def knows(self, **facts):
-        """Know the job already, in a state."""
+        """
+        Make the job in this partition, with these facts of its state, as if the partition had already received it.
+        """
         with following():
             running = make_running_job(self.main.node, **facts)
         PartitionedJob.objects.create(job=running.job, number=7)

@@ -358,7 +358,7 @@ class Command:
             process = psutil.Process(self.pid)
             everything = [process]
             everything = [*process.children(recursive=True), process]
-        # Some of them may end by themselves meanwhile.
+        # Some of these processes may end by themselves meanwhile.
         for process in everything:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()

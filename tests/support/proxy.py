@@ -243,7 +243,10 @@ class _Call:
 
 @contextlib.contextmanager
 def silent_database(dsn, *, given_to):
-    """Put a proxy that holds all bytes in front of a database, and give its address to a function before it does."""
+    """
+    Put a proxy in front of a database, and call `given_to` with the address of the proxy. After that, the proxy holds
+    back all bytes.
+    """
     with Proxy.of_database(dsn) as proxy:
         given_to(proxy.dsn(dsn))
         proxy.cut()

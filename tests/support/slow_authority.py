@@ -1,4 +1,4 @@
-"""A kind of authorities that answers after a time of its configuration."""
+"""A kind of authority for tests. Each one answers after the seconds that its configuration has."""
 
 import asyncio
 

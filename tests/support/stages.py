@@ -1,8 +1,8 @@
-"""A pipeline as a source sees it: it reads the bytes of some types of documents."""
+"""A stand-in for the pipeline that a source asks which documents to read."""
 
 
 class ReadsTypes:
-    """Reads documents of these types, up to a length in bytes, and notes each question."""
+    """Accepts documents of these types, up to a length in bytes, and notes each question."""
 
     def __init__(self, *types, most=1_000):
         self.types, self.most, self.asked = types, most, []

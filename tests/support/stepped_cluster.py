@@ -117,7 +117,7 @@ class SteppedCluster:
 
     def register(self, kind, **facts):
         """Register a node. Ids grow, so that a history is the same each time that it is stepped."""
-        # No node beats here, and histories take a while.
+        # Nodes here send no heartbeats, so the timeout must be longer than any history.
         facts = {"timeout": seconds(1800), **facts}
         return register_node(self.connection, kind, id=uuid.UUID(int=next(self._numbers)), **facts)
 
@@ -256,7 +256,8 @@ class _AnswerLost(Exception):
 
 class _SteppedThread:
     """
-    The worker's connection. As the real one does, it runs work again whose answer was lost: at the worker's next step.
+    The worker's connection. Like the real one, it repeats work after a lost answer, but not before the worker's next
+    step.
 
     The removals of a take wait for a step that lets them go on, so that steps of other nodes come between.
     `waiting` has an event for each task that waits for a later step, and `stops` is set when one begins to wait.

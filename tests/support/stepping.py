@@ -18,7 +18,7 @@ class Manager:
     def __init__(self, connection, **facts):
         self.connection, self.now = connection, NOON
         self.charging, self.definitions = Charging(), ReadDefinitions()
-        # No node beats here, and tests take a while.
+        # Nodes here send no heartbeats, so the timeout must be longer than any test.
         self.node = register_node(connection, "manager", **({"timeout": seconds(1800)} | facts))
 
     @property

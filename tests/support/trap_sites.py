@@ -2,7 +2,7 @@
 Synthetic sites with traps: for each of twelve traps a host with 300 good pages and 2,000 wasted ones that its links
 lead to, and hosts without a trap.
 
-Every page of the good ones has text of its own. Those of a trap repeat content, in the way of traps on real sites. A
+Each good page has text of its own. The pages of a trap repeat content, as traps on real sites do. A
 crawl follows the links of the pages that it reads: a page that is held back leads nowhere.
 """
 
@@ -131,8 +131,8 @@ def _random_ids(host: str, n: int) -> tuple[str, str]:
 @dataclass(frozen=True)
 class Trap:
     """
-    The page of each number. With a `step`, a page leads to the one that is this number further, and the first articles
-    lead to the first numbers. Without, a page leads to three others, and the home page to the first.
+    The pages of a trap: `page` makes each by its number. With a `step`, page n leads to page n + `step`, and the first
+    articles lead to the first pages. Without a step, each page leads to three others, and the home page to the first.
     """
 
     page: Callable[[str, int], tuple[str, str]]

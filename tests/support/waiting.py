@@ -9,7 +9,8 @@ _T = TypeVar("_T")
 # Seconds from one check of a condition to the next, at least and at most.
 _SHORTEST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.1
-# Part of the wait so far that a pause lasts, and durations of the last check.
+# The pause before the next check: a part of the time since the start of the wait, and a multiple of the time of the
+# last check. The longer of the two applies.
 _PART_OF_WAIT = 1 / 50
 _DURATIONS_OF_CHECK = 3
 

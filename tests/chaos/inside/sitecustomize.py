@@ -74,5 +74,6 @@ if _ORDERS:
     sys.meta_path.insert(0, _Finder())
 
 if "libfaketime" in os.environ.get("LD_PRELOAD", ""):
-    # Python sleeps until a moment of the monotonic clock. libfaketime 0.9.10 refuses that if it leaves the clock alone.
+    # time.sleep of Python waits for a moment of the monotonic clock. libfaketime 0.9.10 refuses this call while it does
+    # not change that clock.
     time.sleep = functools.partial(select.select, (), (), ())

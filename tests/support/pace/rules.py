@@ -3,7 +3,7 @@ Checks of a site's log against its limits over all windows of time: the outside 
 
 A `Rule` is one limit of some hosts together, between two moments of the site's clock. It reads only what the site saw:
 the arrivals and ends of requests, and the bytes sent. Each limit is a rule of its own, so for a host under several
-limits the strictest holds by itself. A rule judges requests wholly within its time.
+limits the strictest holds by itself. A rule judges only requests that began and ended between its two moments.
 
 Windows are half open: of requests that come every second, a minute has sixty. All windows are checked, by two pointers
 over the moments at which they can begin. A site may see two requests closer than they were, so gaps and windows have a
@@ -195,8 +195,9 @@ def over_time(changes: Sequence[tuple[float, Limits]], *hosts: str) -> list[Rule
     """
     Return the rules of limits that were edited. Each holds from its moment on, the first one from the start.
 
-    Until an edit has reached all nodes, the old or the new limits hold. So rules from the begin of one limit to the end
-    of the other allow what either allows. After that and until the next edit, only the new limits hold.
+    Until an edit has reached all nodes, each node uses the old or the new limits. So there are two kinds of rules.
+    Rules of the new limits hold from `EDIT_GRACE` seconds after an edit until the next edit. Rules that allow what
+    either limits allow hold from the begin of the old limits to the end of the new ones.
     """
     rules: list[Rule] = []
     ends = [moment for moment, _ in changes[1:]] + [_ALWAYS]

@@ -158,7 +158,7 @@ class Scenario:
         return self.node_of(self.plain.site.requests()[-1].agent)
 
     def move_groups(self):
-        """Request the move of each group to the other manager, as far as a manager is there to ask."""
+        """Request the move of each group to the other manager. A refused request is ignored."""
         query = """
             SELECT held.id, other.id AS other
               FROM jobs_throttlegroup AS held
