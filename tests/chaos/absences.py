@@ -210,7 +210,7 @@ def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def _processes(directory: Path, partition: str) -> Iterator[psutil.Process]:
-    """Yield the processes of a partition, except for those that check the result or simulate the web."""
+    """Yield the processes of a partition, except for processes that check the result or simulate the web."""
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
             if here == partition and not set(SPARED) & set(process.cmdline()):

@@ -18,7 +18,7 @@ def test_a_cluster_stays_correct_and_recovers_in_time_after_each_fault(part: int
     assert summary.failed is None, summary.failed
 
 
-def test_the_histories_are_of_up_to_ten_nodes_and_put_the_rules_to_use():
+def test_histories_have_up_to_ten_nodes_and_apply_the_rules():
     summary = run_histories(range(100))
 
     assert summary.most_nodes == 10

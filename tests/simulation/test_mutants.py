@@ -11,7 +11,7 @@ _HISTORIES = 3_000
 
 
 @pytest.mark.parametrize("rule", NAMES)
-def test_some_history_fails_without_it(rule: str):
+def test_some_history_fails_without_the_rule(rule: str):
     summary = run_histories(range(_HISTORIES), rules=Rules().without(rule))
 
     assert summary.failed is not None

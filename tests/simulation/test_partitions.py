@@ -20,7 +20,7 @@ def test_each_move_and_each_run_ends_and_each_document_is_in_its_partition():
 
 
 @pytest.mark.parametrize("rule", PARTITION_RULES)
-def test_some_history_of_partitions_fails_without_it(rule: str):
+def test_some_history_of_partitions_fails_without_the_rule(rule: str):
     first = _FROM.get(rule, 0)
 
     summary = run_partitions(range(first, first + _SEARCHED), rules=PartitionRules().without(rule))
