@@ -172,7 +172,7 @@ def run(arguments: Sequence[str]) -> None:
         sys.stdout.write(f"{__version__}\n")
         return
     use_json_lines(arguments)
-    # A process that another command started has the same environment, and that command has already warned.
+    # The command that starts an attached process has the same environment, and has already warned.
     if "--attached" not in arguments:
         for sentence in unknown_variables(os.environ):
             sys.stderr.write(f"{sentence}\n")

@@ -1,8 +1,8 @@
 """
 Django's settings, built once from the environment. The variables are declared in `jobs.settings.table`.
 
-Safe outside DEBUG: no default secret key there, no default password anywhere. Without any setting crawlctl serves one
-machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_DIR`.
+The defaults are safe: no password has a default, and outside of DEBUG the secret key has none. Without any setting
+crawlctl serves one machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_DIR`.
 """
 
 import os
@@ -84,7 +84,7 @@ INSTALLED_APPS = [
     "nodes.distributed.apps.DistributedConfig",
     "nodes.tasks.apps.TasksConfig",
     "unfold",
-    # Without its search for admin modules: our site registers its models, and daemons show no pages.
+    # The variant that does not search for admin modules: our site registers its models, and daemons show no pages.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -77,7 +77,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
-        # As crawlctl's commands do: most objects of a request or a page are needed until its end.
+        # The commands of crawlctl also set this: most objects of a request or a page are needed until its end.
         gc.set_threshold(_NEW_OBJECTS)
         gc.enable()
 

@@ -19,7 +19,8 @@ def key_of_this_machine(var_dir: Path) -> str:
     key = secrets.token_urlsafe(50)
     with contextlib.suppress(OSError):
         var_dir.mkdir(parents=True, exist_ok=True)
-        # The key is written to a temporary file and then linked. If two processes start at once, one of the keys stays.
+        # The key is written to a temporary file and then linked. If two processes start at the same time, only the
+        # first link succeeds, and both use that key.
         aside = path.with_name(f"secret-key.{os.getpid()}")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

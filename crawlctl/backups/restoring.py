@@ -206,7 +206,7 @@ class _Recovery:
                     f"the recovery ended before the segment {last.name} of the write-ahead log. Nothing was changed"
                 )
         if not self.is_drill:
-            # Before a node may write: the next restore must know this timeline.
+            # Stored before any node may write, because the next restore must know this timeline.
             with contextlib.suppress(StoreRefused):
                 wal.store_history(self.store, self.way.backup.system, history)
 

@@ -307,7 +307,8 @@ class Connection(asyncio.Protocol):
     def _finish(self, asked: Asked, *, is_last: bool) -> None:
         if self._transport.is_closing():
             return
-        # Logged before it is sent: a client with its answer may send more before this process runs again.
+        # The answer is logged before it is sent: a client that has its answer may send more before this process runs
+        # again.
         self._unanswered.remove(asked)
         self._site.end(asked, host=self._host, is_answered=True)
         self._send(asked.answer, is_last=is_last)

@@ -128,7 +128,8 @@ class Observation:
             report.took_over = after
         if report.groups and not seen.owns and report.regrouped is None:
             report.regrouped = after
-        # Before the mark the node may release or write its documents by itself.
+        # Documents count as returned only after the node was marked failed: before, it may release or write them by
+        # itself.
         if report.documents and report.detected is not None and not seen.claims and report.returned is None:
             report.returned = after
         report.refused = seen.refused

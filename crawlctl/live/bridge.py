@@ -241,7 +241,7 @@ class Bridge:
             try:
                 refusals = await self._judge.judge_all({page.session for page in self._pages})
             except (DatabaseError, psycopg.Error):
-                # Without the database no screens are sent, so the open pages may stay until it answers.
+                # No screens are sent while the database is down, so open pages may stay until it answers.
                 refusals = {}
             for page in list(self._pages):
                 page.beat(refusals.get(page.session, 0))

@@ -28,7 +28,7 @@ class FileLock:
         return self._take(fcntl.LOCK_EX)
 
     def is_of_this_path(self) -> bool:
-        """True if the path still leads to the open file, and not to nothing or a newer file."""
+        """True if the path still leads to the open file. False if that file was deleted or replaced."""
         try:
             return os.path.samestat(os.fstat(self._descriptor), self.path.stat())
         except FileNotFoundError:

@@ -31,7 +31,7 @@ _LINES_OF_LOG_IN_AN_ERROR = 8
 # Characters that a shell interprets between double quotes.
 _MEANS_MORE_TO_A_SHELL = frozenset('"$`\\')
 
-# Given on the command line, so that an old cluster gets them too. Durability stays at its defaults: on.
+# Options on the command line of the server, so that an old cluster gets them, too. Durability keeps its default: on.
 _OPTIONS = {
     # No TCP. The socket's directory is closed to others, so every process that reaches the socket may connect.
     "listen_addresses": "",

@@ -67,7 +67,7 @@ class DocsView(SpectacularSwaggerSplitView):
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         finished = super().finalize_response(request, response, *args, **kwargs)
-        # As narrow as the policy of our own pages (`crawlctl.web.security`), except for the parts of Swagger UI.
+        # The policy of our own pages (`crawlctl.web.security`), with the exceptions that Swagger UI needs.
         finished.headers["Content-Security-Policy"] = (
             "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
             "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"

@@ -104,7 +104,7 @@ def _answer(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpR
     Raises:
         Unknown, PartitionAway: as `read_in`.
     """
-    # Read here what belongs to this database: the session, and the permissions.
+    # Read the session and the permissions of the user now, because they are in this database.
     user: Any = request.user
     user.get_all_permissions()
     if hasattr(request, "session"):

@@ -40,5 +40,5 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
         problem = {"code": "database_unavailable", "detail": f"{said}; try again."}
         return JsonResponse(problem, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    # Rendered without the request: its user would have to be read from the database.
+    # The page is rendered without the request, whose user would have to be read from the database.
     return HttpResponse(render_to_string("503.html", {"said": said}), status=HTTPStatus.SERVICE_UNAVAILABLE)

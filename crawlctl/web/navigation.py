@@ -170,8 +170,8 @@ ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.v
 
 def is_of_one_partition(name: str) -> bool:
     """
-    True if the page whose address has this name shows one partition only, and the control partition also offers this
-    page of each other partition.
+    True if the page whose address has this name shows a single partition, and the control partition can show this page
+    for each other partition, too.
     """
     is_of_one = name.startswith((*_OF_ALL_BY_LINK, *_OF_ONE_PARTITION))
     return is_of_one and not name.startswith(_ONLY_AT_HOME)
@@ -237,7 +237,7 @@ class Shell:
 
     @property
     def place_is_index(self) -> bool:
-        """True for a page of the set-up without a place of its own. Its breadcrumb also needs the list."""
+        """True for a page of the set-up without a place of its own. Its breadcrumb must also link to its list."""
         return self._found is not None and self._found[1].view == "admin:index"
 
     @property

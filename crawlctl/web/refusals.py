@@ -76,8 +76,8 @@ def _path_before(request: HttpRequest) -> str:
 
 def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
     """
-    True if the answer to a form is a redirect to the login that then leads to the form's target. A target may take
-    forms only, so the user would get an error there.
+    True if a form was sent without a valid session. Then the answer is a redirect to the login, which would lead to the
+    target of the form. A browser cannot open a target that only accepts forms.
     """
     if request.method != "POST" or answer.status_code != HTTPStatus.FOUND:
         return False

@@ -30,7 +30,7 @@ class _OnePage(Paginator):  # type: ignore[type-arg]
 
 
 class PageByKey(OfferedFilters):
-    """A page of a list in the order of a key. Nothing is counted."""
+    """A page of a list in the order of a key. The rows of the list are not counted."""
 
     def get_filters_params(self, params: Any = None) -> Any:  # noqa: ANN401 (Django's)
         found = super().get_filters_params(params)

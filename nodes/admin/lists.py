@@ -93,7 +93,7 @@ class BoundedList(SeenChanges):
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 50
-    # Sortable only in the order of an index.
+    # Columns that sort the list. Each one needs an index.
     sortable_by: tuple[str, ...] = ("name",)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OfferedFilters]:

@@ -41,7 +41,7 @@ class ContractView(APIView):
     # actions reads its query itself.
     queried: Collection[str] = ("list",)
 
-    # False if answers hold a secret. They are not stored, so their requests take no key.
+    # False if answers hold a secret. Such answers are not stored, so their requests take no Idempotency-Key.
     keeps_answers = True
 
     # True if other processes must see the change before the answer is made, so that one transaction is not enough. The

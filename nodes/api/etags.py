@@ -37,7 +37,7 @@ class PreconditionFailed(exceptions.APIException):
 
 def changeable_part(serializer: serializers.Serializer[Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
     """
-    Return the fields of a representation that clients may set; None if it does not show all of them.
+    Return the fields of a representation that clients may set; None if the representation lacks one of them.
 
     The other fields change by themselves while a job runs.
     """

@@ -281,7 +281,7 @@ class StoreSession(MembershipSession):
             self._write_mirror(seen, self._owners, office=office)
 
     def _write_mirror(self, seen: ClusterState, owners: Mapping[str, str | None], *, office: Office) -> None:
-        """Write the differences, and remove lost members; nothing if nothing differs."""
+        """Write the differences to the store, and remove lost members. Write nothing if nothing differs."""
         if self._store.change_pool(GROUPS, owners):
             seen = self._store.look()
         shares = {WorkItem(GROUPS, group): owner for group, owner in owners.items() if owner and owner in seen.members}

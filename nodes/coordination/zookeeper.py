@@ -489,7 +489,10 @@ class ZooKeeperCoordination(Participant):
             self._set_watches(session)
 
     def _set_watches(self, session: Session) -> None:
-        """Every change of pools, members and shares increments a version, so no watch is needed below that."""
+        """
+        Watch the versions, the term, the members and the candidates. Every change of a pool, a member or a share
+        increments a version, so single items need no watch.
+        """
         wake, tree = self._wake, self._tree
         if wake is not None:
             for path in (tree.pool_version, tree.worker_version, tree.assignment_version, tree.term):
@@ -624,7 +627,7 @@ class ZooKeeperCoordination(Participant):
                     self._node,
                     "it does not beat" if is_silent else "no answer",
                 )
-                # Not under the lock: a hanging thread may hold it.
+                # Ended without taking the lock, because a hanging thread may hold it.
                 session.end()
 
     # --- Steps shared by the functions above -----------------------------------------------------

@@ -228,12 +228,13 @@ class Limits:
             # The fences rest on this: a statement that waited for a lock sees what was committed during the wait.
             "default_transaction_isolation": "read committed",
             "TimeZone": "UTC",
-            # Ends a transaction that its client abandoned before its locks can outlive its node. It does not end a
-            # statement that runs without BEGIN: that ends with the node's sessions, once the node is marked failed.
+            # If a client abandons a transaction, this setting ends it, before the locks of the transaction can outlive
+            # the node. It does not end a statement that runs without BEGIN: that ends with the node's sessions, once
+            # the node is marked failed.
             "idle_in_transaction_session_timeout": _milliseconds(self.idle_in_transaction),
             "lock_timeout": _milliseconds(self.lock),
             "statement_timeout": _milliseconds(self.statement),
-            # The server's side of the same: it drops a client whose machine no longer answers.
+            # The same limit at the server, which drops a client whose machine no longer answers.
             **{f"tcp_keepalives_{name}": value for name, value in _KEEPALIVES.items()},
             "tcp_user_timeout": _milliseconds(self.unheard_for),
         }

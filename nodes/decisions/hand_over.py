@@ -27,7 +27,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetGo:
-    """The old owner's last write about an item: it belongs to `to` now, or is free if no manager can take it."""
+    """The old owner's last write about an item: the item belongs to `to` now, or is free if no manager can take it."""
 
     item: int
     owner: UUID

@@ -115,7 +115,7 @@ class JobSeen:
 @dataclass(frozen=True, slots=True)
 class JobsSeen:
     """
-    The distributed jobs of one cluster, the first of them by name.
+    The distributed jobs of one cluster in the order of their names, up to a limit.
 
     `unseen` is the reason why the store could not be read. `refusal` is the reason why its main manager leaves items
     where they are.
@@ -135,7 +135,7 @@ class JobsSeen:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """One job with its items, the first of them by name."""
+    """One job with its items in the order of their names, up to a limit."""
 
     cluster: str
     unseen: str

@@ -56,7 +56,7 @@ class Pulse:
             self._progress_at = self._clock()
 
     def counted(self, *, began_at: float) -> float:
-        """Note that a beat begun at this moment of the clock was counted. Return the pause."""
+        """Note that the database counted the beat that began at `began_at`. Return the pause."""
         self.trust.renew(began_at=began_at)
         self._retry = min(_FIRST_RETRY, self._interval)
         with self._lock:

@@ -81,7 +81,7 @@ class HeartbeatThread:
         self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
-        # Both are used by the heartbeat thread only.
+        # Only the heartbeat thread uses these two.
         self._line = BeatConnection(
             dsn,
             node_id=node_id,

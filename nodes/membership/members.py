@@ -148,7 +148,7 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
     """
     Register a new node and let it work.
 
-    Call this again when the connection broke. A call that was committed without an answer is not repeated.
+    Call this again after a lost connection. A second call does not register the node again.
     """
     # The id is new with every start, so the row under it is this node's own.
     with suppress(psycopg.errors.UniqueViolation):

@@ -54,7 +54,7 @@ _ABSENT: Final = {"404", "NoSuchKey"}
 _TAKEN: Final = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 
 
-# At level DEBUG, botocore logs whole requests, with session tokens and signatures.
+# No lower level: at DEBUG, botocore logs whole requests, with session tokens and signatures.
 logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
@@ -69,10 +69,10 @@ class S3Store:
             connect_timeout=10,
             read_timeout=60,
             retries={"mode": "standard", "max_attempts": 3},
-            # Other servers may not know the checksums that boto3 adds by default. Ours are explicit.
+            # Other servers may not know the checksums that boto3 adds by default. This module adds its own checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
-            # Other servers seldom have a host name for each bucket.
+            # Other servers seldom have a host name for each bucket, so the bucket is in the path.
             s3={"addressing_style": "path" if endpoint else "auto"},
         )
         with self._errors_as_sentences():
@@ -121,7 +121,7 @@ class S3Store:
             check_digest(self.address, key, expected=sha256, found=whole.hexdigest())
             self._client.complete_multipart_upload(**target_part, MultipartUpload={"Parts": parts}, **condition)
         except BaseException:
-            # Parts of an unfinished upload cost money and are in no list.
+            # Delete the parts of the unfinished upload: they cost money, and no list of files shows them.
             with contextlib.suppress(ClientError, BotoCoreError):
                 self._client.abort_multipart_upload(**target_part)
             raise

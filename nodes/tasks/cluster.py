@@ -133,7 +133,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
             signal.signal(number, lambda _number, _frame: None)
         threading.Thread(target=self._end_with_parent, name="attachment", daemon=True).start()
         if target.__name__ == "worker":
-            # Events of the attempt that the process before this one left behind.
+            # Deliver the events of an attempt that an earlier process left behind.
             execution.deliver_events()
         target(*args)
 

@@ -128,7 +128,8 @@ class _Crawl:
         self._found, self._ended = {}, []
         if len(self._known) > _REMEMBERED:
             self._known.clear()
-        # In this order a crash repeats work but loses none, and the two processes do not wait for each other.
+        # Links are written before their pages are marked done, in two transactions. So a crash repeats work but loses
+        # none, and the two processes do not wait for each other.
         await queue.execute(_ADD, (list(found), list(found.values())), binary=True)
         await queue.execute(_END, (ended,), binary=True)
 

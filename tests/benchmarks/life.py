@@ -231,7 +231,8 @@ class _Bench:
             self._start(running, *["runmanager"] * _MANY_MANAGERS, *["runworker"] * _MANY_WORKERS)
             nodes = _MANY_MANAGERS + _MANY_WORKERS
             self._wait_for_nodes(nodes)
-            # By now each node has its permanent connections, and no manager has an extra one for a moment.
+            # After this pause each node has its permanent connections, and no manager has an extra connection for a
+            # moment.
             time.sleep(_SETTLED)
             counted = [row[1] for row in self._rows(_SESSIONS)]
         _say(f"connections of {nodes} daemons: {sum(counted)}, of one at most {max(counted)}")

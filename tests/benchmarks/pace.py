@@ -100,7 +100,7 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
             time.sleep(_WARM_UP)
             since = time.monotonic()
             until = since + seconds
-            # Also wait for the first start after the interval, of each host.
+            # Wait longer than the interval, because each host also needs its first start after the interval.
             time.sleep(seconds + 1.5 * max(_GAPS))
             _ = site.lines
             made = fetches(read_log(starts), read_log(ends))

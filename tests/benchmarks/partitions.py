@@ -122,7 +122,7 @@ def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
                 points = _watch(demo, directory, pages)
                 demo.wait(_PATIENCE)
             finally:
-                # Before its directory is deleted, because the process would make another database there.
+                # The demo ends before its directory is deleted. Otherwise it would make another database there.
                 demo.terminate()
                 demo.wait(_PATIENCE)
         report = json.loads((directory / "said").read_text().splitlines()[-1])

@@ -50,7 +50,7 @@ _SHORT: Final = 2.0
 _MOST_OF_A_ROUND: Final = 350 * 25
 _STEPS: Final = ("ask", "stuff", "take", "flush", "close", "round")
 _UNTIL_PREPARED: Final = 12
-# Documents that pass through the small queue before it is measured, so that tables and indexes are as in use.
+# Documents that pass through the small queue before it is measured, so that its tables and indexes are no longer new.
 _SETTLING: Final = 6_000
 # Rounds between two rises of the low-water mark by the main manager, at a thousand documents a second.
 _ROUNDS_A_RAISE: Final = 20
@@ -186,7 +186,7 @@ class _Measurement:
         for queue, cost in cost_of.items():
             self._count(queue, cost)
 
-        # In turns, so that other work on the machine slows both alike.
+        # Both queues are measured in turns, so that other work on the machine slows both equally.
         for _ in range(self._options.rounds):
             for queue, cost in cost_of.items():
                 self._round(queue, partial(_clock, cost))

@@ -181,7 +181,7 @@ def _a_take_outlives_its_worker(trial):
     wait_for(lambda: trial.rows(held_up), saying="a take is held up")
     (worker,) = trial.cluster.of_kind("worker")
     worker.kill(back_in=1000)
-    # Until the worker is judged, or until its own limits end the statement.
+    # Wait until the worker is judged, or until its own limits end the statement.
     deadline = time.monotonic() + 2.2 * _TIMEOUT
     while trial.status_of(worker) != "failed" and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -305,7 +305,8 @@ class PartitionWorld:
         if self.is_without or not self.losses or control.move is None or control.move.phase != MovePhase.COPYING:
             return
         if any(one.move is None or one.move.number != control.move.number for one in self.all.values()):
-            # As after a restore, the control partition first receives the move from the others.
+            # Partitions know different moves, as after a restore. The control partition must first receive the newest
+            # move.
             return
         self.log(f"{name} is lost")
         self.is_without = name

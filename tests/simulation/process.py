@@ -42,7 +42,8 @@ _STATEMENT = 0.2
 # Seconds between a worker's checks of its permission to begin requests.
 _GLANCE = 0.8
 _FIRST_RETRY = 0.1
-# Signs of life of a member per session, and timeouts for which the chosen member may be idle.
+# Number of signs of life that a member sends in the length of a session. Time for which a chosen member may do nothing
+# as main manager (in timeouts).
 _SITS_A_SESSION = 6
 _IDLE = 2
 # Passes that a draining manager waits for the move of its groups before it leaves anyway.

@@ -110,7 +110,7 @@ def _shrink(installation):
     The copy of the log closes a segment each second, so its segments are the smallest ones that PostgreSQL allows.
     """
     with installation.server() as address, psycopg.connect(address, autocommit=True) as connection:
-        # Without a sync: only a power cut would lose data.
+        # The server does not sync its files: only a power cut would lose data.
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("UPDATE pg_database SET datistemplate = false")
         for name in ("template0", "template1", "postgres"):

@@ -73,7 +73,7 @@ from jobs.lifecycle.scan import Model
 
 _SCHEME: Final = "scripted://"
 _USUAL_BIN: Final = "here"
-# Seconds between two checks for a signal by a waiting document.
+# Interval at which a waiting document checks for its signal (seconds).
 _LOOK: Final = 0.02
 
 

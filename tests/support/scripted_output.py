@@ -24,7 +24,7 @@ from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import OutputKind
 from jobs.connectors.schema import Field, FieldKind, Schema
 
-# Seconds between two checks of a waiting process whether its step was released.
+# Interval at which a waiting process checks whether its step was released (seconds).
 _LOOK: Final = 0.02
 
 

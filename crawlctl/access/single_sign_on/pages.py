@@ -24,7 +24,7 @@ from nodes.settings.running import current
 
 logger = logging.getLogger(__name__)
 
-# The attempt in the browser: signed, of one browser, and for the time that a person needs at the provider (seconds).
+# Signed cookie with the attempt of one browser. Its lifetime is the time that a person needs at the provider (seconds).
 _COOKIE: Final = "crawlctl_login"
 _SALT: Final = "crawlctl.access.single_sign_on.pages"
 _TIME_TO_LOG_IN: Final = 600
@@ -50,7 +50,8 @@ def begin(request: HttpRequest) -> HttpResponse:
         path=reverse("login-provider"),
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
-        # The provider's answer is a request from another site.
+        # The provider's answer comes as a request from another site. "Strict" would not send the cookie with that
+        # request.
         samesite="Lax",
     )
     return response

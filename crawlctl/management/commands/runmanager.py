@@ -126,7 +126,8 @@ def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
                 options=settings_said,
             )
             at_work.enter_context(jobs.at_work())
-        # During this time, errors of the manager are handled separately from errors of the jobs.
+        # Errors of the manager in this block are not errors of distributed jobs, so `refusals_of_jobs` does not
+        # surround it.
         yield
         with refusals_of_jobs():
             at_work.close()

@@ -2,7 +2,7 @@
 Django's PostgreSQL backend, with a limit on each wait for an answer, and with the embedded server if configured.
 
 The first connection starts the embedded server. So commands that never connect (`help`, `makemigrations --check`) never
-start one, without any list of such commands.
+start a server.
 """
 
 import sys
@@ -33,7 +33,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     module that runs beside it, and `wait_at_most` is the longest wait for an answer.
     """
 
-    # Closed connections that wait for the next request, in a process that serves requests. Otherwise None.
+    # Connections that earlier requests have closed, and that wait for the next request. None in a process that serves
+    # no requests.
     idle: ClassVar[IdleConnections | None] = None
     _parameters: dict[str, Any]
 
@@ -61,11 +62,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.settings_dict["HOST"] = facts["host"]
         self.settings_dict["PORT"] = str(facts.get("port", ""))
         self.settings_dict["USER"] = facts.get("user", "")
-        # A test database is another name on the same server.
+        # For a test database, Django has set another name on the same server.
         self.settings_dict["NAME"] = self.settings_dict["NAME"] or facts["dbname"]
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> ConnectionWithTimeouts[Any]:
-        # As in Django, when neither a pool nor another isolation level is configured.
+        # Django does the same if neither a pool nor another isolation level is configured.
         self.isolation_level = IsolationLevel.READ_COMMITTED
         self._parameters = conn_params
         return self._idle_connection() or open_session(conn_params, settings=self._session, gives_up=self._gives_up)

@@ -32,7 +32,7 @@ class IdleConnections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # The connection that was used last is at the end.
+        # The connection that was used last is at the end, and is taken first.
         self._waiting: list[_Idle] = []
 
     def take(self, parameters: Mapping[str, Any]) -> ConnectionWithTimeouts[Any] | None:

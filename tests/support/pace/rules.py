@@ -99,7 +99,8 @@ class MostStarts(Rule):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostOpen(Rule):
     """
-    At most this many requests are open. Those of a frozen process do not count: sent requests cannot be taken back.
+    At most this many requests are open. Requests of a frozen process do not count, because a sent request cannot be
+    taken back.
     """
 
     most: int

@@ -138,7 +138,7 @@ class Command(BaseCommand):
         try:
             plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
             since = read_clock()
-            # Before the managers start: they must not continue the job of a killed demo.
+            # Deleted before the managers start, because managers must not continue the job of a killed demo.
             demo_job.delete_earlier_jobs(before=None, now=read_clock())
             job = demo_job.create_job(plan, gap=0 if wanted.exits else _GAP_TO_WATCH, now=read_clock())
             with sockets.listen_on(wanted.port, host="127.0.0.1", first=current()[PORT]) as listener:
@@ -293,7 +293,8 @@ def _explain(report: Report) -> None:
 
 
 def _say(sentence: str) -> None:
-    # Looked up at each call: a visible progress bar replaces standard error, and moves out of the way.
+    # sys.stderr is looked up at each call: a visible progress bar replaces it by a stream that moves the bar out of the
+    # way.
     sys.stderr.write(f"{sentence}\n")
 
 
