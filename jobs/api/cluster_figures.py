@@ -1,4 +1,6 @@
-"""The web server's metrics of the cluster: a few statements, none of which reads documents."""
+"""
+The metrics of the cluster that the web server exports. A few statements read them, and none of these reads documents.
+"""
 
 import datetime as dt
 import threading
@@ -22,7 +24,7 @@ from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 from nodes.tasks.statistics import count_ended, count_scheduled, count_workers
 
-# Seconds for which a reading is reused, however many clients request it.
+# Time for which figures that were read are reused, whatever the number of clients (seconds).
 _GOOD_FOR: Final = 5.0
 
 _NODES: Final = """
@@ -32,7 +34,7 @@ SELECT kind, status, count(*), sum(refused_writes)::bigint,
 """
 _JOBS: Final = "SELECT phase, count(*) FROM jobs_job GROUP BY phase"
 _GROUPS: Final = "SELECT state, count(*) FROM jobs_throttlegroup GROUP BY state"
-# Largest number of jobs with a line each, and of characters in a reason.
+# Largest number of jobs that have a line of their own, and of characters in a reason.
 _JOBS_SHOWN: Final = 1000
 _MOST_REASON: Final = 200
 _DATABASE_BYTES: Final = "SELECT pg_database_size(current_database())"
@@ -44,7 +46,7 @@ SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
 
 
 class _Reader:
-    """Reads the figures of one process: concurrent callers share one reading."""
+    """Reads the figures for one process. Concurrent callers share one result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,7 +103,7 @@ def _read() -> None:
 
 
 def _count_attention(now: dt.datetime) -> Mapping[tuple[str, ...], float]:
-    """Return the number of lines by their kind and partition; none in a partition that is not the control partition."""
+    """Return the number of attention lines by kind and partition. Outside of the control partition, there are none."""
     stated = here.placement()
     if stated is not None and not stated.is_control:
         return {}

@@ -1,4 +1,4 @@
-"""Documents for reading: the result of each, its reason, and the outputs that hold it."""
+"""Documents in the API: their results with the reasons, and the outputs that hold them."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ _OUTCOMES = {outcome.label.replace(" ", "_"): outcome for outcome in Outcome}
 _ORDERED = ("depth", "fetched_at", "check_time", "response_ms")
 _COLUMNS = {"job": "job_id", "result_code": "result_code"}
 
-# A filter that few documents pass reads many. An error that asks for a narrower filter is better than a wait of
-# minutes.
+# If few documents match a filter, the query may read very many. An error that asks for a narrower filter is better than
+# a wait of minutes.
 _STATEMENT_TIMEOUT = "5s"
 
 
@@ -147,7 +147,7 @@ class OneDocumentSerializer(DocumentSerializer):
 )
 class DocumentView(EverywhereView):
     """
-    Pages are in the order of the primary key (hash, job), so each begins by one look into its index.
+    Pages are sorted by the primary key (hash, job), so each page begins with one look-up in its index.
 
     With a filter, the planner may sort the documents of a few lanes instead if that is less work.
     """
@@ -181,7 +181,7 @@ class DocumentView(EverywhereView):
         return rows
 
     def with_names(self, row: dict[str, Any], item: QueueItem) -> dict[str, Any]:
-        # Partitions know a seed by its first address, also where references arrive.
+        # Ids of seeds differ between partitions. A seed is found in another partition by its first address.
         return {**row, "id": f"{row['job']}-{item.hash.hex}", "seed": next(iter(item.lane.seed.urls), "")}
 
     def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -235,7 +235,7 @@ class DocumentView(EverywhereView):
         return row
 
     def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        # `narrowed` sorts, because each order has more columns than its name says.
+        # `narrowed` sorts the documents, because each order needs more columns than the one in its name.
         return self.narrowed(queryset, query)
 
     def narrowed(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:

@@ -1,4 +1,4 @@
-"""Whole reports as files: rows are written as they are read, however many there are."""
+"""Whole reports as files. Rows are sent while they are read, so the number of rows does not matter."""
 
 import csv
 import datetime as dt
@@ -14,8 +14,8 @@ from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
 Row = Mapping[str, Any]
-# First characters of a formula in a spreadsheet, also as typed on East Asian keyboards. A formula could come from a
-# crawled site, which chooses its addresses.
+# Characters with which a formula in a spreadsheet may begin, also in their East Asian forms. Cells contain addresses,
+# and a crawled site could choose an address that is a formula.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -40,7 +40,7 @@ def download(
     pages: Iterator[Sequence[Row]], *, name: str, kind: DownloadKind, now: dt.datetime
 ) -> StreamingHttpResponse:
     """
-    A file of all rows. The first page is read here, so that an error is reported before the first byte is sent.
+    Return a file of all rows. The first page is read here, so that an error is reported before the first byte is sent.
     """
     first = next(pages, ())
     write, content_type = {

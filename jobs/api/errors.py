@@ -1,5 +1,5 @@
 """
-The one shape of the API's errors: a problem document of RFC 9457.
+All errors of the API have the same form: a problem document of RFC 9457.
 
 `code` is stable and for programs, and `detail` is a sentence. `fields` has the errors by field, and `allowed` (409
 only) the actions of the job that are possible now. An answer with an error means that nothing was changed.
@@ -58,7 +58,7 @@ class Problem:
         return Response(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
 
     def as_json(self) -> JsonResponse:
-        """The same answer, before a view is chosen."""
+        """Return the same answer for an error that occurs before a view is chosen."""
         return JsonResponse(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
 
     @property
@@ -77,7 +77,7 @@ class Problem:
 
 
 def answer(error: Exception, context: Mapping[str, Any]) -> Response:
-    """Return the response to an error, as DRF's exception handler."""
+    """Return the response to an error. This is the exception handler of Django REST framework."""
     set_rollback()
     problem = _problem_of(error)
     if problem is None:
@@ -138,7 +138,7 @@ def _problem_of(error: Exception) -> Problem | None:
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
         case OperationalError() | psycopg.OperationalError() if _lost_a_conflict(error):
-            # PostgreSQL has undone the whole transaction in favour of another one.
+            # PostgreSQL has rolled back the whole transaction because of a concurrent one.
             return Problem(
                 status.HTTP_409_CONFLICT,
                 "conflict",
@@ -160,7 +160,9 @@ def _problem_of(error: Exception) -> Problem | None:
 
 
 def _lost_a_conflict(error: Exception) -> bool:
-    """True if PostgreSQL aborted the transaction for another one: a deadlock, or a serialization failure."""
+    """
+    True if PostgreSQL aborted the transaction because of a concurrent one: a deadlock, or a serialization failure.
+    """
     lost = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
     return isinstance(error, lost) or isinstance(error.__cause__, lost)
 

@@ -47,7 +47,10 @@ class _PagesOfAll(KeysetPagination):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row with its keyset, which has the ids of its own partition. `shown` is None if its job has no id here."""
+    """
+    A row with its `key`, which has ids of the row's own partition. `shown` is None if the job of the row has no id in
+    this partition.
+    """
 
     key: Sequence[Any]
     shown: dict[str, Any] | None
@@ -55,7 +58,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one partition: a page, and one more."""
+    """The rows of one partition: those of a page, and one more, which shows whether a next page exists."""
 
     keyset: Sequence[str]
     rows: Sequence[_Row] = field(default=())
@@ -63,10 +66,10 @@ class Part:
 
 class EverywhereView(ListingView):
     """
-    A list of the rows of all partitions. Each row has a `job`, unless these are not rows `of_jobs`.
+    A list of the rows of all partitions. If the rows are `of_jobs`, each row has a `job`.
 
-    The last column of the keyset distinguishes rows of one database. The other columns mean the same in all databases.
-    Without other columns, the list shows the rows of one partition after the other.
+    The last column of the keyset distinguishes rows of one database. The other columns can be compared between
+    databases. If there are no other columns, the list shows one partition after the other.
     """
 
     queryset: QuerySet[Any]
@@ -106,19 +109,18 @@ class EverywhereView(ListingView):
 
     def with_names(self, row: dict[str, Any], _one: Any) -> dict[str, Any]:  # noqa: ANN401 (what `described` returned)
         """
-        Return a row for the control partition. Names replace the numbers of this database, except for the number of the
-        job.
+        Return a row for the control partition. Names replace the ids of this database, except for the id of the job.
         """
         return row
 
     def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Replace names by the numbers of the control partition, in rows of other partitions."""
+        """Replace names by the ids of the control partition, in rows of other partitions."""
 
     def get_serializer_context(self) -> dict[str, Any]:
         return {**super().get_serializer_context(), "partition": self.partition or here.foreign_name()}
 
     def _read_part(self, partition: str) -> Part:
-        """Read a part in the database of this thread."""
+        """Read the part of one partition, from the database of this thread."""
         # A filter may choose another keyset, so each thread has its own copy.
         view = copy.copy(self)
         view.partition, query = partition, self.query
@@ -130,7 +132,7 @@ class EverywhereView(ListingView):
             return view.part_for(query)
 
     def part_for(self, query: Mapping[str, Any]) -> Part:
-        """Return the part of the database of this thread, for a query in its numbers."""
+        """Return the part of the partition whose database this thread uses. The query has the ids of that database."""
         queryset = self.chosen(self.get_queryset(), dict(query))
         columns, downwards = columns_of(self.keyset)
         if "cursor" in query:
@@ -172,7 +174,7 @@ def put_numbers_of_policies(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _places_of_policies(value: object) -> Iterator[dict[str, Any]]:
-    """Yield each part of a row that names a policy."""
+    """Yield each object inside of a row that names a policy."""
     if isinstance(value, dict):
         if value.get("policy_name"):
             yield value

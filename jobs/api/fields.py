@@ -17,7 +17,7 @@ from jobs.models import OutputConnection
 from nodes.api.etags import Masked
 from nodes.life.identity import TAG
 
-# Largest number that every JSON reader holds exactly, far above every count here.
+# Largest whole number that every JSON reader keeps exact. No count here comes near to it.
 _HIGHEST: Final = 2**53
 MOST_SEEDS: Final = 1_000
 MOST_OUTPUTS: Final = 20
@@ -67,7 +67,7 @@ class SecondsField(serializers.Field[dt.timedelta, object, float, Any]):
 
 @extend_schema_field(OpenApiTypes.OBJECT)
 class ObjectField(serializers.Field[Any, Any, Any, Any]):
-    """A JSON object whose members a connector knows and checks."""
+    """A JSON object with members that a connector defines and checks."""
 
     default_error_messages = {
         "not_an_object": "This must be an object.",

@@ -13,7 +13,7 @@ from nodes.api.strict import StrictSerializer
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 
-# Bounds of the factors that a forecast supposes.
+# Least and greatest factor of a change that a forecast supposes.
 _LEAST: Final = 0.01
 _MOST: Final = 1_000.0
 
@@ -56,7 +56,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
 
 def read_forecast_of(job_id: int, query: Mapping[str, Any]) -> RunForecast | dict[str, None]:
     """
-    Return the forecast of a job's run, or its fields with None.
+    Return the forecast of a job's run. If there is no forecast, its fields are None.
 
     Raises:
         Unknown: the job does not exist.

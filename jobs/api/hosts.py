@@ -428,7 +428,7 @@ class HostView(EverywhereView):
         return self._make(request, pk, hosts.end_back_off)
 
     def _make(self, request: Request, pk: str, verb: Callable[..., object]) -> Response:
-        """Perform an action that needs no facts, and return the host."""
+        """Perform an action that needs no data of the request, and return the host."""
         read_body(Nothing, request)
         verb(int(pk), made_by=_name(request), now=read_clock())
         return self.retrieve(request, pk)
@@ -475,7 +475,7 @@ class AllowSerializer(StrictSerializer):
 
 
 class _OfDenyList(ContractView):
-    """The deny list is one resource, with one ETag for all its lines."""
+    """The deny list as a resource. It has one ETag for all its lines."""
 
     tagged_fields = ("denials",)
 

@@ -14,7 +14,7 @@ from jobs.lifecycle.schedule import Window
 from jobs.models.schedule import FIELDS
 from nodes.api.strict import StrictSerializer
 
-# The fields of a job that `OptionsFields` brings, in the order in which they are shown.
+# The fields that `OptionsFields` adds to a job, in the order in which they are shown.
 OPTION_FIELDS: Final = (
     "kind",
     *INTERVALS,
@@ -162,7 +162,7 @@ class OptionsFields(serializers.Serializer[Any]):
         return [_window(said) for said in windows]
 
     def validate_freshness_goals(self, goals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        # A PATCH of the job also gives whole goals.
+        # In a PATCH of a job, each goal must be complete.
         wrong = {
             str(place): {name: ["This field is required."] for name in missing}
             for place, said in enumerate(goals)
@@ -173,7 +173,7 @@ class OptionsFields(serializers.Serializer[Any]):
         return [dict(said) for said in goals]
 
     def validate_access_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        # A PATCH of the job also gives whole rules.
+        # In a PATCH of a job, each rule must be complete.
         problems = {
             str(place): {"pattern": ["This field is required."]}
             for place, said in enumerate(rules)
@@ -189,7 +189,7 @@ def _rule(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window(said: dict[str, Any]) -> Window:
-    # A PATCH of the job also gives whole windows: a missing field has the default of a new window.
+    # In a PATCH of a job, each window is complete: a missing field has the default of a new window.
     numbers: dict[str, Any] = {name: tuple(sorted(set(said.get(name, ())))) for name in FIELDS}
     others = {name: value for name, value in said.items() if name not in FIELDS}
     return Window(**numbers, **others)

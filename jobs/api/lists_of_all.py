@@ -1,7 +1,8 @@
 """
 Nodes and background tasks of all partitions.
 
-Their own packages know of one database only. Here, their lists have the rows of all, and each row names its partition.
+The packages of nodes and tasks know only one database. The lists here have the rows of all partitions, and each row
+names its partition.
 """
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -10,7 +11,7 @@ from jobs.api.everywhere import EverywhereView
 from nodes.api import views as nodes
 from nodes.tasks import api as tasks
 
-# The rows of these lists have numbers of their partition.
+# The ids in these rows are those of the partition that has the row.
 _ELSEWHERE = "Those of other partitions follow, one partition after the other."
 
 

@@ -1,4 +1,6 @@
-"""Throttle policies: limits of single hosts and of all together, and the effects of a change."""
+"""
+Throttle policies in the API: their limits for single hosts and for all hosts together, and the effects of a change.
+"""
 
 from typing import Any, Final
 
@@ -27,7 +29,7 @@ from nodes.api.strict import NamedQuery, StrictSerializer
 from nodes.database.clock import read_clock
 
 _ID: Final = "[0-9]{1,19}"
-# Rules that a list shows of each policy; a policy may have two thousand.
+# Largest number of rules that a list shows of each policy. A policy may have two thousand.
 _RULES_SHOWN: Final = 10
 _FACTS: Final = (
     "name",
@@ -39,7 +41,7 @@ _FACTS: Final = (
 )
 
 
-# The function that stores the numbers decides their meaning and their bounds.
+# These fields have no bounds, because the function that stores the numbers checks them.
 def _maybe(help_text: str) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=True, default=None, help_text=help_text)
 
@@ -142,7 +144,7 @@ class PolicySerializer(LimitFields, StrictModelSerializer):
         read_only_fields = ("id", "version", "private_to")
 
     def validate_rules(self, rules: list[dict[str, Any]]) -> list[RuleWanted]:
-        # A PATCH of the policy also gives whole rules: a missing field has the default of a new rule.
+        # In a PATCH of a policy, each rule is complete: a missing field has the default of a new rule.
         return [RuleWanted(**{**rule, "days": tuple(rule.get("days", EVERY_DAY))}) for rule in rules]
 
 

@@ -114,7 +114,7 @@ class RehearsalTaskSerializer(serializers.Serializer[Any]):
 
 
 class RehearsedJobs:
-    """The operation of the view of jobs that rehearses a change."""
+    """The part of the view of jobs with the operation that rehearses a change."""
 
     @extend_schema(
         operation_id="jobs_rehearse",

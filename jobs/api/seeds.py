@@ -28,7 +28,7 @@ from nodes.api.paging import ListingView
 from nodes.api.parsing import TextParser
 from nodes.database.clock import read_clock
 
-# Addresses of each seed that a list over jobs shows: a seed may have very many.
+# Largest number of addresses that the list of seeds shows of each seed. A seed may have very many.
 _ADDRESSES_SHOWN: Final = 20
 
 
@@ -74,7 +74,7 @@ class SeedView(mixins.RetrieveModelMixin, ListingView):
         return SeedInListSerializer if self.action == "list" else SeedOfJobSerializer
 
     def lock_and_read_tag(self) -> str | None:
-        # Jobs before their seeds: the order of locks of every change.
+        # The job is locked before its seeds, in the same order as in every change.
         get_object_or_404(Job.objects.select_for_update(no_key=True, of=("self",)), seeds=self.kwargs["pk"])
         return super().lock_and_read_tag()
 

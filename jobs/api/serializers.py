@@ -30,7 +30,7 @@ from nodes.api.strict import NamedQuery, NewestQuery, PageQuery, StrictSerialize
 
 
 class StrictModelSerializer(StrictSerializer, serializers.ModelSerializer[Any]):
-    """A model's serializer that refuses unknown fields."""
+    """A serializer of a model that refuses unknown fields."""
 
 
 class SeedSerializer(StrictModelSerializer):
@@ -171,7 +171,10 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
         return repository
 
     def validate_seeds(self, seeds: list[dict[str, Any]]) -> list[SeedWanted]:
-        """Look up all policies at once. A policy that a one-shot command made for itself may serve its own job only."""
+        """
+        Look up all policies with one query. Only the job of a one-shot command may have the private policy of this
+        command.
+        """
         found = ThrottlePolicy.objects.in_bulk(
             {seed["policy_id"] for seed in seeds if seed.get("policy_id") is not None}
         )
@@ -182,7 +185,8 @@ class JobSerializer(OptionsFields, StrictModelSerializer):
             for number, seed in enumerate(seeds)
             if seed.get("policy_id") is not None and seed["policy_id"] not in usable
         }
-        # A PATCH of the job also gives whole seeds: no other check then requires their addresses.
+        # In a PATCH of a job, each seed is complete. The framework does not require fields in a PATCH, so this check
+        # does.
         for number, seed in enumerate(seeds):
             if "urls" not in seed:
                 problems.setdefault(str(number), {})["urls"] = ["A seed needs at least one address."]

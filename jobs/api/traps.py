@@ -1,4 +1,4 @@
-"""Suspects of traps: their list, the test of their rules, and the decisions of operators."""
+"""Suspects in the API, which may be traps: their list, the test of their rules, and the decisions of operators."""
 
 from typing import Any
 

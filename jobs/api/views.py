@@ -1,4 +1,7 @@
-"""Jobs, their seeds and journal, and connections. Each view calls one function that decides."""
+"""
+The views of jobs, their seeds and their journal, and of connections. Each view calls one function of `jobs.verbs` or
+`jobs.queries`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,17 +52,17 @@ _LIVE_SEEDS = Prefetch("seeds", Seed.objects.filter(removed_at=None))
 
 
 def _action_of(verb: control.Verb) -> str:
-    """Return the name of a verb's action: `delete` of a view is the method of HTTP."""
+    """Return the name of a verb's action. It is not `delete`, because a view has this name for the HTTP method."""
     return "delete_job" if verb.name == "delete" else verb.name.replace("-", "_")
 
 
 def _status_of(verb: control.Verb) -> int:
-    """Return the status of the answer: 202 for a deletion, which workers carry out later."""
+    """Return the HTTP status of the answer. It is 202 for a deletion, because workers carry it out later."""
     return status.HTTP_202_ACCEPTED if verb.name == "delete" else status.HTTP_200_OK
 
 
 def _endpoint(verb: control.Verb) -> Callable[..., Response]:
-    """Return the action of a verb."""
+    """Return the action of the view that performs a verb."""
 
     def perform(view: "JobView", request: Request, pk: str) -> Response:
         return view.perform(request, verb)

@@ -41,7 +41,7 @@ class WithdrawnSerializer(StrictSerializer):
 
 
 class _OfLimits(ContractView):
-    """The limits are one resource, with one ETag for all of them."""
+    """The limits of webmasters as one resource, with one ETag for all of them."""
 
     tagged_fields = ("limits",)
 

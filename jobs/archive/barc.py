@@ -6,8 +6,8 @@ break:
 
     BARC1 LLLLLLLL TM MMMM QQQQ RRRR CRLF CRLF
 
-L is the length of the record behind this header, T its type (R replaced or never completed, H content, D delete), M its
-mode (C compressed with gzip, P plain), and the last three numbers are the lengths of the blocks before compression. All
+L is the length of the record after this header. T is the type: H content, D delete, R replaced or never completed. M is
+the mode: C compressed with gzip, P plain. The last three numbers are the lengths of the blocks before compression. All
 numbers are hexadecimal. A record is first written with the type R and length 0. Its header is rewritten at the end, so
 readers see complete records only.
 """
@@ -133,7 +133,7 @@ def lines_of(block: bytes) -> list[tuple[bytes, bytes]]:
 
 def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
     """
-    Yield all complete records, also replaced ones. A record that is still being written ends the file.
+    Yield all complete records, also replaced ones. The first record that is still being written is the end.
 
     Raises:
         BadArchive: a record is damaged.
@@ -269,7 +269,7 @@ def _header(size: int, kind: str, mode: str, lengths: Sequence[int]) -> bytes:
 
 def parse_header(header: bytes, offset: int) -> tuple[int, str, str, list[int]]:
     """
-    Return the length of a record behind its header, its type, its mode, and the lengths of its blocks.
+    Return the length of a record without its header, its type, its mode, and the lengths of its blocks.
 
     Raises:
         BadArchive: this is not a header.
@@ -287,7 +287,7 @@ def _is_header_at(file: IO[bytes], offset: int) -> bool:
 
 
 def _block(lines: Lines) -> bytes:
-    """Return a block of lines. The last lines are left out if the block is longer than the length field allows."""
+    """Return a block of lines. Lines that would make the block longer than its length field allows are left out."""
     if not lines:
         return b""
     block = b""
@@ -316,7 +316,7 @@ def _head(line: bytes, headers: Lines) -> bytes:
 
 
 def _write_whole(file: IO[bytes], data: bytes) -> None:
-    """Write all bytes: an unbuffered file may take only a part of them."""
+    """Write all bytes, in several calls if the unbuffered file accepts only a part at a time."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]

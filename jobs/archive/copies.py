@@ -1,4 +1,4 @@
-"""The copies of an archive file: on the disk of its machine, and in stores, which are read by ranges."""
+"""The copies of an archive file, on the disk of its machine and in stores. Copies in stores are read by ranges."""
 
 import io
 import os
@@ -9,19 +9,19 @@ from typing import IO, Final, Literal, Protocol
 from nodes.stores.opening import open_store
 from nodes.stores.port import Store
 
-# Bytes of one request to a store. A request costs as much time as some hundred kilobytes.
+# Bytes that one request reads from a store. A request takes as long as the transfer of some hundred kilobytes.
 _AT_ONCE: Final = 512 * 1024
 
 
 class Copy(Protocol):
-    """A file that can be read; its text names it for people. Paths are copies."""
+    """A file that can be read. Its `str` names it for people. Objects of the class Path are copies, too."""
 
     def open(self, mode: Literal["rb"]) -> IO[bytes]:
-        """Open it for reading at any offset."""
+        """Open the file. It can be read at any offset."""
 
 
 class StoredCopy:
-    """A copy in a store. Reading it raises errors of stores."""
+    """A copy in a store. Reads raise StoreError."""
 
     def __init__(self, store: Store, key: str, *, size: int) -> None:
         self.store, self.key, self._size = store, key, size
@@ -34,7 +34,7 @@ class StoredCopy:
 
 
 class _Ranges(io.RawIOBase):
-    """A file whose parts are requested from a store as they are read."""
+    """A file that requests each part from a store when the part is read."""
 
     def __init__(self, store: Store, key: str, *, size: int) -> None:
         self._store, self._key, self._size, self._at = store, key, size, 0
@@ -62,7 +62,9 @@ class _Ranges(io.RawIOBase):
 
 
 def copies_of(*, root: str, path: str, size: int, stores: Iterable[str]) -> Iterator[Copy]:
-    """Yield the places of the copies of a file, the best to read first. A copy may be missing from its place."""
+    """
+    Yield the copies of a file: first the local file if it exists, then those in stores. A store may lack its copy.
+    """
     local = Path(root) / path
     if local.exists():
         yield local

@@ -54,7 +54,7 @@ class OpenFile:
             OSError: the file exists already, or the disk refuses.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Readable by this account only: bodies of pages behind a login are inside.
+        # Only this account can read the file, because it may contain pages behind a login.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         created = cls(path, format, os.fdopen(descriptor, "r+b", buffering=0))
         try:
@@ -141,7 +141,7 @@ def format_of(path: Copy) -> Format:
 
 def read_all(path: Copy, format: Format | None = None) -> Iterator[Archived]:  # noqa: A002 (the field's name)
     """
-    Yield the exchanges of a file of a format; None is the format that its first bytes show.
+    Yield the exchanges of a file. Without a format, the first bytes of the file show it.
 
     Raises:
         BadArchive, OSError
@@ -152,7 +152,7 @@ def read_all(path: Copy, format: Format | None = None) -> Iterator[Archived]:  #
 
 def read_at(path: Copy, offset: int, format: Format | None = None) -> Archived:  # noqa: A002 (the field's name)
     """
-    Return the exchange at an offset of a file of a format; None is the format that its first bytes show.
+    Return the exchange at an offset of a file. Without a format, the first bytes of the file show it.
 
     Raises:
         BadArchive, OSError
@@ -240,7 +240,7 @@ def is_mounted(root: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync a folder, so that the names of its files survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Headers of WARC records of any origin: their end, their fields, and the length of the block behind them."""
+"""Parses headers of WARC records of any origin: their end, their fields, and the length of the block after them."""
 
 from collections.abc import Mapping
 from hashlib import blake2b

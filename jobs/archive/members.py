@@ -9,7 +9,7 @@ from jobs.archive.records import BadArchive
 _PIECE: Final = 64 * 1024
 # Bytes read at once. Most members are shorter.
 _READ: Final = 16 * 1024
-# A member of more inflated bytes than this must not have inflated a hundredfold.
+# Inflated bytes from which a member counts as a bomb if it inflates more than a hundredfold.
 _ALWAYS_INFLATED: Final = 64 * 1024 * 1024
 _MOST_TIMES: Final = 100
 
@@ -19,11 +19,11 @@ class BadRecord(BadArchive):
 
 
 class TornRecord(BadArchive):
-    """The end of the file cuts a record."""
+    """The file ends in the middle of a record."""
 
 
 class Member:
-    """One gzip member. `end` is the offset behind it, once all pieces were read."""
+    """One gzip member. When all pieces were read, `end` is the offset after the member."""
 
     def __init__(self, file: IO[bytes], offset: int) -> None:
         self._file = file

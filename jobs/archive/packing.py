@@ -11,5 +11,5 @@ _GZIP: Final = 31
 
 
 def gzip_member(data: bytes) -> bytes:
-    """Return the data as one gzip member. Other threads run meanwhile."""
+    """Return the data as one gzip member. The compression releases the GIL, so other threads run meanwhile."""
     return isal_zlib.compress(data, _LEVEL, _GZIP)

@@ -1,4 +1,4 @@
-"""The values of an archive: an exchange as it is archived, and an exchange as it is read back."""
+"""The value types of archives: an exchange before it is archived, and an exchange that was read from an archive."""
 
 import base64
 import datetime as dt
@@ -113,7 +113,7 @@ class Archived:
     original: Original | None = None
     address: str = ""
     facts: Sequence[tuple[str, str]] = ()
-    # The place in its file, as it is read back.
+    # The place of the record in its file, if the exchange was read from a file.
     offset: int = 0
     length: int = 0
 
@@ -129,7 +129,7 @@ def without_secrets(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def archivable(headers: Headers) -> Headers:
-    """Return the response headers that may be archived; the name of Transfer-Encoding is changed."""
+    """Return the response headers that may be archived. Transfer-Encoding gets another name."""
     kept = [(name, value) for name, value in headers if name.lower() not in _SECRET_RESPONSE_HEADERS]
     return [(_RENAMED_TRANSFER_ENCODING if name.lower() == _TRANSFER_ENCODING else name, value) for name, value in kept]
 

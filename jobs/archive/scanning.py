@@ -1,9 +1,9 @@
 """
-Bounded scans of archive files of any origin: the answers that a part of a file holds, and their places.
+Finds the answers in a part of an archive file of any origin, and their places, with bounded work.
 
 A part begins where the part before it ended, because only the lengths of records tell where a record begins: the body
 of a page may contain text that looks like a record. A damaged record is skipped: the scan goes on at the next bytes
-that begin a record. A record that the end of the file cuts ends the scan.
+that begin a record. The scan ends at a record that is incomplete because the file ends.
 
 Bounds of a part: its bytes, its records, and the bytes that it inflates. A record that inflates far more than usual
 counts as damaged.
@@ -22,17 +22,17 @@ from jobs.archive.heads import MOST_HEAD, VERSION, Fields, end_of_head, fields_o
 from jobs.archive.members import BadRecord, Member, TornRecord
 from jobs.archive.records import Archived, BadArchive, Format, RecordKind, moment_of, status_of
 
-# Bytes after which a part ends with the record that crosses them.
+# Size of a part (bytes). A part ends after the record in which this size is reached.
 PART_BYTES: Final = 4 * 1024 * 1024
 _PART_RECORDS: Final = 20_000
 _PART_INFLATED: Final = 1 << 30
-# Damaged records of a part after which the rest of the file is skipped.
+# Largest number of damaged records in a part. After more, the rest of the file is skipped.
 _MOST_BAD: Final = 1000
 # Bytes of a block that are searched for its status line.
 _STATUS_LINE: Final = 1024
-# Bytes behind a block that are compared with the start of a record.
+# Bytes after a block that are compared with the beginning of a record.
 _BEHIND: Final = 16
-# Bytes that are searched for the next record after a damaged one, and the most candidates that are tried.
+# Limits of the search for the next record after a damaged one: bytes that are searched, and candidates that are tried.
 _SEARCHED: Final = 64 * 1024 * 1024
 _CANDIDATES: Final = 10_000
 _PIECE: Final = 1 << 20
@@ -82,7 +82,7 @@ class Part:
 
 @dataclass(slots=True)
 class _Record:
-    """A record as it is scanned: its end, the answer in it, if it is one, and the bytes that were inflated."""
+    """The result of the scan of one record: its end, the answer in it (or None), and the number of inflated bytes."""
 
     end: int
     answer: Found | None = None
@@ -153,7 +153,8 @@ def _scan_packed(file: IO[bytes], at: int, _size: int) -> _Record:
                     block_at, fields = end, fields_of(bytes(begin[:end]))
                     block_end = block_at + length_of(fields)
             except BadRecord:
-                # The rest of the member belongs to this record.
+                # A bad header does not end the loop, because the rest of the member belongs to this record and must be
+                # skipped.
                 is_bad = True
         if fields is not None and total + len(piece) > block_end and len(behind) < _BEHIND:
             behind += piece[max(block_end - total, 0) :][: _BEHIND - len(behind)]
@@ -275,7 +276,7 @@ def _begins_member(begin: bytes) -> bool:
 
 
 def _answer_of(fields: Fields, head: bytes, block: bytes) -> Found | None:
-    """Return the answer of a record, given its fields and the begin of its block; None if it is of another type."""
+    """Return the answer in a record with these fields and this beginning of its block; None if it has no answer."""
     kind, url = fields.get("warc-type", ""), fields.get("warc-target-uri", "").strip("<>")
     if kind not in ANSWERS or not _is_of_the_web(url):
         return None
@@ -314,7 +315,10 @@ def _checked(found: Found) -> Found:
 
 
 def of_barc(archived: Archived, kind: str) -> Archived:
-    """Return an exchange of a BARC record. A record D of another program may have no status, and then has 404."""
+    """
+    Return the exchange in a BARC record. A record of type D without a status, from another program, gets the status
+    404.
+    """
     return replace(archived, status=404) if kind == "D" and archived.status == 200 else archived
 
 

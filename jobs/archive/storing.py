@@ -1,4 +1,4 @@
-"""The copies of a complete archive file in stores: each is put once, and confirmed by its size and its SHA-256."""
+"""Copies a complete archive file to stores. Each copy is sent once, and confirmed by its size and its SHA-256."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,8 +14,8 @@ class Attempt:
     """
     The result of one attempt to store a file.
 
-    `confirmed` are the addresses of stores that have the file, `failures` the errors of the others. `problem` says what
-    is wrong with the local file; it was not stored then.
+    `confirmed` has the addresses of stores that have the file, and `failures` the errors of the other stores. If
+    `problem` is not "", the local file is wrong for this reason, and was not stored.
     """
 
     sha256: str = ""
@@ -58,12 +58,12 @@ def store_file(path: Path, *, key: str, length: int, sha256: str, stores: Mappin
 
 def put_copy(store: Store, key: str, path: Path, *, sha256: str, length: int) -> None:
     """
-    Put a file into a store, unless it has the key, and confirm the stored content.
+    Put a file into a store unless the store already has the key, and confirm the stored content.
 
     Raises:
         StoreError: the store refuses, does not answer, or has other content under the key.
     """
-    # An earlier attempt may have lost the answer, so the key may be there already.
+    # The key may already exist, because an earlier attempt stored the file and did not get the answer.
     with suppress(KeyTaken):
         store.put(key, path, sha256=sha256, only_if_absent=True)
     found = store.head(key)

@@ -1,8 +1,8 @@
 """
 WARC 1.1 files with one gzip member per record.
 
-This module writes records itself, because warcio takes several times as long for each (decision 0074). warcio reads
-records, so every file that warcio can read is a source.
+This module writes records itself, because warcio takes several times as long for each (decision 0074). For reading,
+this module uses warcio, so every file that warcio can read can be a source.
 """
 
 import datetime as dt
@@ -81,7 +81,7 @@ def encode(given: Archived) -> list[bytes]:
     # Without an original there is no digest, because the server did not send the body.
     fields = [(name, value) for name, value in fields if value]
     block = given.response_head + (b"" if given.kind.is_revisit else given.body)
-    # The other records need no digest of their block: gzip has a checksum of each record.
+    # Other records have no digest of their block, because gzip already has a checksum for each record.
     fields.append(("WARC-Block-Digest", digest_of(block)))
     kind = "revisit" if given.kind.is_revisit else "response"
     records = [_record(kind, main, date, block, fields)]
@@ -98,8 +98,8 @@ def encode(given: Archived) -> list[bytes]:
 
 def read_all(path: Copy) -> Iterator[Archived]:
     """
-    Yield the archived answers of a file in their order, each with its request if that is the next or the previous
-    record.
+    Yield the archived answers of a file in their order. An answer has its request if this is the record before or after
+    it.
 
     Raises:
         BadArchive: the file is damaged.
@@ -185,7 +185,7 @@ def _records(file: IO[bytes], path: Copy) -> Iterator[tuple[Any, int, int, bytes
             declared = record.rec_headers.get_header("Content-Length") or ""
             if declared.isdigit() and len(block) < int(declared):
                 raise BadArchive(f"{path}: the record at offset {records.get_record_offset()} ends early")
-            # warcio knows the length once it has read on to the end of the record.
+            # warcio knows the length only after it has read to the end of the record.
             offset = records.get_record_offset()
             yield record, max(offset, start), records.get_record_length(), block
     except (ArchiveLoadFailed, zlib.error, EOFError, UnicodeError) as error:

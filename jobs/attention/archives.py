@@ -21,7 +21,7 @@ _KIND: Final = "archive_store_fails"
 
 def failing_stores(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each store that fails for the workers of a machine."""
-    # A machine without a running worker no longer tries, so its last failure is not shown.
+    # Only machines with a running worker count: on others, the last failure is old, and nothing tries again.
     workers = Node.objects.filter(host=OuterRef("host"), kind=NodeKind.WORKER, status=NodeStatus.RUNNING)
     found = [
         AttentionLine(

@@ -1,4 +1,4 @@
-"""Workers that take no work because a disk has too little free space."""
+"""Lines about workers that take no work because a disk has too little free space."""
 
 import datetime as dt
 

@@ -1,7 +1,7 @@
 """
-The attention list of all partitions, for people who look at the control partition.
+The attention list of all partitions, for users of the control partition.
 
-Its links lead to pages of the control partition. A job has another id there, and the pages there also show the hosts of
+Links lead to pages of the control partition, where a job has another id. The pages of hosts there also show hosts of
 other partitions.
 """
 
@@ -25,7 +25,7 @@ from nodes.database.moment import Moment
 
 _Lines = Sequence[AttentionLine]
 
-# Pages with a number of a job in their path.
+# Names of pages that have the id of a job in their path.
 _OF_JOBS: Final = frozenset({"job", "job-removals"})
 _OF_HOSTS: Final = frozenset({"host", "hosts", "trap", "traps", "nodes", "tasks", "task"})
 # Pages that are the same in each partition.
@@ -55,7 +55,7 @@ def _together(own: _Lines, found: Merged[_Lines]) -> list[AttentionLine]:
 
 
 def _read_elsewhere(name: str) -> _Lines:
-    """Read the lines of the database of this thread, as they are shown in the control partition."""
+    """Return the lines of the partition whose database this thread uses, with links for the control partition."""
     with Moment().present():
         lines = [_Linked(line) for line in read_of_database(now=read_clock())]
     numbers = numbers_of({one.job for one in lines if one.job is not None})

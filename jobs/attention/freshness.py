@@ -11,7 +11,7 @@ from jobs.attention.lines import SHOWN, AttentionLine, Severity
 from nodes.web import formats
 
 _KIND: Final = "host_too_slow"
-# Each step is a look-up in the index of plans whose hosts are too slow.
+# Each recursive step is one look-up in the index of plans with hosts that are too slow.
 _SLOW: Final = f"""
 WITH RECURSIVE found AS (
     SELECT min(job_id) AS job_id, 1 AS place FROM jobs_laneplan WHERE lacks > 0

@@ -1,4 +1,4 @@
-"""Hosts that an operator stopped, and documents that a denial kept from being read."""
+"""Lines about hosts that an operator stopped, and about documents that were not read because of a denial."""
 
 import datetime as dt
 from typing import Final
@@ -15,12 +15,13 @@ from jobs.models import Outcome
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from nodes.web import formats
 
-# Lanes of one stopped host that are examined.
+# Largest number of lanes that are examined for one stopped host.
 _LANES: Final = 200
 # Stopped hosts that are read, at most.
 _STOPPED: Final = 50
 
-# Counters give the state of each lane, so no document is read. A document of a denied host ends as DENIED.
+# The query reads the counters of lanes instead of documents. At a stopped host, documents that are done are counted as
+# denied.
 _STOPPED_HOSTS: Final = f"""
 SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
        sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,
@@ -60,7 +61,7 @@ HAVING sum(amount) > 0
 
 
 def stopped_hosts(_now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each stopped host with documents of running jobs that wait there, or ended as DENIED."""
+    """Return a line for each stopped host at which documents of running jobs wait, or ended as DENIED."""
     with connection.cursor() as cursor:
         cursor.execute(_STOPPED_HOSTS)
         rows = cursor.fetchall()

@@ -22,13 +22,14 @@ from nodes.web import formats
 _LISTED: Final = dt.timedelta(days=7)
 # Causes that hold a job until a person repairs something, with the kinds of their lines.
 _HOLDS: Final = {Cause.OUTPUT: "output_refuses", Cause.CONNECTOR: "connector_missing"}
-# The search index lags by seconds while a crawl writes to it.
+# Lag from which the search index is listed. A lag of seconds is normal while a crawl writes to it.
 _INDEX_LAG: Final = dt.timedelta(minutes=2)
 
 
 def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
     """
-    Return a line for each running job with at least half of its latest requests failed, and for each failed last run.
+    Return a line for each running job of which at least half of the latest requests failed, and for each job of which
+    the last run failed.
     """
     jobs = read_first_jobs(now=now)
     listed = {job.id for job in jobs}
@@ -40,7 +41,7 @@ def failing_jobs(now: dt.datetime) -> list[AttentionLine]:
 
 
 def failing_hosts(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each host of running jobs whose latest requests failed in at least half of the cases."""
+    """Return a line for each host of running jobs at which at least half of the latest requests failed."""
     if not any(job.runs for job in read_first_jobs(now=now)):
         return []
     found = [

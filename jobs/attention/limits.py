@@ -1,4 +1,6 @@
-"""Conditions with a limit that a person chooses: runs that take long, and running jobs that process no document."""
+"""
+Lines about conditions with a limit that a rule sets: runs that take long, and running jobs that process no document.
+"""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -13,7 +15,7 @@ from nodes.web import formats
 
 
 def long_runs(now: dt.datetime, *, limit: dt.timedelta) -> list[AttentionLine]:
-    """Return a line for each run of a job that ends which takes longer than the limit."""
+    """Return a line for each run that takes longer than the limit. Runs of continuous jobs do not count."""
     sentence = _("Run %(run)d of job %(job)s takes longer than %(limit)s. See what limits it.")
     return [
         _line(

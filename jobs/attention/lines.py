@@ -1,4 +1,4 @@
-"""A line of the attention list."""
+"""The type of lines of the attention list."""
 
 import datetime as dt
 import enum
@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from nodes.web import formats
 
-# Largest number of lines of one source. A last line counts the further ones.
+# Largest number of lines of one source. If there are more, one last line has their number.
 SHOWN: Final = 10
 # Lines that one source finds.
 FOUND: Final = 100

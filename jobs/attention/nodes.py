@@ -1,4 +1,4 @@
-"""Nodes that failed and were not replaced, silent nodes, and a cluster without a manager or worker."""
+"""Lines about nodes that failed and were not replaced, silent nodes, and a cluster without a manager or a worker."""
 
 import datetime as dt
 import uuid
@@ -17,8 +17,8 @@ from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 # Time for which a failed node that was not replaced is listed.
 _LISTED: Final = dt.timedelta(days=1)
 
-# Failed nodes that no node of the same place has replaced, the last ones first. Ended nodes accumulate, so an index
-# finds the nodes of the listed time.
+# Failed nodes that no later node of the same kind, name and machine has replaced, the newest first. Rows of ended nodes
+# accumulate, so an index finds those of the listed time.
 _LOST: Final = """
 SELECT id, kind, name, host, reason, stopped_at FROM nodes_node AS lost
  WHERE status = 'failed' AND stopped_at > %(after)s AND scope = %(scope)s
@@ -79,7 +79,7 @@ def lost_nodes(now: dt.datetime) -> list[AttentionLine]:
 
 def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
     """
-    Return a line for each live node that is silent for its timeout, but that no main manager has marked failed yet.
+    Return a line for each live node that has been silent for its timeout, and that is not yet marked failed.
     """
     found = [
         AttentionLine(

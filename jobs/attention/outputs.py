@@ -90,7 +90,7 @@ def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:
 
 
 def _line_of_others(kind: str, sentence: str, severity: Severity) -> AttentionLine:
-    """Return one line for all further outputs of a kind."""
+    """Return one line with the number of all further outputs or files of a kind."""
     return AttentionLine(
         kind=kind,
         key="more",

@@ -30,7 +30,7 @@ def partitions_behind(_now: dt.datetime) -> list[AttentionLine]:
     if placement is None:
         return []
     with connection.cursor() as cursor:
-        # The database of this thread may be that of another partition.
+        # This thread may use the database of another partition, so the name is read there.
         cursor.execute(_NAME)
         ((name,),) = cursor.fetchall()
         found = read_behind(cursor, here=name or placement.here)
@@ -65,7 +65,7 @@ def _line_of_behind(one: Behind) -> AttentionLine:
 
 
 def line_of_silent(silent: Silent) -> AttentionLine:
-    """Return the line about a partition that does not answer, dated by the last figures of the partition."""
+    """Return the line about a partition that does not answer. Its date is that of the partition's last figures."""
     return AttentionLine(
         kind="partition_silent",
         key=silent.name,

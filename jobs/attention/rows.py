@@ -1,4 +1,4 @@
-"""The attention list on the overview."""
+"""The texts of the attention list on the overview."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from nodes.web import formats
 
 
 def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, str]]:
-    """Return a row for each line, in their order."""
+    """Return a row for each line, in the order of the lines."""
     return [_row(line, now=now) for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""Jobs that did not run in a window of their schedule, and jobs whose window is open while no manager starts them."""
+"""Lines about jobs that missed a window of their schedule, and jobs that no manager starts in their open window."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -15,15 +15,16 @@ from jobs.lifecycle.job import StartMethod
 from jobs.models import Job
 
 _KIND: Final = "schedule_missed"
-# Delay that is normal: a main manager starts jobs within a second of their windows.
+# Delay below which a start does not count as missed. Normally, jobs start within a second.
 _LAG: Final = dt.timedelta(minutes=1)
-# Largest number of schedules that are compared with the time while no manager runs.
+# Largest number of overdue schedules that are examined. There are many only if no manager runs.
 _EXAMINED: Final = 200
 
 _WAIT: Final = """
 (phase = 'inactive' AND start_method <> 'manual' AND schedule_paused_at IS NULL OR phase = 'active' AND "window" <> 'inside')
 """
-# Managers record windows that they find closed. A schedule that is due for a check has no manager yet.
+# `_MISSED` finds windows that a manager has recorded as missed. `_OVERDUE` finds schedules that no manager has checked
+# in time.
 _MISSED: Final = f"""
 SELECT id FROM jobs_job WHERE missed_window_at IS NOT NULL AND {_WAIT}
 """

@@ -1,4 +1,4 @@
-"""The functions that find lines of the attention list, and the list that they make together."""
+"""The functions that find lines of the attention list, and the functions that combine these lines."""
 
 import datetime as dt
 import functools
@@ -53,8 +53,8 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     restored_database,
 )
 
-# Sources that are left out for the database of another partition. They read files of this machine, or the control
-# partition reads them for all partitions.
+# Sources that are not used for another partition. They read files of this machine, or the control partition already
+# reads them for all partitions.
 _OF_THIS_ONE: Final = frozenset({silent_partitions, old_backup, removals_that_wait})
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
@@ -64,19 +64,19 @@ def read_attention(*, now: dt.datetime) -> list[AttentionLine]:
     """
     Return all lines of this partition: critical lines first, then in the order of the sources.
 
-    Sources of applications in layers above come after SOURCES.
+    Sources of applications of higher layers come after SOURCES.
     """
     return in_order(line for source in (*SOURCES, *_of_applications()) for line in source(now))
 
 
 def read_of_database(*, now: dt.datetime) -> list[AttentionLine]:
-    """Return the lines about the database of this thread, which may be that of another partition."""
+    """Return the lines of the partition whose database this thread uses."""
     sources = [source for source in (*SOURCES, *_of_applications()) if source not in _OF_THIS_ONE]
     return in_order(line for source in sources for line in source(now))
 
 
 def in_order(lines: Iterable[AttentionLine]) -> list[AttentionLine]:
-    """Return critical lines first, and otherwise keep the order."""
+    """Return the lines with critical ones first. Otherwise, the order stays."""
     return sorted(lines, key=lambda line: _RANK[line.severity])
 
 

@@ -1,4 +1,4 @@
-"""Suspects of traps that wait for a decision."""
+"""Lines about suspects (possible traps) that wait for a decision."""
 
 import datetime as dt
 from typing import Final
@@ -15,7 +15,8 @@ from nodes.web import formats
 
 _KIND: Final = "traps_wait"
 _OPEN: Final = f"decision = '{TrapDecision.OPEN}'"
-# Each step is a look-up in the index of open suspects. A job has at most `jobs.queue.traps.MOST_OF_JOB` of them.
+# Each recursive step is one look-up in the index of open suspects. A job has at most `jobs.queue.traps.MOST_OF_JOB` of
+# them.
 _WAITING: Final = f"""
 WITH RECURSIVE found AS (
     SELECT min(job_id) AS job_id, 1 AS place FROM jobs_trapsuspect WHERE {_OPEN}

@@ -23,7 +23,7 @@ from nodes.errors import InUse, Invalid
 
 
 class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The name of a group."""
+    """The form of a group, which has only a name."""
 
     class Meta:
         model = AuthorityGroup
@@ -49,7 +49,7 @@ class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class AuthorityConnectionForm(ConnectorForm):
-    """Lets the kind check the form before anything is stored."""
+    """The form of a connection. Its kind checks the form before anything is stored."""
 
     model_kind: ClassVar[verbs.Kind] = AuthorityConnection
     section = "configuration"
@@ -102,7 +102,7 @@ class MappingConnectionForm(AuthorityConnectionForm):
 
 
 class _SetUp(BoundedList):
-    """The common part of the lists of authorities: verbs store and delete their rows."""
+    """The common part of the set-up pages of authorities. Verbs store and delete the rows."""
 
     search_fields = ("name",)
 
@@ -167,7 +167,8 @@ class ConnectionAdmin(_SetUp):
     @action(description=_("Test"), url_path="test", permissions=("ask",))  # type: ignore[untyped-decorator]
     def test(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """
-        Reach the system with the account of the connection, after a confirmation, and show the result above its page.
+        After a confirmation, check that the system can be reached with the account of the connection. Show the result
+        above the page.
         """
         connection = get_object_or_404(self.model, pk=number_of(object_id))
         back = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
@@ -205,7 +206,7 @@ class MappingAdmin(ConnectionAdmin):
 
 
 class TokenAdmin(_SetUp):
-    """Tokens of services. The page of authorities creates them, since their text is shown once."""
+    """The list of tokens of services. Only the page of authorities creates tokens, because their text is shown once."""
 
     list_display = ("name", "created_at", "created_by", "expires_at")
     fields = ("name", "created_at", "created_by", "expires_at")

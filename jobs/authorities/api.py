@@ -1,4 +1,4 @@
-"""Groups, connections, tokens of services, and the question of the authority service, in the REST API."""
+"""Groups, connections and tokens of services in the REST API, and the operation that asks for the access of a user."""
 
 from collections.abc import Mapping
 from typing import Any, Final

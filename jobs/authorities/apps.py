@@ -9,5 +9,5 @@ class AuthoritiesConfig(AppConfig):
     label = "authorities"
     verbose_name = _("Authorities")
     default_auto_field = "django.db.models.BigAutoField"
-    # A source of lines for the attention list, which is a layer below.
+    # A source of lines for the attention list. That package is in a lower layer, so it cannot import this one.
     attention = "jobs.authorities.attention:silent_authorities"

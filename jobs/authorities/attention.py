@@ -15,7 +15,7 @@ _KIND: Final = "authority_silent"
 
 def silent_authorities(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each connection that did not answer its last questions."""
-    # One statement for both kinds: an open overview runs it once a second.
+    # One statement for both kinds of connections, because an open overview runs it once a second.
     silent = _silent(AuthorityConnection).union(_silent(MappingConnection), all=True).order_by("name", "of")
     found = list(silent[: SHOWN + 1])
     lines = [

@@ -1,4 +1,4 @@
-"""Services that may ask: each request shows a token, as `Authorization: Bearer …`."""
+"""Authenticates services by a token, which each request has as `Authorization: Bearer …`."""
 
 import datetime as dt
 
@@ -15,7 +15,9 @@ from nodes.database.clock import read_clock
 
 
 class ServiceCaller:
-    """A service with a token, in the place of a user. It may only ask for access tokens of users."""
+    """
+    A service with a token, which takes the place of a user in a request. It may only ask for access tokens of users.
+    """
 
     is_authenticated = True
     is_active = True

@@ -1,5 +1,5 @@
 """
-The service with its database: the desk reads the connections, and stores which of them are silent.
+The desk connects the service with the database. It reads the connections, and stores which of them are silent.
 
 The web server has one desk for all its requests. Its event loop runs in a thread of its own, because each request has a
 thread. Before each question, the desk reads the mark of the last change, so that a change applies to the next question.
@@ -39,7 +39,9 @@ _Key = tuple[type, int]
 
 
 class ConnectionNews:
-    """News from the service about its connections that is not stored yet."""
+    """
+    Changes that the service has noticed and that are not stored yet: connections that became silent, or answer again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,7 +69,7 @@ class ConnectionNews:
         Store the connections that are silent now, and those connections that answer again.
 
         Raises:
-            OperationalError, InterfaceError: the database does not answer. The news stays for the next call.
+            OperationalError, InterfaceError: the database does not answer. The changes stay for the next call.
         """
         with self._lock:
             news = [*self._silent.items(), *((key, "") for key in self._answered & self._stored_silent)]
@@ -80,7 +82,7 @@ class ConnectionNews:
                 raise
 
     def _keep(self, news: Iterable[tuple[_Key, str]]) -> None:
-        """Keep the news that could not be stored, unless newer news of the same connection exists."""
+        """Keep the changes that could not be stored, unless a newer change of the same connection is known."""
         with self._lock:
             for key, why in news:
                 if key in self._silent or key in self._answered:
@@ -108,7 +110,7 @@ def new_service(news: ConnectionNews) -> Service:
 
 
 def read_generation() -> UUID | None:
-    """Return the mark of the last change; None before any change."""
+    """Return the mark of the last change of connections; None before the first change."""
     return Generation.objects.values_list("mark", flat=True).first()
 
 
@@ -125,7 +127,7 @@ def read_silent() -> list[_Key]:
 
 
 def read_snapshot() -> Snapshot:
-    """Return all connections. The mark is read first, so the next check notices a change that comes meanwhile."""
+    """Return all connections. The mark is read first, so that the next comparison notices a change during this read."""
     generation = read_generation()
     return Snapshot(
         generation=generation,
@@ -182,7 +184,9 @@ class Desk:
         return why
 
     def check_all(self) -> dict[_Key, str]:
-        """Check all connections at once. Return the reason why each cannot be used, or ""."""
+        """
+        Check all connections at the same time. Return the reason why each connection cannot be used, or "" if it can.
+        """
         self.refresh()
         found = self._wait(self._service.check_all())
         self._news.store()
@@ -223,7 +227,7 @@ def desk() -> Desk:
 
 def tokens_of(user: str, *, domain: str = "") -> frozenset[tuple[str, str]]:
     """
-    Return the tokens of a user, each with its group, for a search that shows only what the user may see.
+    Return the tokens of a user, each with its group, for a search in the documents that the user may see.
 
     A group whose authority does not answer, or does not know the user, has the deny token (`kind.DENY_TOKEN`), which
     every protected document of the group denies.
@@ -232,6 +236,6 @@ def tokens_of(user: str, *, domain: str = "") -> frozenset[tuple[str, str]]:
 
 
 def tokens_of_users(users: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Return the tokens of a user who has a name in each of several domains, as `tokens_of` does."""
+    """Return the same as `tokens_of` for a user who has a name in each of several domains."""
     answers = desk().ask(users)
     return frozenset((answer.authority.group, token) for answer in answers for token in tokens_shown(answer))

@@ -9,7 +9,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-# Default time limit of a question (seconds), and questions of a connection at once.
+# Defaults: the time limit of a question (seconds), and the number of questions that a connection may get at the same
+# time.
 SECONDS: Final = 5
 AT_ONCE: Final = 4
 LONGEST_ERROR: Final = 300
@@ -17,9 +18,10 @@ LONGEST_ERROR: Final = 300
 
 class AuthorityGroup(models.Model):
     """
-    The authorities that share tokens. A repository names one: its documents have tokens of this group.
+    A group of authorities whose tokens belong together. A repository names a group, and its documents have tokens of
+    this group.
 
-    Two groups may have a token of the same name, with another meaning.
+    Tokens of different groups may have the same name, and then mean different things.
     """
 
     name = models.CharField(max_length=200, unique=True)
@@ -50,7 +52,7 @@ class _Connection(models.Model):
         db_default=AT_ONCE,
         validators=[MinValueValidator(1), MaxValueValidator(100)],
     )
-    # Time since which no question was answered; null: the last question was answered.
+    # Time since which the connection has answered no question; null if it answered its last question.
     silent_since = models.DateTimeField(null=True, blank=True, editable=False)
     last_error = models.CharField(max_length=LONGEST_ERROR, default="", db_default="", blank=True, editable=False)
 
@@ -109,10 +111,10 @@ class ServiceToken(models.Model):
 
 class Generation(models.Model):
     """
-    The mark of the last change to any of these tables, in one row. Processes compare the mark with the one that they
-    have read.
+    The mark of the last change to any of these tables, in one row. A process compares the mark with the mark that it
+    read last, to notice a change.
 
-    The mark is random. So after a restore of the database, the same mark never belongs to different content.
+    The mark is random, so even after a restore of the database, different content never has an equal mark.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1)

@@ -1,8 +1,10 @@
 """
-The authority service as a process of its own: `GET /UserACLs`, and the same as JSON at `/access`.
+The authority service as a process of its own. It answers `GET /UserACLs`, and gives the same answer as JSON at
+`/access`.
 
-It reads the connections at most once a second, with the first request after that. So a change applies to requests that
-come a second later. Without the database the service answers 503, because it cannot check the tokens of its callers.
+It reads the connections again at a request if the last read is more than a second ago. So a change applies to requests
+that come a second later. Without the database the service answers 503, because it cannot check the tokens of its
+callers.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ from nodes.life.attachment import call_when_orphaned
 
 logger = logging.getLogger(__name__)
 
-# Time between two looks at the database (seconds), and time for open requests to end at a stop.
+# Time between two reads of the connections, and the time that open requests get at a stop (seconds).
 _LOOKS_EVERY: Final = 1.0
 _GRACE: Final = 5.0
 _PLAIN: Final = "text/plain; charset=utf-8"
@@ -36,7 +38,10 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 class Keeper:
-    """Gives the present connections to the service. Its queries run in one thread, with one connection."""
+    """
+    Gives the service the present connections to authorities. The queries run in one thread, with one database
+    connection.
+    """
 
     def __init__(self) -> None:
         self._news = ConnectionNews()
@@ -47,7 +52,7 @@ class Keeper:
 
     async def refresh(self) -> Snapshot:
         """
-        Return the connections. Read the database if the last reading is too old.
+        Return the connections to authorities. They are read again if the last read is too long ago.
 
         Raises:
             OperationalError, InterfaceError: the database does not answer.
@@ -154,7 +159,9 @@ def _refusal(status: int, text: str, **headers: str) -> web.Response:
 
 
 async def serve(listener: socket.socket, *, attached: bool) -> None:
-    """Serve until SIGTERM or SIGINT (or, `attached`, until standard input closes). Open requests get time to end."""
+    """
+    Serve until SIGTERM or SIGINT. If `attached`, also stop when standard input closes. Open requests get time to end.
+    """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,8 +1,9 @@
 """
-All operations on groups, connections and tokens of services. Pages, the API, commands and the set-up pages call these.
+All operations on groups, connections and tokens of services. Pages, the API, commands and the set-up pages call these
+functions.
 
-Administrators change them, and operators ask and check. Each change is a line of the journal, and gives the connections
-a new generation. So every process uses the changed connections from then on.
+Administrators change the objects, and operators ask and check. Each change writes a line to the journal, and a new
+mark, by which every process notices the change.
 """
 
 import uuid
@@ -74,7 +75,7 @@ def change_group(group_id: int, *, name: object, made_by: str) -> AuthorityGroup
     """
     Rename a group. Documents of its repositories are indexed again by the next runs of their jobs.
 
-    Until then they have tokens with the old name, which no user has.
+    Until then, the documents have tokens with the old name, which no user has.
 
     Raises:
         Invalid: the name is invalid or taken.
@@ -140,7 +141,7 @@ def change(model: Kind, connection_id: int, *, made_by: str, **changes: object) 
     if changes.pop("kind", connection.kind) != connection.kind:
         raise Invalid({"kind": ["The kind of a connection never changes. Create another connection."]})
     _fill(connection, changes)
-    # A changed configuration is not silent until its own questions have failed.
+    # With a changed configuration, the connection is no longer silent until new questions fail.
     connection.silent_since, connection.last_error = None, ""
     connection.save()
     _record(connection, before=before, made_by=made_by)
@@ -170,7 +171,7 @@ def kinds_of(model: type) -> Mapping[str, Any]:
 
 def check(model: Kind, connection_id: int, *, made_by: str) -> str:
     """
-    Reach the system of a connection; return the reason why it cannot be used, as a sentence, or "" if it can.
+    Check the system of a connection. Return the reason why it cannot be used, as a sentence, or "" if it can.
 
     Raises:
         Unknown: the connection does not exist.
@@ -183,7 +184,7 @@ def check(model: Kind, connection_id: int, *, made_by: str) -> str:
         [*snapshot.authorities] if model is AuthorityConnection else [*snapshot.mappers.values()]
     )
     facts = next((one for one in of_model if one.id == connection_id), None)
-    # A connection that another transaction has not committed yet cannot be reached by the service.
+    # The service does not know a connection that is not yet committed.
     why = "It was changed just now. Check it again." if facts is None else desk().check(facts)
     record_request(f"{made_by} checked the {_NOUNS[model]} {connection.name}: {why or 'it works'}", made_by=made_by)
     return why
@@ -342,7 +343,10 @@ def _record(thing: Any, *, before: dict[str, Any], made_by: str) -> None:  # noq
 
 
 def _give_new_generation() -> None:
-    """Mark this change, in its transaction. Other changes wait for its end, so the last one to commit has the mark."""
+    """
+    Write a new mark in the transaction of this change. Other changes wait for its end, so the mark is that of the last
+    committed change.
+    """
     Generation.objects.bulk_create(
         [Generation(mark=uuid.uuid4())], update_conflicts=True, unique_fields=["id"], update_fields=["mark"]
     )

@@ -48,7 +48,7 @@ def begin(operation: BulkOperation) -> list[str]:
                 made_by=operation.created_by,
             )
         except IntegrityError:
-            # An earlier request whose answer came too late may have begun the part just now.
+            # An earlier request, of which the answer came too late, may have begun the part meanwhile.
             if not _has_begun(operation.key):
                 raise
 
@@ -109,11 +109,11 @@ def look(operation: BulkOperation) -> bool:
 
 def cancel_all(operation_id: int, *, may: May, made_by: str) -> BulkOperation:
     """
-    End an operation in all partitions after its present chunks.
+    End an operation in all partitions when their present chunks are done.
 
     Raises:
         Unknown, Refused: as `verbs.cancel`.
-        PartitionAway: a partition does not answer, so its part goes on.
+        PartitionAway: a partition does not answer, so its part continues.
     """
     operation = verbs.cancel(operation_id, may=may, made_by=made_by)
     if operation.elsewhere and (missing := cancel(operation, made_by=made_by)):

@@ -87,7 +87,7 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
             now=read_clock(),
             note=lambda cursor, chunk: _note(cursor, operation, chunk),
         )
-        # The number of the attempt is left out: it is the fence of this attempt.
+        # The number of the attempt is not refreshed, because this attempt compares its own number with the stored one.
         operation.refresh_from_db(fields=["cursor", "changed", "skipped", "ended_at"])
 
 
@@ -120,7 +120,7 @@ def _note(cursor: psycopg.Cursor[Any], operation: BulkOperation, chunk: Chunk) -
 
 
 def _facts_of(connection: psycopg.Connection[Any], job_id: int) -> tuple[JobFacts, bool]:
-    """Return the facts of a job that its removals need, and whether its documents carry data."""
+    """Return the facts of a job that removals need, and True if its documents have carry-down data."""
     row = read_job(connection, job_id=job_id)
     if row is None:
         raise JobMoves(f"Job {job_id} no longer exists.")

@@ -37,7 +37,7 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
         for name in ("codes", "documents"):
             filter_[name] = asked[name].replace(",", " ").split()
         if asked["fetched_before"] and asked["fetched_before"][-1:].isdigit() and "+" not in asked["fetched_before"]:
-            # A browser sends a moment without its zone: times on pages are UTC.
+            # A browser sends a moment without a time zone. Times on pages are in UTC.
             filter_["fetched_before"] += "+00:00"
         try:
             preview = verbs.preview(asked["operation"], job.pk, filter_, may=_may(request))

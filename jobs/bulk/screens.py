@@ -29,7 +29,7 @@ def operations_topic(job_id: int) -> str:
 
 
 def is_topic(name: str) -> bool:
-    """True if a page could follow a topic of this name, whether or not its job exists."""
+    """True if a page can follow a topic with this name. The job need not exist."""
     return _TOPIC.fullmatch(name) is not None
 
 
@@ -69,7 +69,7 @@ def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.dat
     return {
         "key": str(operation.pk),
         "operation": operation.operation,
-        # The cleaner deletes old tasks from the archive.
+        # The archived task may no longer exist, because the cleaner deletes old ones.
         "task": _("task %(n)d") % {"n": operation.task} if is_open or is_archived else "",
         "task_address": reverse("task", args=[operation.task]),
         "filter": "; ".join(_condition(name, value) for name, value in operation.filter.items()),

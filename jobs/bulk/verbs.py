@@ -1,4 +1,4 @@
-"""Operations on many documents, once for pages, API and commands: a preview, and its execution."""
+"""Operations on many documents for pages, the API and commands: a preview, and its execution."""
 
 import datetime as dt
 import re
@@ -45,7 +45,7 @@ _SALT: Final = "bulk operation with a key"
 # Time for which a preview can be confirmed.
 _VALID: Final = dt.timedelta(hours=1)
 _LONGEST: Final = 1_000
-# Longest count of the documents of another partition (seconds).
+# Time limit of a count of documents in another partition (seconds).
 _COUNTED_WITHIN: Final = 15.0
 # States in which an operation, or its part in a partition, has ended.
 ENDED: Final = frozenset({"done", "ended early"})
@@ -70,8 +70,8 @@ class Preview:
     """
     The documents that an operation would change now. `token` confirms exactly this operation, filter and number.
 
-    The documents are those of one `partition` if one is named, otherwise those of all partitions. The `silent`
-    partitions did not answer: the operation changes nothing there.
+    If a `partition` is named, the documents are those of this partition, otherwise those of all partitions. The
+    `silent` partitions did not answer: the operation changes nothing there.
     """
 
     operation: Operation
@@ -117,7 +117,7 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     found_in: dict[str, tuple[int, list[Example]] | None] = {"": parts.own, **parts.others}
     numbers = {name: part[0] for name, part in found_in.items() if part is not None}
     examples = [one for part in found_in.values() if part is not None for one in part[1]]
-    # The key of its operation: a preview that is confirmed twice, as by a double click, makes one.
+    # The key of the operation. If a preview is confirmed twice, as by a double click, there is still one operation.
     key = uuid.uuid4().hex
     token = signing.dumps([wanted.value, found.pk, stored, numbers, key], salt=_SALT, compress=True)
     return Preview(
@@ -131,7 +131,7 @@ def _count(wanted: Operation, choice: Choice) -> int:
 
 
 def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, list[Example]]:
-    """Return the number of documents in the database of this thread, and examples."""
+    """Return the number of documents and examples, from the database of this thread."""
     number = _count(wanted, choice)
     examples = [
         Example(
@@ -147,7 +147,10 @@ def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, 
 
 
 def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
-    """Return the result of `read` for a choice with the number of its job in this database; None without this job."""
+    """
+    Return the result of `read` for the choice with the id that its job has in this database; None if the job is not
+    there.
+    """
     job_id = local_job(choice.job_id)
     return None if job_id is None else read(replace(choice, job_id=job_id))
 
@@ -155,7 +158,7 @@ def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
 def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     """
     Schedule the operation of a preview. The filter is evaluated again: no more documents than shown are changed.
-    If the preview was confirmed before, return the operation that it made.
+    If the preview was already confirmed, return the operation of the first confirmation.
 
     While a job runs, more documents may match from moment to moment. A removal is then refused, because it could remove
     other documents than the shown ones.
@@ -286,7 +289,7 @@ def states_of(operations: Sequence[BulkOperation]) -> dict[int, str]:
 
 
 def progress_of(operation: BulkOperation) -> Progress:
-    """Return the progress of an operation, as its row has it."""
+    """Return the progress of an operation, as stored in its row."""
     parts = operation.elsewhere.values()
     return Progress(
         shown=operation.shown + sum(part["shown"] for part in parts),
@@ -297,7 +300,7 @@ def progress_of(operation: BulkOperation) -> Progress:
 
 
 def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
-    """Return the choice of a stored filter."""
+    """Return the documents that a stored filter chooses, as a value for queries."""
     before = stored.get("fetched_before")
     return Choice(
         job_id=job_id,

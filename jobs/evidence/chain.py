@@ -38,7 +38,7 @@ class ChainBroken(Exception):
 
 
 def canonical(content: Any) -> str:  # noqa: ANN401 (any JSON)
-    """Return JSON in the one form that is hashed: sorted keys, no spaces, ASCII."""
+    """Return JSON in the form that is hashed: sorted keys, no spaces, ASCII."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

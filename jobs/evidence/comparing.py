@@ -2,7 +2,8 @@
 The comparison of evidence with the access log of a site.
 
 Each request in the log must be in the record, and each answered request of the record must be in the log, at most the
-tolerance apart. Both directions are matched separately: if each of them succeeds, one assignment satisfies both.
+tolerance apart. The two directions are matched separately. If both succeed, there is one assignment that satisfies
+both.
 
 A request near an end of the period, or near a gap of the record, may belong to the other side. So such a request needs
 no partner, but may be the partner of another request.
@@ -24,7 +25,7 @@ _REFUSALS: Final = frozenset({429, 503})
 # requests (seconds).
 TOLERANCE: Final = 2.0
 JITTER: Final = 0.25
-# Time in which all workers follow the answer of one (seconds).
+# Time after which all workers follow an answer that one of them got (seconds).
 _REACTION: Final = 5.0
 
 
@@ -36,7 +37,7 @@ class Difference(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A limit that is in force from a moment on: seconds between two requests; 0 for no limit."""
+    """A change of the limit at a moment: the gap between two requests (seconds), 0 for no limit."""
 
     at: int
     gap: float
@@ -63,8 +64,8 @@ class _Allowed:
         Return two of these sorted seconds between which more requests left than the limits allow; None if there are
         none.
 
-        All windows of up to a minute count: the gaps between any two requests must fit between them. `margin` is the
-        longest difference between a moment of the log and the same moment in the record.
+        All pairs of requests within a minute are compared: the sum of the gaps between them must fit into the time
+        between them. `margin` is the longest difference between a moment of the log and the same moment in the record.
         """
         total = 0.0
         # For each request of the last minute: the sum of the gaps before it, minus its second. A later request is
@@ -95,7 +96,9 @@ def contradictions_in(evidence: Sequence[Evidence], *, jitter: float = JITTER) -
 def differences(
     evidence: Sequence[Evidence], log: Iterable[Line], *, tolerance: float = TOLERANCE, jitter: float = JITTER
 ) -> list[Difference]:
-    """Return the first difference of each kind, the earliest first. Files of several partitions are added up."""
+    """
+    Return the first difference of each kind, sorted by time. The requests in files of several partitions are added up.
+    """
     lines = sorted(log)
     contents = _contents(evidence)
     reach = math.ceil(tolerance)
@@ -125,7 +128,10 @@ def _seconds_in(contents: Iterable[Facts], key: str) -> list[int]:
 
 
 def _inside(evidence: Sequence[Evidence], reach: int) -> Callable[[float], bool]:
-    """Return a function that is true for moments certainly in the period, and certainly in no gap of the record."""
+    """
+    Return a function that is true for a moment if it is certainly in the period, and certainly not in a gap of the
+    record.
+    """
     begin = max(one.period.begin for one in evidence) + reach
     until = min(one.period.until for one in evidence) - reach
     gaps = [(gap.begin - reach, gap.until + reach) for one in evidence for gap in one.gaps]
@@ -210,7 +216,7 @@ def _of_refusals(
     for status, moments in noted.items():
         moments.sort()
         seconds = [line.second for line in lines if line.status == status]
-        # One second more: a reaction is dated before its connection was opened.
+        # One second more, because the time of a reaction is taken before the connection is opened.
         without_line = _without_partner([at for at in moments if is_inside(at)], seconds, reach + 1)
         found += [
             Difference(at, f"At {moment_text(at)}, the evidence has an answer {status}, and the log has none.")

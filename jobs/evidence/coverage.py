@@ -22,7 +22,8 @@ DID_NOT_RECORD: Final = "A worker did not report its requests."
 RESTORED: Final = "The database was restored."
 SET_BACK: Final = "The clock of the database was set back, so these minutes were recorded twice."
 ENDED: Final = "A worker ended without its last report."
-# Time until which rows of ended workers certainly exist (seconds). A record that stood still for longer has a gap.
+# Time for which rows of ended workers certainly exist (seconds). If the record was not advanced for longer, it has a
+# gap.
 _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
 
 
@@ -45,14 +46,14 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Minutes in which requests may be missing, and why."""
+    """Minutes in which requests may be missing from the record, and the reason."""
 
     begin: int
     until: int
     why: str
 
     def content(self) -> Facts:
-        """Return the content of its block."""
+        """Return the content of the gap's block."""
         return {"host": OF_GAPS, "from": moment_text(self.begin), "until": moment_text(self.until), "why": self.why}
 
 
@@ -74,7 +75,7 @@ def advance(complete_until: int | None, *, latest: int, workers: Sequence[Record
     """
     Return the moment until which the record is complete now, at most `latest`, and the gaps before it.
 
-    `complete_until` is that of the last call. `workers` are all that have run since then.
+    `complete_until` is the result of the last call. `workers` has all workers that have run since then.
     """
     running = [worker for worker in workers if worker.ended is None]
     # A running worker reports later, so its last minute is not decided yet.

@@ -31,7 +31,7 @@ class Part:
     head: Head = _START
 
     def facts(self) -> Facts:
-        """Return it as JSON has it."""
+        """Return the values for JSON."""
         return {
             "before": {"seq": self.before.seq, "hash": self.before.hash},
             "head": {"seq": self.head.seq, "hash": self.head.hash},
@@ -132,7 +132,7 @@ def read(lines: Iterable[str], *, name: str) -> Evidence:
 
 
 def gap_of(content: Facts) -> Gap:
-    """Return the gap of the content of its block."""
+    """Return the gap that the content of a block describes."""
     return Gap(int(moment_of(content["from"])), int(moment_of(content["until"])), str(content["why"]))
 
 

@@ -1,4 +1,4 @@
-"""Reports of workers about one minute of a host, and the content of the block that they become."""
+"""Reports of workers about one minute of a host, and the block that is made of them."""
 
 import datetime as dt
 from collections import Counter
@@ -30,7 +30,7 @@ class Report:
     refusals: Sequence[Facts] = ()
 
     def facts(self) -> Facts:
-        """Return the report as JSON has it, without host and minute."""
+        """Return the values of the report for JSON, without host and minute."""
         return {
             "sent": sorted(self.seconds.items()),
             "unanswered": sorted(self.unanswered.items()),
@@ -54,7 +54,7 @@ def report_of(host: str, minute: int, facts: Facts) -> Report:
 
 
 def content_of(reports: Sequence[Report]) -> Facts:
-    """Return the content of the block of these reports, which are about one minute of one host."""
+    """Return the content of the block for these reports. All of them are about the same minute and host."""
     refusals = (refusal for report in reports for refusal in report.refusals)
     return {
         "host": reports[0].host,

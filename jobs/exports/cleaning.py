@@ -43,7 +43,9 @@ def expired(*, now: dt.datetime) -> QuerySet[Export]:
 
 
 def why_lost(export: Export) -> str:
-    """Return the reason why the task of an open export wrote no file, in a sentence; '' if it still may."""
+    """
+    Return the reason why the task of an open export wrote no file, as a sentence; '' if the task may still write it.
+    """
     if export.ended_at is not None or Task.objects.filter(pk=export.task).exists():
         return ""
     ended = ArchivedTask.objects.filter(pk=export.task).first()
@@ -61,7 +63,7 @@ def end_lost_exports() -> int:
     ended = 0
     for export in lost.order_by("pk"):
         problem = why_lost(export)
-        # An attempt that was given up may have written its file after all. Then its export has ended.
+        # An abandoned attempt may have written its file meanwhile. Then the export has ended and is not changed.
         found = Export.objects.filter(pk=export.pk, attempt=export.attempt, ended_at=None)
         if found.update(ended_at=Now(), expires_at=expires_at, problem=problem, parts=[]):
             files.remove(files.files_of(export.pk))
@@ -71,7 +73,7 @@ def end_lost_exports() -> int:
 
 def remove_lost_files() -> int:
     """Delete the files of this machine whose exports no longer exist. Return the number of files."""
-    # The row of an export is older than its files: names are read first.
+    # Names of files are read before the rows: a row is older than its files, so no new file looks lost.
     found = files.files_by_export()
     kept = set(Export.objects.filter(pk__in=found).values_list("pk", flat=True))
     lost = [name for number, names in found.items() if number not in kept for name in names]

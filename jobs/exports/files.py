@@ -1,6 +1,6 @@
 """
-The files of exports, below the directory of the setting. Partitions may share this directory, and exports of different
-partitions may have the same number. So each partition except for the control partition has a subdirectory.
+The files of exports, in the directory that a setting names. Partitions may share this directory, and their exports may
+have equal numbers. So each partition except the control partition has a subdirectory.
 
 The name of a file has the number of its export and of the attempt that wrote it, so an abandoned attempt does not touch
 the files of another attempt. Names are read only from the row of an export.

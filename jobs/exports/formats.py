@@ -1,8 +1,8 @@
 """
-The formats of exports: a part of the rows becomes a file, and the files of all parts become one.
+The formats of exports. Each part of the rows is written to a file, and the files of all parts are joined to one file.
 
-Each part is complete by itself, so a part that was written before a crash is used again. A file is on the disk before
-its function returns.
+Each part is complete by itself, so a part that was written before a crash is used again. The functions return after
+their file is on the disk.
 """
 
 import csv
@@ -35,7 +35,7 @@ _TYPES: Final = {
     Type.MOMENT: DataType.timestamp("us", tz="UTC"),
 }
 _COMPRESSION: Final = "zstd(3)"
-# Rows of a row group of the whole file. Readers skip whole groups.
+# Rows of a row group in the whole Parquet file. Readers can skip row groups.
 _ROWS_OF_A_GROUP: Final = 100_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)

@@ -74,7 +74,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @page
 @require_safe
 def file(request: HttpRequest, export_id: int) -> HttpResponse | StreamingHttpResponse:
-    """Answer with the file of an export."""
+    """Return the file of an export."""
     try:
         return send(verbs.read(export_id, may=_may(request)))
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""The rows of exported reports: the same as on the pages, from all partitions."""
+"""Reads the rows of exported reports. They are the same as on the pages, with those of all partitions."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jobs.queries.reports.everywhere import (
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueueLine, QueuePage
 
-# Classes that each partition contributes to the sums of all partitions in a file.
+# Largest number of classes that each partition adds to the sums in a file.
 _MOST_CLASSES: Final = 200_000
 
 BUSY: Final = {
@@ -81,7 +81,7 @@ def _queue(line: QueueLine) -> Row:
 
 def _whole(page: BusyPage | HistogramPage | QueuePage, row: Callable[[Any], Row]) -> Part:
     """
-    Return the rows of a page that has those of all partitions.
+    Return the rows of a page of a report, which must have the rows of all partitions.
 
     Raises:
         PartitionAway: a partition did not answer.

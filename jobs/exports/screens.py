@@ -1,4 +1,4 @@
-"""The list of exports in words, and the topic under which an open page follows it."""
+"""The texts of the list of exports, and the topic that an open page follows."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -34,7 +34,8 @@ _VALUES_SHOWN: Final = 5
 
 def topic_of(may: May) -> str:
     """
-    Return the topic of a user's list; "" for a user who sees only a part, because a screen is the same for all users.
+    Return the topic of the list for a user. A topic shows the same to all users, so it is "" for a user who may not see
+    all exports.
     """
     return TOPIC if all(may(source.permission) for source in SOURCES.values()) else ""
 
@@ -92,7 +93,7 @@ def _row(seen: verbs.Seen, *, now: dt.datetime) -> Record:
 
 
 def _of_filter(name: str, value: object, *, now: dt.datetime) -> str:
-    # The field `now` is the moment for which "today" and "due" are judged.
+    # The field `now` of a filter is the moment that "due" and the like refer to.
     moment = parse_datetime(value) if name == "now" and isinstance(value, str) else None
     return (
         f"{name}: {in_words(value)}"

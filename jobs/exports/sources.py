@@ -98,7 +98,7 @@ def find(name: object) -> Source:
 
 def read_filter(source: Source, given: object) -> tuple[dict[str, Any], Query]:
     """
-    Return a filter as JSON with all moments set, and its checked values.
+    Return a filter as JSON, in which all moments are set, and its checked values.
 
     Raises:
         Invalid: a field of the filter is unknown or invalid.
@@ -179,8 +179,8 @@ def _in_turn(
     limit: int,
 ) -> Part:
     """
-    Return the next rows of the partition that the cursor names, the control partition first. Without partitions, return
-    those of this database.
+    Return the next rows of the partition that the cursor names. Partitions follow one after the other, the control
+    partition first. Without partitions, return the rows of this database.
     """
     partitions = ["", *_others()]
     if len(partitions) == 1:

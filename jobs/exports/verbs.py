@@ -1,4 +1,4 @@
-"""The operations on exports, once for pages, API and commands."""
+"""The operations on exports, for pages, the API and commands."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +21,7 @@ STATES: Final = ("waiting", "running", "done", "cancelled", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An export with its present state, and why it has no file."""
+    """An export with its present state, and the reason why it has no file."""
 
     export: Export
     state: str

@@ -1,9 +1,9 @@
 """
 The task that writes an export.
 
-It writes parts of a fixed number of rows. After each part is on the disk, the row of the export gets the name of the
-part and the cursor after it, guarded by the number of the attempt. So an attempt continues after the last part, and an
-abandoned process changes nothing.
+It writes parts of a fixed number of rows. After each part is on the disk, its name and the cursor after it are stored
+in the row of the export, if the number of the attempt is still the same. So the next attempt continues after the last
+part, and an abandoned process changes nothing.
 """
 
 import datetime as dt
@@ -26,7 +26,7 @@ from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
 
-# Rows of a part. This number bounds the memory of an export.
+# Rows of a part. This number limits the memory of an export.
 ROWS_OF_A_PART: Final = 20_000
 # Longest time of one statement (seconds).
 _PATIENCE: Final = 1800
@@ -87,7 +87,7 @@ def _begin(context: TaskContext, arguments: Mapping[str, Any]) -> Export | None:
         return export
     export.attempt += 1
     if not _are_here(export):
-        # Another machine wrote them, or its disk was replaced.
+        # The parts are missing because another machine wrote them, or because the disk was replaced.
         export.parts, export.rows, export.cursor, export.is_read = [], 0, None, False
     export.host = files.this_host()
     export.started_at = export.started_at or read_clock()

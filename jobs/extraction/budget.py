@@ -14,7 +14,7 @@ _CHUNK: Final = 64 * 1024
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Limits of one file: characters of text with all parts, bytes unpacked, parts, levels of parts within parts.
+    Limits of one file with all its parts: characters of text, unpacked bytes, parts, and levels of parts within parts.
 
     `members` limits the entries that a container may list. `metadata` limits the characters of one value, and
     `values` the number of values.
@@ -52,7 +52,7 @@ class Budget:
             raise ExtractionFailed(Reason.BOMB, f"more than {self.limits.unpacked // _MIB} MiB unpacked")
 
     def read_all(self, read: Callable[[int], bytes]) -> bytes:
-        """Return everything that `read` returns, counted while it is unpacked."""
+        """Call `read` until it returns nothing more, and return all bytes. They are counted while they are unpacked."""
         chunks: list[bytes] = []
         while chunk := read(_CHUNK):
             self.unpack(len(chunk))
@@ -64,7 +64,7 @@ class Budget:
             raise ExtractionFailed(Reason.BOMB, f"more than {self.limits.members} members")
 
     def take_text(self, text: str) -> str:
-        """Return as much of a text as is left of the limit."""
+        """Return the text, or its beginning if the rest exceeds the limit."""
         if len(text) > self._characters:
             text, self.is_cut = text[: self._characters], True
         self._characters -= len(text)

@@ -50,7 +50,7 @@ def _import_charsets() -> None:
 
 
 def _serve(work: Work, facts: Mapping[str, Any], body: bytes, answers: IO[bytes]) -> bool:
-    """Answer a request; False if another child must answer the next one."""
+    """Answer a request. Return False if this child must not answer another one."""
     lives_on = True
     try:
         message = protocol.answer(work.do(facts, body))

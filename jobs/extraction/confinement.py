@@ -1,9 +1,9 @@
 """
 The confinement of a child: the limits that it sets for itself before it reads the first file.
 
-The kernel enforces the limits, whatever the child executes later. The limit of open files leaves no free descriptor. So
-the child opens no file, no connection and no pipe: it has only the two pipes of its worker. It cannot write a file, or
-start a program that opens files. The child ends when its worker ends.
+The kernel enforces the limits, so they also hold if a file takes control of the child. The limit of open files leaves
+no free descriptor, so the child can open no file, connection or pipe. It has only the two pipes to its worker. It
+cannot start a program that opens files. The child ends when its worker ends.
 """
 
 import ctypes
@@ -22,8 +22,8 @@ _MOST_OPEN_FILES: Final = 2**20
 
 def end_with_parent(parent: int) -> None:
     """
-    Let the kernel end this process when its parent ends in any way. Only Linux has this; elsewhere the closed pipe ends
-    the process.
+    Let the kernel end this process when its parent ends in any way. Only Linux can do this. On other systems, the
+    closed pipe ends the process.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -45,7 +45,7 @@ def confine(*, memory: int) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NPROC, 0)
-    # This limit is set last: all imports must have opened their files before.
+    # This limit is set last, after all imports have opened their files.
     _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 

@@ -15,7 +15,7 @@ from jobs.extraction.language import language_of
 from jobs.extraction.result import Extraction, ExtractionFailed, Metadata, Part, Reason
 from jobs.reading.text import media_type
 
-# Between the path of a part and the path of a part within it.
+# Separator between the path of a part and the path of a part within it.
 WITHIN: Final = "!/"
 _COMPRESSED: Final = {Format.GZIP: archives.GZIP, Format.BZIP2: archives.BZIP2, Format.XZ: archives.XZ}
 _LONGEST_NAME: Final = 500
@@ -127,7 +127,7 @@ def _read(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
 
 def _read_part(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
     """
-    Return the findings in a part. An error of its reader hides no other part.
+    Return the result of a part. If its reader fails, the result has the error, and the other parts are still read.
 
     Raises:
         ExtractionFailed, MemoryError
@@ -155,7 +155,7 @@ def _read_ole(body: bytes, budget: Budget) -> Raw:
     ole = outlook.open_ole(body)
     if outlook.is_outlook(ole):
         return outlook.read_outlook(ole, budget)
-    # An encrypted file of Office is an OLE file around the encrypted ZIP.
+    # An encrypted Office file is an OLE file that contains the encrypted ZIP.
     reason = Reason.ENCRYPTED if ole.exists("EncryptedPackage") else Reason.UNKNOWN_TYPE
     raise ExtractionFailed(reason)
 
@@ -196,8 +196,8 @@ def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str
 
 def _parts_of_part(raw: Raw, budget: Budget, levels: int, wanted: Wanted, identifier: str) -> Iterator[Part]:
     """
-    Yield the parts of a part. If the part breaks off, the result keeps the parts that were read before and the other
-    parts of the file.
+    Yield the parts of a part. If the part is damaged, the parts that were already read stay in the result, and so do
+    other parts of the file.
     """
     try:
         yield from _parts_of(raw, budget, levels, wanted, within=f"{identifier}{WITHIN}")
@@ -212,7 +212,10 @@ def _has_any(raw: Raw) -> bool:
 
 
 def _with_unique_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Number parts with the same path: an archive may have two members of one name."""
+    """
+    Add a number to the path of a part if another part has the same path, because an archive may have two members of one
+    name.
+    """
     seen: dict[str, int] = {}
     unique = []
     for part in parts:

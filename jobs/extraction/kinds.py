@@ -1,4 +1,4 @@
-"""The type of a file, by its content first: names and headers of the source are only a hint."""
+"""Finds the type of a file, first by its content. The name and the headers of the source are only hints."""
 
 import enum
 import re
@@ -31,13 +31,13 @@ _SIGNATURES: Final = (
     (b"BZh", Format.BZIP2),
     (b"\xfd7zXZ\x00", Format.XZ),
 )
-# A PDF may begin after some bytes of a mail gateway.
+# Bytes within which a PDF must begin. A mail gateway may have put some bytes before it.
 _PDF_WITHIN: Final = 1024
 _TAR_MARK: Final = slice(257, 262)
 _MAIL_TYPES: Final = frozenset({"message/rfc822", "application/mbox"})
 _MAIL_NAMES: Final = (".eml", ".mht", ".mhtml")
 _MAIL_HEADER: Final = re.compile(rb"(?:[!-9;-~]{1,60}:[^\n]*\n(?:[ \t][^\n]*\n)*)", re.ASCII)
-# Headers that together show an e-mail: a plain text may begin with `From:`.
+# Headers of which an e-mail has several. One is not enough, because a plain text may begin with `From:`.
 _MAIL_SIGNS: Final = (b"from:", b"date:", b"message-id:", b"mime-version:", b"received:", b"subject:")
 _LEAST_SIGNS: Final = 3
 _MAIL_WITHIN: Final = 16 * 1024
@@ -54,7 +54,7 @@ def format_of(body: bytes, content_type: str, name: str) -> Format:
         return Format.TAR
     if _is_mail(body, content_type, name):
         return Format.MAIL
-    # A wrong header for binary content must not hide a text: the bytes decide.
+    # If a Content-Type says that the content is binary, the bytes decide, so that a wrong type does not hide a text.
     kind = kind_of(content_type, body)
     if kind is Kind.OTHER:
         kind = kind_of("", body)
@@ -77,7 +77,7 @@ _UNREAD: Final = ("image/", "audio/", "video/", "font/", "model/", "text/")
 _UNREAD_TYPES: Final = frozenset(
     {"application/xhtml+xml", "application/javascript", "application/json", "application/xml"}
 )
-# Types that say nothing: then the name of the file decides.
+# Types that say nothing about a file. Its name then decides.
 _ANY_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
 _PARTED_TYPES: Final = frozenset(
     {

@@ -4,7 +4,7 @@ from typing import Final
 
 import pycld2
 
-# Characters that the detector reads, and the least number that is enough to detect a language.
+# Characters that the detector reads at most, and characters that it needs at least.
 _LOOKED_AT: Final = 20_000
 _LEAST: Final = 20
 _UNKNOWN: Final = "un"

@@ -1,5 +1,6 @@
 """
-The children of one worker: started when they are needed, replaced when a file has ended them.
+The pool of child processes of one worker. Children start when they are needed, and are replaced when a file has ended
+them.
 
 Each child reads one file at a time. The worker waits for it without a thread, and kills it when its time is over.
 """
@@ -28,11 +29,11 @@ _PROGRAM: Final = (
 )
 # A child has no variable of its worker: no address of a database, no secret.
 _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-# Limit of the time of a file, as a multiple of its computing time: a busy machine computes less.
+# Limit of the elapsed time for a file, as a multiple of its computing time. On a busy machine, computing takes longer.
 _PATIENCE: Final = 4
 # Time for the start of a child (seconds).
 _START: Final = 60.0
-# Files that one child reads. Memory that a library does not free ends with the child.
+# Files after which a child is replaced, because libraries may leak memory.
 _FILES: Final = 500
 _LONGEST_DETAIL: Final = 200
 
@@ -111,7 +112,7 @@ class ChildPool:
                     self._idle.append(child)
                 raise
             except BaseException:
-                # The worker stops, and the child still reads.
+                # The worker stops while the child still reads.
                 await self._end(child)
                 raise
             if child.files >= _FILES:
@@ -214,7 +215,8 @@ class _Child:
 
     async def wait(self) -> int:
         """Wait for the end of a child that was killed, and return its status."""
-        # asyncio reports the end only when all answers are read: it stops reading while too many wait.
+        # asyncio reports the end only when all output is read, and it pauses reading while too much waits. So the rest
+        # is read here.
         with suppress(ConnectionError):
             while await self.answers.read(_MIB):
                 pass

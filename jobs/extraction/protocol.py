@@ -1,7 +1,8 @@
 """
 The messages between a worker and its child: one line of JSON with the length of the body, then the body.
 
-A file may take over a child, which may then answer anything. So answers are JSON: reading it executes nothing.
+A file may take control of a child, which may then send any bytes. So answers are JSON, because parsing JSON executes
+nothing.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any, Final
 from jobs.extraction.result import ExtractionFailed
 
 READY: Final = b"ready\n"
-# Names in answers: the result, or the reason why there is none.
+# Names in an answer: one for the result, one for the reason why there is no result.
 RESULT, FAILED, DETAIL = "result", "failed", "detail"
 
 

@@ -60,7 +60,7 @@ class ExtractionFailed(Exception):
 
     @property
     def sentence(self) -> str:
-        """Return the reason for people."""
+        """Return the reason as a sentence for people."""
         said = _SENTENCES[self.reason]
         return f"{said[:-1]} ({self.detail})." if self.detail else said
 
@@ -70,8 +70,8 @@ class Part:
     """
     A part of a file: an attachment, or a member of an archive.
 
-    `id` is its path within the file, unique there. A part of a part has both paths with `!/` between them. `digest`
-    changes with the bytes of the part. If the part has no text, `problem` is the reason.
+    `id` is its path, which is unique in the file. The id of a part of a part is both paths with `!/` between them.
+    `digest` changes with the bytes of the part. If the part has no text, `problem` is the reason.
     """
 
     id: str
@@ -113,7 +113,8 @@ class Extraction:
         Return the extraction that a child has written.
 
         Raises:
-            KeyError, TypeError, ValueError: a child that was taken over may write anything.
+            KeyError, TypeError, ValueError: the answer has no valid result, because a file has taken control of the
+            child.
         """
         parts = tuple(
             Part(

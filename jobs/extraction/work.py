@@ -10,7 +10,8 @@ from jobs.extraction.result import Extraction
 # Values of JSON, by name.
 Facts = Mapping[str, Any]
 
-# An e-mail that makes the standard library import what it imports at the first use.
+# An e-mail that is read once before the confinement, so that the standard library has imported everything that it
+# needs.
 _SAMPLE: Final = (
     b"From: =?utf-8?q?J=C3=B6rg?= <j@example.org>\r\nDate: Mon, 1 Jan 2024 10:00:00 +0100\r\nSubject: =?iso-8859-1?b?5A==?=\r\n"
     b'MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary="b"\r\n\r\n'
@@ -23,7 +24,7 @@ _SAMPLE: Final = (
 
 class Work(Protocol):
     """
-    One kind of work of child processes, as an object that a module defines.
+    A kind of work for child processes. A module defines an object of this type.
 
     `prepare` imports everything that `do` needs, because a confined process opens no file. `do` gets the facts and the
     bytes of a request, and returns an answer of JSON values. `do` raises ExtractionFailed for a file without a text.
@@ -40,7 +41,7 @@ def warm_up() -> None:
 
 
 class ExtractionWork:
-    """The extraction of texts alone."""
+    """The work of extracting texts."""
 
     def prepare(self, arguments: Facts) -> None:
         warm_up()

@@ -1,1 +1,1 @@
-"""Forms that both watch pages and set-up pages have."""
+"""Forms that are used on watch pages and on set-up pages."""

@@ -1,8 +1,9 @@
 """
-The form of a job's pipeline: a part for each stage, and the stage of each output. It needs no scripts.
+The form of a job's pipeline. It has a part for each stage, and a field for the stage that feeds each output. It needs
+no scripts.
 
 The form may be sent to add a stage. The page then shows it again with an empty stage of the chosen kind, and stores
-nothing. The order of stages on the page does not matter: a stage may follow a stage that stands below it.
+nothing. The order of stages on the page does not matter: a stage may have a later stage as its input.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ _END: Final = ""
 
 
 class _Lines(forms.CharField):
-    """A list of texts, one a line."""
+    """A field with a list of texts, one a line."""
 
     widget = forms.Textarea(attrs={"rows": 3, "spellcheck": "false"})
 
@@ -44,7 +45,7 @@ class StageForm(forms.Form):
     use_required_attribute = False
 
     kind = forms.CharField(widget=forms.HiddenInput)
-    # The name with which the form was shown: inputs of other stages refer to it.
+    # The name of the stage when the form was shown. Inputs of other stages refer to this name.
     was = forms.CharField(required=False, widget=forms.HiddenInput)
     name = forms.CharField(label=_("Name"), max_length=100, required=False)
     input = forms.ChoiceField(label=_("Follows"), required=False)
@@ -73,7 +74,7 @@ class StageForm(forms.Form):
 
 
 class PipelineForm:
-    """The stored pipeline of a job, or a sent one."""
+    """The form of a whole pipeline, which is the stored one or the one that was sent."""
 
     def __init__(
         self, wanted: PipelineWanted, *, outputs: Sequence[tuple[int, str]], data: QueryDict | None = None
@@ -112,7 +113,7 @@ class PipelineForm:
         return made
 
     def _offer(self) -> None:
-        """Offer the stages as inputs of stages and outputs, under the names that the page showed."""
+        """Offer the stages as inputs of other stages and of outputs. They have the names that the page showed."""
         names = [str(stage["was"].value() or stage["name"].value() or "") for stage in self.stages]
         choices = [(SOURCE, _("the source")), *((name, name) for name in names if name)]
         for own, stage in zip(names, self.stages, strict=True):
@@ -151,7 +152,7 @@ class PipelineForm:
         self._offer()
 
     def is_valid(self) -> bool:
-        # Each part is checked, also after an invalid one, so that it shows its problems.
+        # All parts are checked, even after an invalid one, so that each part shows its problems.
         results = [stage.is_valid() for stage in self.stages if not _is_removed(stage)]
         return all([self.ends.is_valid(), *results])
 
@@ -215,7 +216,7 @@ def _is_removed(stage: StageForm) -> bool:
 
 
 def _in_order(stages: Sequence[StageForm], names: Mapping[int, str]) -> list[StageForm]:
-    """Return the stages so that each follows its input. Stages of a circle come last, in their order."""
+    """Return the stages in an order in which each stage comes after its input. Stages that form a circle come last."""
     left, placed = list(stages), {SOURCE}
     order: list[StageForm] = []
     known = set(names.values())

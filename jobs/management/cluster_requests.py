@@ -1,4 +1,4 @@
-"""Print a request to the cluster on a terminal: the plan, and the result."""
+"""Sends a request to the cluster for a command, and describes its plan and its result."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from nodes.models import ClusterRequest
 
 def ask(order: Callable[[], ClusterRequest]) -> ClusterRequest:
     """
-    Make a request.
+    Send a request, and return it.
 
     Raises:
         CommandError: with code 2 if an object does not exist, with code 1 if the request is impossible now.
@@ -25,7 +25,7 @@ def ask(order: Callable[[], ClusterRequest]) -> ClusterRequest:
 
 
 def lines_about(request: ClusterRequest) -> Iterator[str]:
-    """Return the request and its answer, in lines."""
+    """Return lines that describe the request and its answer."""
     yield f"Request {request.pk}, {request.kind}: {request.get_state_display()}"
     if request.answer is not None:
         yield from _plan(request.answer)

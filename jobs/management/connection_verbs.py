@@ -17,11 +17,11 @@ from nodes.management.database import check_database
 class ConnectionCommand(BaseCommand):
     """`manage.py KIND NAME [VERB]`: the actions of a connection's page."""
 
-    # Standard output is for the answer alone, so checks and warnings are not printed there.
+    # Standard output carries only the answer, so system checks and their warnings are not printed.
     requires_system_checks: list[str] = []
     model: ClassVar[Kind]
     noun: ClassVar[str]
-    # Verbs of the API, each with its function and the message of success.
+    # The verbs by the names that they have in the API, each with its function and its message of success.
     verbs: ClassVar[Mapping[str, tuple[Callable[..., Connection], str]]]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The options of `manage.py crawl`, and the job that they make: a new one, or a changed stored one."""
+"""The options of `manage.py crawl`. They create a new job, or change a stored one."""
 
 import datetime as dt
 import re
@@ -100,7 +100,7 @@ class CrawlOptions:
 
     @property
     def specification(self) -> dict[str, Any]:
-        """Return the given part of the specification, as a job stores it."""
+        """Return the part of the specification that was given, in its stored form."""
         given = {
             "scope": self.scope,
             "include": self.include,
@@ -265,7 +265,7 @@ def _change(job: Job, options: CrawlOptions, *, say: Callable[[str], None], now:
 
 def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
     """
-    Return the output connections of the options, which are stored under their texts. Each of them can be written to.
+    Return the output connections that the options name. New ones are stored. All outputs have been checked for writing.
     """
     stored = []
     for text in given:
@@ -295,7 +295,7 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
         policy.min_gap, policy.skips_loopback = options.delay, False
     if options.rate is not None:
         (policy.starts, policy.period), policy.skips_loopback = options.rate, False
-        # A rate alone means this rate, even if the usual gap would be longer.
+        # If only a rate is given, it applies even if the default gap is longer.
         policy.min_gap = options.delay or 0.0
     if options.bytes_per_second is not None:
         policy.bytes_per_second = options.bytes_per_second
@@ -304,7 +304,7 @@ def _set_policy(job: Job, options: CrawlOptions) -> None:
 
 
 def _name_after(url: str, *, now: dt.datetime) -> str:
-    """Return the name of a job without a given one. All viewers of jobs read it, so it holds no password."""
+    """Return a name for a job if none is given. All viewers of jobs see the name, so it contains no password."""
     shown = "".join(character if character.isprintable() else "?" for character in typed_without_userinfo(url.strip()))
     return f"{shown[:120]} {now:%Y-%m-%d %H:%M:%S.%f}"
 

@@ -1,4 +1,6 @@
-"""The source that `manage.py crawl` reads: the connector that its addresses mean, and a connection of it."""
+"""
+Finds the source that `manage.py crawl` reads: the connector for its addresses, and a connection with this connector.
+"""
 
 import json
 import os
@@ -28,7 +30,7 @@ class CrawlRefused(Exception):
 
 def kind_of(urls: Sequence[str], *, named: str | None) -> RepositoryKind:
     """
-    Return the kind of source with this name, or without a name the one that the addresses mean.
+    Return the kind of source with this name. Without a name, return the kind that the addresses mean.
 
     Raises:
         CrawlRefused: there is no connector of this name, or the addresses mean different sources.
@@ -75,7 +77,8 @@ def repository_of(
             raise CrawlRefused(problem)
         name = f"{_ON_THIS_MACHINE[kind]} in {', '.join(configuration['roots'])}"
     else:
-        # Another configuration is another connection. Its name shows none of it, since it may hold a password.
+        # Each configuration is a connection of its own. The name does not show the configuration, because it may
+        # contain a password.
         digest = hash_of(json.dumps(configuration, sort_keys=True))[:8] if configuration else ""
         name = f"{kind.name} {digest}".rstrip()
     if len(name) > _MOST_NAME:
@@ -86,7 +89,7 @@ def repository_of(
             f"The connector {kind.name} refused its settings: {said} Set fields with --field NAME=VALUE."
         )
     defaults = {"connector": kind.name, "configuration": kind.configuration.sealed(configuration)}
-    # Another crawl may store the same connection at this moment.
+    # Another crawl may be storing the same connection at this moment.
     stored = RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
     return connections.let_local_user(stored, configuration=configuration, made_by="crawl")
 

@@ -19,10 +19,10 @@ from jobs.queries.jobs.seed_endings import SeedEnding
 # The reason of a run that ended although none of its seeds could be read.
 NO_SEED_READ: Final = "error:NO_SEED_READ"
 
-# Seconds between two lines where there is no terminal.
+# Interval of lines if standard error is no terminal (seconds).
 _LINE_EVERY: Final = 30.0
 
-# Ends of a run with their exit codes. Any other end is an error.
+# Exit codes by the end of the run. Any other end is an error.
 _EXIT_CODES: Final = {
     RunEnd.FINISHED.value: ExitCode.FINISHED,
     RunEnd.DOCUMENT_LIMIT.value: ExitCode.FINISHED,
@@ -139,7 +139,7 @@ class Summary:
 
 def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_interrupted: bool) -> Summary:
     """
-    Return the end of the job's run, or the state in which the job was left. `endings` are the endings of its seeds.
+    Return the summary of the job's run, which may have ended or not. `endings` are the endings of its seeds.
     """
     if job.phase != Phase.INACTIVE:
         reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"

@@ -29,7 +29,7 @@ _BLOCK: Final = 1 << 20
 
 
 def connection_of(job_name: str) -> OutputConnection:
-    """Store and return the connection by which a job writes to standard output."""
+    """Return the connection by which a job writes to standard output. It is stored if it does not exist."""
     directory = _directory()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = {"connector": "jsonl", "configuration": {"path": str(directory / f"{uuid.uuid4()}.jsonl")}}
@@ -40,8 +40,8 @@ class DocumentStream:
     """
     Copies a file of JSON lines to standard output.
 
-    `on_closed` is called once, with a sentence, when standard output takes no more: its reader has ended, or its disk
-    is full.
+    `on_closed` is called once, with the reason as a sentence, when nothing more can be written: the reader of standard
+    output has ended, or the disk is full.
     """
 
     def __init__(self, connection: OutputConnection, *, on_closed: Callable[[str], None]) -> None:
@@ -67,11 +67,13 @@ class DocumentStream:
         self._thread.start()
 
     def finish(self) -> bool:
-        """Copy the rest once no worker writes any more, and return True if all of it was taken."""
+        """
+        Copy the rest after all workers have stopped writing. Return True if everything was written to standard output.
+        """
         self._is_over.set()
         self._thread.join()
         if not self._is_closed:
-            # All of it was taken: a file that is missing at the next crawl lost nothing.
+            # Everything was written, so the file is deleted. If it is missing at the next crawl, no line is lost.
             memory_of(self._connection.pk, self._path).forget()
             self._path.unlink(missing_ok=True)
         return not self._is_closed
@@ -90,7 +92,7 @@ class DocumentStream:
     def _copy_whole_lines(self) -> None:
         with suppress(FileNotFoundError), self._path.open("rb") as file:
             end = _length_between_writes(file.fileno())
-            # Lines that could not be written whole were taken back.
+            # A worker has removed lines that it could not write completely.
             self._copied = min(self._copied, end)
             while block := os.pread(file.fileno(), min(_BLOCK, end - self._copied), self._copied):
                 _write(block)

@@ -15,7 +15,7 @@ _HOUR = 60
 
 
 class ReadOnlyList(BoundedList):
-    """A list whose rows are changed elsewhere."""
+    """A read-only list. The pages of notifications change the rows."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -32,7 +32,7 @@ class ReadOnlyList(BoundedList):
 
 
 class ChannelAdmin(ReadOnlyList):
-    """Channels without their secrets."""
+    """The list of channels, without their secrets."""
 
     list_display = ("name", "kind", "is_enabled", "muted_until", "last_sent_at", "last_error")
     fields = ("name", "kind", "shown", "retry_policy", "most_an_hour", "is_enabled", "muted_until", "last_error")
@@ -62,7 +62,7 @@ class ChannelAdmin(ReadOnlyList):
 
 
 class RuleAdmin(ReadOnlyList):
-    """Rules."""
+    """The list of rules."""
 
     list_display = ("name", "job", "minutes", "remind_after", "is_enabled", "muted_until")
     fields = (

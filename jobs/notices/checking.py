@@ -1,8 +1,8 @@
 """
-One check: the situation is compared with the rules, and the messages are stored with their tasks.
+Executes one check: compares the situation with the rules, and stores messages together with their tasks.
 
-A check is one transaction. The transaction locks the row of the last check, so two checks never write at once. A check
-whose worker was lost is repeated as a whole.
+A check is one transaction. The transaction locks the row of the last check, so checks follow each other. If the worker
+of a check dies, the whole check is repeated.
 """
 
 import datetime as dt
@@ -34,7 +34,7 @@ About, State = NotificationMessage.About, NotificationMessage.State
 # Time for which messages and ended conditions are kept.
 _KEPT: Final = dt.timedelta(days=30)
 _CHUNK: Final = 2_000
-# Ended checks would fill the archive of tasks: successful ones are kept for an hour.
+# Successful checks are kept for an hour only. Otherwise, they would fill the archive of tasks.
 _FORGET_CHECKS: Final = """
 DELETE FROM tasks_archivedtask
  WHERE id IN (SELECT id FROM tasks_archivedtask
@@ -154,7 +154,7 @@ def _store(
     for condition in changes.ended:
         row = known[condition]
         rows.filter(pk=condition).update(ended_at=now)
-        # An end without a message about its beginning says nothing to its reader.
+        # If no message reported the beginning of a condition, no message reports the end.
         if rule.notifies_of_end and row.last_message_at is not None:
             made += _notify(rule, About.ENDED, _seen(row), now=now, is_muted=is_muted)
     return made
@@ -170,7 +170,7 @@ def _notify(rule: NotificationRule, about: str, seen: Seen, *, now: dt.datetime,
 
 
 def _sum_up(channel: NotificationChannel, *, now: dt.datetime) -> int:
-    """Send a summary of suppressed messages once the channel has room for it again."""
+    """Send a summary of suppressed messages as soon as the limit of the channel permits a message again."""
     suppressed = NotificationMessage.objects.filter(channel=channel, state=State.SUPPRESSED)
     first = list(suppressed.order_by("id")[:_CHUNK])
     if not first or _is_muted(channel, now=now) or not _room(channel, now=now):

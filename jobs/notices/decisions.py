@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-# Absence after which a condition has ended: a condition that flickers has one message.
+# Time of absence after which a condition has ended. A condition that comes and goes within it makes one message only.
 _ENDS_AFTER: Final = dt.timedelta(minutes=1)
 
 Key = tuple[str, str]
@@ -37,7 +37,9 @@ class Open:
 
 @dataclass(slots=True)
 class Changes:
-    """The changes of one rule: conditions that are new, need a reminder, have ended, are missing, or are present again."""
+    """
+    The changes for one rule: conditions that are new, need a reminder, have ended, are missing, or are present again.
+    """
 
     new: list[Seen] = field(default_factory=list)
     unmuted: list[tuple[int, Seen]] = field(default_factory=list)
@@ -59,7 +61,7 @@ def compare(
     """
     Return the changes of a rule since its last check.
 
-    A topic in `full` has more lines than its list shows, so a condition that is missing there may still hold.
+    A topic in `full` has more lines than its list shows, so a condition that is missing in the list may still hold.
     """
     changes = Changes()
     open_: Mapping[Key, Open] = {(one.topic, one.key): one for one in known}

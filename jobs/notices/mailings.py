@@ -33,7 +33,7 @@ REPORTS: Final[Mapping[str, type[reports.ReportView]]] = {
     "activity": reports.BusyView,
     "bandwidth": reports.BandwidthView,
 }
-# Rows in the text of a mail, and in its file.
+# Largest number of rows in the text of a mail, and in its attached file.
 _SHOWN: Final = 50
 _MOST_ROWS: Final = 10_000
 _PAGE: Final = 500
@@ -152,10 +152,10 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     text = "\n".join([lead, "", *("\t".join(row) for row in ([names, *cells] if rows else []))])
     message = _message_of(context, mailing, lead=lead, now=now)
     if message.state == NotificationMessage.State.SENT:
-        # An earlier attempt sent it, and its process was killed before the end of the task.
+        # An earlier attempt sent the mail, and its process was killed before the task ended.
         return message.answer
     letter = Letter(
-        # The same in each attempt of a task.
+        # The id is the same in each attempt of a task.
         id=f"report_crawlctl_{context.task}",
         about=message.about,
         topic="report",
@@ -174,7 +174,7 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
 
 
 def _message_of(context: TaskContext, mailing: ReportMailing, *, lead: str, now: dt.datetime) -> NotificationMessage:
-    """Return the message of a task, which has one for all its attempts."""
+    """Return the message of a task. All attempts of a task have the same message."""
     about = NotificationMessage.About.REPORT
     known = None
     if context.retry_number:

@@ -82,7 +82,7 @@ class NotificationCondition(models.Model):
     since = models.DateTimeField(null=True)
     found_at = models.DateTimeField()
     last_message_at = models.DateTimeField(null=True)
-    # A condition that is missing for a moment only has not ended.
+    # A condition that is missing only for a moment has not ended, so the begin of the absence is kept.
     missing_since = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
@@ -176,7 +176,7 @@ class ReportMailing(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     report = models.CharField(max_length=20)
-    # Parameters of the report, as its address in the API has them.
+    # Parameters of the report, with the names of the parameters in the API.
     filter = models.JSONField(default=dict)
     hours = models.PositiveIntegerField(_("hours of the history before the moment of sending"), default=24)
     channel = models.ForeignKey(NotificationChannel, on_delete=models.PROTECT, related_name="mailings")

@@ -1,8 +1,8 @@
 """
-The situation that rules are compared with: the attention list, conditions with a limit, events of journals.
+Reads the situation with which rules are compared: the attention list, conditions with a limit, and events of journals.
 
-With several partitions, the control partition finds the lines of all. The others find only their failed tasks, which no
-other partition knows. So no condition makes two messages.
+With several partitions, the control partition reads the lines of all. The other partitions read only their own failed
+tasks, which no other partition knows. So no condition makes two messages.
 """
 
 import datetime as dt
@@ -30,13 +30,13 @@ from nodes.models import NodeEvent
 from nodes.tasks.models import ArchivedTask
 from nodes.tasks.retrying import Why
 
-# Kinds of tasks whose failures make no messages: a message about a message that failed would follow itself.
+# Kinds of tasks whose failures make no messages. A message about a failed message could fail, too, without end.
 SILENT: Final = frozenset({"send_notice", "check_notices"})
-# Stands between the key of a line and the partition that has it.
+# Separator between the key of a line and the name of its partition.
 _IN: Final = " in partition "
-# Events that one check reads of each journal. The next check reads on.
+# Largest number of events that one check reads from each journal. The next check continues there.
 _MOST: Final = 1_000
-# Time for which an event is looked for again: its transaction may commit after those of later events.
+# Time for which events are read again, because an event may be committed after later events.
 _LATE: Final = dt.timedelta(minutes=2)
 # Topics of events in the journal of jobs.
 _OF_JOBS: Final = {
@@ -129,13 +129,13 @@ def _seen(line: AttentionLine) -> Seen:
 
 def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
     """
-    Store for each running job its number of processed documents, and the time at which it last grew.
+    Store the number of processed documents of each running job, and the time at which this number last grew.
 
     Store nothing if no rule needs it, because a cluster may have thousands of running jobs.
     """
     progress: dict[str, Any] = {}
     if NotificationRule.objects.filter(is_enabled=True, topics__contains=["no_documents"]).exists():
-        # Time in which the job may not process documents does not count.
+        # Only jobs that may process documents are counted, so that a paused job does not look stuck.
         jobs = [job for job in read_running_jobs() if job.state.may_be_stuffed]
         processed = count_processed([job.pk for job in jobs])
         for job in jobs:

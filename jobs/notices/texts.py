@@ -1,4 +1,4 @@
-"""The words of messages."""
+"""The subjects and texts of messages."""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """
-All operations on channels and rules. Pages, the API, commands and the admin call these.
+All operations on channels and rules. Pages, the API, commands and the set-up pages call these functions.
 
-Administrators change them, and operators test and mute them. Secrets are sealed, and no function returns them.
+Administrators change channels and rules, and operators test and mute them. Secrets are encrypted, and no function
+returns them.
 """
 
 import datetime as dt
@@ -95,7 +96,7 @@ def change_channel(channel_id: int, *, made_by: str, **changes: object) -> Notif
 @transaction.atomic
 def delete_channel(channel_id: int, *, made_by: str) -> None:
     """
-    Delete a channel with its messages. Rules lose it.
+    Delete a channel with its messages. Rules no longer use the channel.
 
     Raises:
         InUse: a report mailing uses it.
@@ -130,7 +131,7 @@ def test_channel(channel_id: int, *, made_by: str) -> NotificationMessage:
     )
 
 
-# The name of a verb, and no test.
+# This is a verb, and pytest must not take it for a test.
 test_channel.__test__ = False  # type: ignore[attr-defined]
 
 
@@ -198,7 +199,7 @@ def delete_rule(rule_id: int, *, made_by: str) -> None:
 
 def mute_rule(rule_id: int, *, minutes: object, made_by: str) -> NotificationRule:
     """
-    Send no messages of a rule for a time, or end that with 0; return the rule.
+    Suppress the messages of a rule for a time, and return the rule. A time of 0 ends the suppression.
 
     Raises:
         Invalid: the time is invalid.

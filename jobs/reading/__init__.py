@@ -1,1 +1,1 @@
-"""The text of bytes that the crawl has read: their kind, their charset, and the pages of HTML."""
+"""Turns the bytes of a document into text: finds their kind and their charset, and reads HTML pages."""

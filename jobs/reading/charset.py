@@ -1,5 +1,5 @@
 """
-The encoding of a body, found as browsers find it, and its text.
+Finds the encoding of a body as browsers do, and returns the text.
 
 The order is WHATWG's: a byte order mark, Content-Type, the document's own declaration, then a guess from the bytes. A
 document declares its encoding by a `meta` element, or by an XML declaration. Both count even after byte 1,024, but not
@@ -9,8 +9,8 @@ Firefox.
 Declarations may be wrong, and valid UTF-8 is hardly ever a coincidence. So the bytes decide in these cases:
 
 - Content-Type names an older encoding, the document does not, and the bytes are UTF-8: it is UTF-8.
-- UTF-8 is declared and the bytes are not UTF-8 at all: the other declaration counts, or else the guess.
-- Content-Type and document name two older encodings: the encoding that explains the bytes counts.
+- UTF-8 is declared and the bytes are clearly not UTF-8: another declaration counts, or else the guess.
+- Content-Type and document name two older encodings: the one in which all bytes are valid counts.
 """
 
 import re
@@ -23,7 +23,7 @@ from turbohtml.detect import Detection, detect
 
 _UTF8: Final = "UTF-8"
 _WESTERN: Final = "windows-1252"
-# An encoding of ASCII bytes: only its escapes distinguish it from UTF-8.
+# An encoding that uses only ASCII bytes. Only its escape sequences distinguish it from UTF-8.
 _JAPANESE: Final = "ISO-2022-JP"
 _JAPANESE_ESCAPE: Final = b"\x1b$"
 _MARKS: Final = ((b"\xef\xbb\xbf", _UTF8), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
@@ -34,7 +34,7 @@ _DECLARED_WITHIN: Final = 256 * 1024
 _GUESSED_FROM: Final = 64 * 1024
 # Blanks for the detector's first 1,024 bytes, so that it reads no declaration there.
 _NO_DECLARATION: Final = b" " * 1024
-# Wrong sequences from which a body that is declared as UTF-8 is guessed instead.
+# Number of wrong sequences from which the encoding of a body is guessed although UTF-8 is declared.
 _MANY_WRONG: Final = 4
 
 _TYPE_CHARSET: Final = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)|'([^']*)|([^\s;]+))", re.IGNORECASE)
@@ -91,7 +91,9 @@ def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
 
 
 def _likelier(body: bytes, from_header: str, in_document: str) -> str:
-    """Return the declared encoding that explains the bytes; if both explain them, the one of the header."""
+    """
+    Return the declared encoding in which the bytes are valid. If they are valid in both, return that of the header.
+    """
     if from_header == in_document:
         return from_header
     wrong = [len(_NO_CHARACTER.findall(_decoded(body, encoding))) for encoding in (from_header, in_document)]
@@ -137,21 +139,21 @@ def _guess(body: bytes, *, among: frozenset[str] | None = None) -> str | None:
 
 def _sample_of(body: bytes) -> bytes:
     """
-    Return the bytes around the first one beyond ASCII and after it, so that long scripts before the text do not hide
-    it.
+    Return the bytes around and after the first byte beyond ASCII. Long scripts before the text would tell the detector
+    nothing.
     """
     found = _NOT_ASCII.search(body)
     start = 0 if found is None else max(found.start() - 32, 0)
     sample = body[start : start + _GUESSED_FROM]
     if start + len(sample) == len(body):
         return sample
-    # None of these bytes is part of a longer character, so no character is cut.
+    # None of these bytes can be part of a longer character, so a cut there cuts no character.
     end = max(sample.rfind(b"<"), sample.rfind(b" "), sample.rfind(b"\n"))
     return sample[:end] if end > 0 else sample
 
 
 def _as_guessed(encoding: str) -> str:
-    """Return the name under which the detector reports this encoding, as far as letters go."""
+    """Return the letters of the name under which the detector reports this encoding."""
     return _GUESSED_AS.get(encoding, encoding)
 
 
@@ -174,13 +176,13 @@ def _encoding_in_document(body: bytes, content_type: str) -> str | None:
         declared = declared + in_html if "xml" in name else in_html + declared
     encoding = next(filter(None, map(_encoding_named, declared)), None)
     if encoding is not None and encoding.startswith("UTF-16"):
-        # A declaration that can be read as ASCII is not in UTF-16.
+        # If a declaration of UTF-16 can be read as ASCII, it is wrong.
         return _UTF8
     return _WESTERN if encoding == "x-user-defined" else encoding
 
 
 def _utf16_of(body: bytes) -> str | None:
-    """Return the kind of UTF-16 that the zeros in unmarked markup show, or None."""
+    """Return the kind of UTF-16 that the zero bytes in markup without a byte order mark show, or None."""
     zeros = [body[at : at + 1] == b"\0" for at in range(4)]
     if zeros == [False, True, False, True]:
         return "UTF-16LE"

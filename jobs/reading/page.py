@@ -1,10 +1,10 @@
 """
-The content of one HTML page: its title, its main text, its links, and its robots directives.
+Reads the content of one HTML page: its title, its main text, its links, and its robots directives.
 
 The tree is turbohtml's, which parses broken markup as browsers do (decision 0017). Links come from the whole page. The
-text is that of the body without scripts, templates and the surroundings of the content (nav, aside, a header or footer
-of the page, not of an article). If `main`, or else the only `article`, holds at least half of that text, it is the
-text. Every block element begins a line. Blanks are folded.
+text is that of the body without scripts, templates, `nav`, `aside`, and the header and the footer of the page (those of
+an article count). If `main`, or else the only `article`, holds at least half of that text, it is the text. Every block
+element begins a line. Blanks are folded.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAMES_OF_BLOCKS: Final = (
 )
 _BLOCKS: Final = frozenset(_NAMES_OF_BLOCKS.split())
 
-# The roles of elements for the reader. An element outside of the text has only that role.
+# The roles of elements for the reader. An element that does not belong to the text has no other role.
 _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _TEMPLATE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
 _ROLES: Final = {
     name: role
@@ -45,7 +45,7 @@ _ROLES: Final = {
 }
 _ROLE_COUNT: Final = _CONTENT + 1
 
-# A separator that str.split treats as a blank, so that one in the page is harmless.
+# A separator that str.split treats as a blank, so that the same character in a page is harmless.
 _BREAK: Final = "\x1e"
 _TWO_BLANKS: Final = re.compile("  ")
 _LINK_RELATIONS: Final = frozenset({"canonical", "alternate", "next"})
@@ -99,7 +99,7 @@ class Page:
 
 
 def read_page(html: str, *, robots_name: str) -> Page:
-    """Parse a page, with the robots directives for the crawler of this name, "" for a crawler without one."""
+    """Parse a page. The robots directives are those for the crawler with this name; "" is a crawler without a name."""
     document = parse(html, positions=False)
     found = _elements_of(document)
     # The content of a template appears only through a script. In an SVG image the element has no such meaning.
@@ -125,7 +125,7 @@ def read_page(html: str, *, robots_name: str) -> Page:
 
 
 def _elements_of(document: Document) -> list[list[Element]]:
-    """Return the elements of the page that have a role, by role, in one walk."""
+    """Return the elements with a role for the reader, by role. The tree is walked once."""
     found: list[list[Element]] = [[] for _ in range(_ROLE_COUNT)]
     for node in document.iter_elements(_ROLES):
         found[_ROLES[node.tag]].append(node)
@@ -230,7 +230,7 @@ def _text_of(root: Element) -> str:
     """
     Return the text, with a break between two words wherever a block begins or ends.
 
-    A block begins or ends there if the two words have different innermost blocks.
+    A block begins or ends between two words if their innermost blocks differ.
     """
     pieces: list[str] = []
     block: Node | None = None
@@ -254,7 +254,10 @@ def _text_of(root: Element) -> str:
 
 
 def _block_around(node: Node) -> Node | None:
-    """Return the innermost block around a node; in extremely deep markup an ancestor some levels above."""
+    """
+    Return the innermost block around a node. In extremely deep markup, return an ancestor some levels above the node
+    instead.
+    """
     around: Node | None = node
     for _ in range(_MOST_LEVELS_UP):
         if type(around) is not Element or around.tag in _BLOCKS:
@@ -273,7 +276,10 @@ def _main_of(contents: list[Element]) -> Element | None:
 
 
 def _is_within_content(node: Element) -> bool:
-    """True if the node belongs to an article or similar. The search is limited to some levels, so that it is cheap."""
+    """
+    True if the node is inside of an article or a similar element. The search ends after some levels, so that it is
+    cheap.
+    """
     parent = node.parent
     for _ in range(_MOST_LEVELS_UP):
         if not isinstance(parent, Element):
@@ -292,7 +298,8 @@ def _folded(text: str) -> str:
     """Return the lines between the breaks, with folded blanks and without empty lines."""
     lines = [line for line in map(str.strip, text.split(_BREAK)) if line]
     folded = "\n".join([" ".join(line.split()) if "\n" in line or "\t" in line else line for line in lines])
-    # One search over all lines. `in` would be slow, because single blanks are everywhere.
+    # One search over all lines first. A test of each line with `in` would be slow, because single blanks are
+    # everywhere.
     if _TWO_BLANKS.search(folded) is None:
         return folded
     return "\n".join([" ".join(line.split()) if "  " in line else line for line in folded.split("\n")])

@@ -1,5 +1,5 @@
 """
-The kind of a response's content, and its text.
+Finds the kind of a response's content, and its text.
 
 The server's Content-Type counts, unless the first bytes show that the body is not text at all. `charset.py` finds the
 encoding.
@@ -32,7 +32,7 @@ _SIGNATURES: Final = (
 )  # fmt: skip
 _CONTROLS: Final = bytes(code for code in range(0x20) if code not in b"\t\n\x0c\r\x1b")
 
-# Nothing is tried a second time (`*+`, `(?>`): otherwise the time would double with each comment.
+# The expression does not backtrack (`*+`, `(?>`). Otherwise, the time would double with each comment.
 _HTML_START: Final = re.compile(
     rb"^\s*+(?:<\?xml[^>]*+>\s*+)?+(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body|title|meta|script|h1|div|p|a|table|br)[\s>/]",
     re.IGNORECASE | re.DOTALL,

@@ -1,1 +1,1 @@
-"""The background task that rehearses a change of a job, if that takes long."""
+"""The background task that rehearses a change of a job if a request would take too long."""

@@ -1,4 +1,4 @@
-"""The task that rehearses a change of a job, if that takes long. It has the same result as the API."""
+"""The task that rehearses a change of a job if a request would take too long. Its result equals that of the API."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ REHEARSAL: Final = Kind(
     run=rehearse,
     properties={"job": {"type": "integer"}, "change": {"type": "object"}},
     required=("job", "change"),
-    # Only a request with the checks of a save makes one.
+    # Operators cannot create this task directly, because only a request checks the change as a save does.
     is_internal=True,
 )
 KINDS: Final = (REHEARSAL,)

@@ -32,7 +32,7 @@ class FoundEverywhere:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A page of one partition, the names of its outputs by their numbers there, and the lag of its index."""
+    """The page of hits of one partition, the names of its outputs by id, and the lag of its index."""
 
     page: SearchPage
     outputs: dict[int, str]
@@ -40,7 +40,7 @@ class _Part:
 
 
 def has_others() -> bool:
-    """True if this is the control partition of several."""
+    """True if this is the control partition, and there are other partitions."""
     placement = here.placement()
     return placement is not None and placement.is_control
 
@@ -77,7 +77,7 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
 
 def _seen_here(hit: Hit, names: dict[int, str], numbers: dict[str, int]) -> Hit:
-    """Return a hit with the id that its output has in the control partition; None if no output has this name there."""
+    """Return a hit with the id of its output in the control partition; None if no output there has the same name."""
     if not hit.partition or hit.output_id is None:
         return hit
     return replace(hit, output_id=numbers.get(names.get(hit.output_id, "")))

@@ -25,7 +25,7 @@ _HITS_A_PAGE: Final = 20
 @page
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Show the matches that the user may see, or that another user may see."""
+    """Show the matches that the user may see. An administrator can see the matches of another user instead."""
     query, other = request.GET.get("q", ""), request.GET.get("as_user", "").strip()
     found, problem = FoundEverywhere(), ""
     try:

@@ -1,4 +1,4 @@
-"""A search by a reader, and by an administrator as another user."""
+"""Searches for a user, also by an administrator in the place of another user."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ MAY_SEARCH_AS: Final = "jobs.search_as_user"
 
 
 def access_by_rules(job: Job, identifier: str) -> Access:
-    """Return the access of a document by the present rules of its job alone."""
+    """Return the access of a document by the present rules of its job, without the permissions of its source."""
     group = job.repository.authority_group
     return read_rules(job.access_rules, group=group.name if group else "").of(identifier, OPEN)
 
@@ -46,7 +46,7 @@ def search_as(login: str, query: str, *, limit: int, after: str | None = None, m
     login = login.strip()
     if not login or len(login) > MOST_OF_A_NAME or not login.isprintable():
         raise Invalid({"as_user": [f"Write the login of a user: 1 to {MOST_OF_A_NAME} printable characters."]})
-    # A search reads a NUL as a blank, and the journal cannot store one.
+    # A search treats a NUL as a blank. It is replaced here, because the journal cannot store it.
     written = query.replace("\0", " ")[:MOST_OF_A_NAME]
     record_request(f"{made_by} searched as {login}", made_by=made_by, user=login, query=written)
     return search_for(login, query, limit=limit, after=after)

@@ -1,4 +1,4 @@
-"""Kept versions of documents in the API: their list, and one of them with its difference from an earlier one."""
+"""Kept versions of documents in the API: their list, and one version with its difference from an earlier one."""
 
 import uuid
 from typing import Any

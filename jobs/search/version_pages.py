@@ -1,4 +1,4 @@
-"""The page of a document's kept versions: their list, and one of them with its difference from an earlier one."""
+"""The page of a document's kept versions: their list, and one version with its difference from an earlier one."""
 
 import datetime as dt
 import uuid

@@ -1,4 +1,4 @@
-"""The pages for webmasters in the API, which need no login either."""
+"""The operations for webmasters in the API. They need no login, like the pages."""
 
 from typing import Any, Final
 

@@ -1,4 +1,7 @@
-"""Checks of proofs: each sends at most two requests, so their number is limited for a host and for the server."""
+"""
+Checks of proofs. Each check sends up to two requests, so the number of checks is limited for each host and for the
+server.
+"""
 
 import datetime as dt
 import threading
@@ -19,7 +22,7 @@ from nodes.settings.running import current
 # Shortest time between two checks of one host, and between two checks of a process (seconds).
 GAP_OF_HOST: Final = 10.0
 GAP_OF_PROCESS: Final = 0.5
-# Checks at the same time: each one holds a thread of the web server.
+# Largest number of simultaneous checks. Each check occupies a thread of the web server.
 _AT_ONCE: Final = 2
 
 
@@ -33,7 +36,7 @@ class TooOften(Refused):
 
 
 class _Pace:
-    """The moments of the last checks of this process."""
+    """Limits the rate of checks: keeps the moments of the last checks of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +45,7 @@ class _Pace:
 
     def begin(self, host: str) -> None:
         """
-        Note a check.
+        Note the begin of a check.
 
         Raises:
             TooOften
@@ -66,10 +69,10 @@ forget_checks: Final = _PACE.forget
 
 def check(wish: Wish, proof: Proof) -> str:
     """
-    Check a proof. If it holds, apply the wish and return ''. Otherwise return the problem as a sentence.
+    Check a proof. If it is valid, apply the wish and return ''. Otherwise, return the problem as a sentence.
 
     Raises:
-        TooOften: the last check was too short a time ago.
+        TooOften: the last check was too recent.
         Refused: the limit cannot be applied.
         ControlledElsewhere: this is not the control partition.
     """

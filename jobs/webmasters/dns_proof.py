@@ -5,7 +5,7 @@ from typing import Final
 import dns.exception
 import dns.resolver
 
-# Time for all tries of a look-up (seconds).
+# Time limit of all attempts of a look-up (seconds).
 _LIFETIME: Final = 4.0
 # Texts of one name that are compared.
 _MOST_TEXTS: Final = 50

@@ -2,7 +2,7 @@
 The figures of one host for its webmaster: requests of the last day, answers, and the limit in force with its reason.
 
 The figures name no document, job, policy or other host. A process reads the figures of a host at most once in some
-seconds, and one host at a time, so that visitors cannot load the database.
+seconds, and of one host at a time, so that visitors cannot overload the database.
 """
 
 import datetime as dt
@@ -34,10 +34,10 @@ from nodes.settings.running import current
 
 DAY: Final = dt.timedelta(days=1)
 _HOURS: Final = 24
-# Time for which the figures of a host are repeated (seconds), and the hosts whose figures a process keeps.
+# Time for which the figures of a host are reused (seconds), and the number of hosts whose figures a process keeps.
 KEPT_FOR: Final = 10.0
 _MOST_KEPT: Final = 1_000
-# Longest wait of a visitor for the readings of other visitors (seconds).
+# Longest wait of a visitor while figures are read for other visitors (seconds).
 _PATIENCE: Final = 2.0
 
 _HOST: Final[LiteralString] = f"""
@@ -84,14 +84,14 @@ class Figures:
     The figures of a host at a moment.
 
     `hours` are the last 24 hours with their requests until `counted_until`, the oldest first. They are empty without a
-    request. `answers` are the newest ones of the last day. `in_force` is None for a host that no crawl has reached.
+    request. `answers` are the newest answers of the last day. `in_force` is None for a host that no crawl has reached.
     """
 
     read_at: dt.datetime
     hours: Sequence[Hour] = ()
     answers: Answers = field(default_factory=Answers)
     in_force: InForce | None = None
-    # The last block of the record of requests.
+    # The last block of the host's evidence.
     evidence: Head | None = None
 
     @property

@@ -2,7 +2,8 @@
 The proof of control by a file on the host, read with the fetcher of crawls.
 
 It connects to public addresses only, follows no redirect, and reads a few bytes. It tries https first, and then http,
-because the certificates of some hosts cannot be checked. A false proof can only slow the crawler down.
+because the certificates of some hosts cannot be checked. Plain http is safe enough, because a false proof can only slow
+the crawler down.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, Response
 from jobs.settings.table import USER_AGENT
 from nodes.settings.running import current
 
-# Time for one request and for both (seconds), and the bytes of the file that are read.
+# Time limits of one request and of both together (seconds), and the number of bytes that are read of the file.
 _SECONDS: Final = 5.0
 _DEADLINE: Final = 12.0
 _MOST_BYTES: Final = 1_024

@@ -25,7 +25,7 @@ LONGEST_NAME = 300
 
 
 def public(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Open a page to every visitor, or to none if the pages of webmasters are off."""
+    """A decorator that opens a page to every visitor, or answers 404 if the pages for webmasters are switched off."""
 
     @wraps(view)
     def if_on(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -39,7 +39,7 @@ def public(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseB
 @public
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the crawler and a field for a host; lead to the page of the host."""
+    """Show the crawler and a field for the name of a host. If a name was sent, redirect to the page of the host."""
     asked = request.GET.get("host", "")
     problems: list[str] = []
     if asked:
@@ -58,7 +58,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @public
 @require_safe
 def host(request: HttpRequest, host: str) -> HttpResponse:
-    """Show the page of one host. Its figures are shown only if the settings allow it, whether it is known or not."""
+    """Show the page of one host. Without permission by the settings, a known host looks like an unknown one."""
     name = _name_or_404(host)
     return _host_page(request, name) if name == host else redirect(address_of(name))
 
@@ -66,7 +66,7 @@ def host(request: HttpRequest, host: str) -> HttpResponse:
 @public
 @require_POST
 def ask(request: HttpRequest, host: str) -> HttpResponse:
-    """Lead to the page of a new wish for another limit."""
+    """Make a wish for another limit, and redirect to its page."""
     name = _name_or_404(host)
     try:
         wish = _wish_of(request.POST, name)
@@ -78,7 +78,7 @@ def ask(request: HttpRequest, host: str) -> HttpResponse:
 @public
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove(request: HttpRequest, host: str) -> HttpResponse:
-    """Show the ways to prove control of the host. On POST, check the proof, and apply the wish if it holds."""
+    """Show the ways to prove control of the host. POST checks the proof, and applies the wish if the proof is valid."""
     name = _name_or_404(host)
     try:
         wish = wishes.read(request.GET.get("wish", ""), host=name)
@@ -132,7 +132,7 @@ def _host_page(
 
 
 def _wish_of(sent: Mapping[str, str], name: str) -> wishes.Wish:
-    """Return the wish of the form."""
+    """Return the wish that a form requests."""
     wanted = sent.get("limit", "")
     if wanted not in {"gap", "stop", "none"}:
         raise Invalid({"gap": [_("Choose a limit.")]})

@@ -1,4 +1,4 @@
-"""The page of one host for its webmaster, in words."""
+"""The texts of the page of one host for its webmaster."""
 
 import datetime as dt
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ class NoWish(Exception):
 @dataclass(frozen=True, slots=True)
 class Wish:
     """
-    A limit that a visitor asks for. `gap` is the time between two starts (seconds), or null for no requests at all.
+    A limit that a visitor asks for. `gap` is the time between two starts (seconds), or None for no requests at all.
 
     A wish that `lifts` ends the limit of an earlier wish. `text` is its signed form.
     """

@@ -15,12 +15,12 @@ from nodes.api.strict import MomentField, PageQuery, StrictSerializer
 from nodes.database.clock import read_clock
 
 _MOST_NAMED: Final = 1_000
-# Together they are shorter than the longest address that a web server takes.
+# Largest number of activities of a query. Together they fit into the longest address that a web server accepts.
 _MOST_ACTIVITIES: Final = 50
 
 
 class ReportQuery(PageQuery):
-    # A position in a list that is sorted by identifier holds an identifier.
+    # Longest position (characters). In a list that is sorted by identifier, a position contains an identifier.
     cursor = serializers.CharField(
         max_length=10_000, required=False, help_text="Start of the page, taken from `next` of the previous page."
     )

@@ -1,4 +1,4 @@
-"""The lines of reports, as the API answers and as files hold them."""
+"""The serializers of the lines of reports, for answers of the API and for files."""
 
 from functools import cache
 from typing import Any

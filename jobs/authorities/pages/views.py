@@ -1,4 +1,4 @@
-"""The page of authorities: their states, checks now, tokens of services, and the access of a user."""
+"""The page of authorities: their states, a check of all, tokens of services, and the access of a user."""
 
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ def ask(request: HttpRequest) -> HttpResponse:
 @_page
 @require_POST
 def new_token(request: HttpRequest) -> HttpResponse:
-    """Create a token of a service, and show its text this once."""
+    """Create a token of a service, and show its text, which no later page shows."""
     made_by = name_of_who_may(request, "authorities.add_servicetoken")
     days = request.POST.get("days", "").strip()
     try:

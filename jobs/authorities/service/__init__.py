@@ -1,4 +1,4 @@
 """
-The service: it decides which authorities get a question about which user, how many at once, and for how long. It uses
-no database.
+The service that asks authorities. It decides which authorities get a question about which user, and limits the number
+and the time of questions. It uses no database.
 """

@@ -1,8 +1,8 @@
 """
-The service: it asks all authorities of a request at once, and remembers their answers for a while.
+The service asks all authorities of a request at the same time, and caches their answers.
 
-A new snapshot of the connections starts with an empty cache. Questions in progress still end for their callers, but
-their answers are not stored. Lines of connections that have not changed stay open.
+A new snapshot of the connections starts with an empty cache. Callers of questions in progress still get their answers,
+but these are not cached. Lines of unchanged connections stay open.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _Mapped = tuple[str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A snapshot with the answers under it."""
+    """A snapshot of the connections, with the cached answers that belong to it."""
 
     snapshot: Snapshot
     answers: Cache[Access]
@@ -34,8 +34,8 @@ class Service:
     """
     The service of one process. All methods belong to one event loop.
 
-    `checks` is the number of questions that all connections get at once. `lifetime` is the lifetime of an answer
-    (seconds).
+    `checks` is the largest number of simultaneous questions to all connections together. `lifetime` is the lifetime of
+    an answer (seconds).
     """
 
     def __init__(self, *, checks: int, lifetime: float, on_result: OnResult = lambda _facts, _error: None) -> None:
@@ -72,7 +72,9 @@ class Service:
         return await self._line(facts).check()
 
     async def check_all(self) -> dict[tuple[type, int], str]:
-        """Check all connections at once. Return the reason why each cannot be used, or ""."""
+        """
+        Check all connections at the same time. Return the reason why each connection cannot be used, or "" if it can.
+        """
         snapshot = self._known.snapshot
         every: list[Facts] = [*snapshot.authorities, *snapshot.mappers.values()]
         found = await asyncio.gather(*(self.check(facts) for facts in every))
@@ -97,7 +99,7 @@ class Service:
         name: str | None = user
         is_kept = False
         try:
-            # The mappers share the time of their authority.
+            # The time limit of an authority includes the time of its mappers.
             async with asyncio.timeout(authority.limits.seconds):
                 name = await self._mapped(known, authority, user)
             if name is None or not _can_be_asked(name):
@@ -148,7 +150,8 @@ class Service:
         return stored[1]
 
 
-# Time that questions of a changed connection may take before its line is closed (seconds): the longest time limit.
+# Time after which the line of a changed connection is closed (seconds). It is the longest time limit, so all questions
+# have ended.
 _QUIET_AFTER: Final = 120.0
 
 
@@ -168,7 +171,9 @@ def _version(facts: Facts) -> object:
 
 
 def _can_be_asked(name: str) -> bool:
-    """True for a name that a system may have: bounded, in valid Unicode, without control characters."""
+    """
+    True for a user name that systems can be asked about: not too long, in valid Unicode, without control characters.
+    """
     if not 0 < len(name) <= MOST_OF_A_NAME or not name.isprintable():
         return False
     try:

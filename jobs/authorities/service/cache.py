@@ -1,4 +1,4 @@
-"""Answers with a lifetime, and equal questions that are asked once."""
+"""A cache of answers with a lifetime, which also combines equal questions in progress."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ MOST: Final = 50_000
 
 class Cache(Generic[_T]):
     """
-    Answers by their questions. `keeps` decides which ones are stored.
+    Answers by their questions. `keeps` is true for answers that are stored.
 
     Only one event loop uses it. While a question waits for its answer, a second equal question waits for the same
     answer. The question continues if all callers that wait are cancelled.
@@ -38,7 +38,7 @@ class Cache(Generic[_T]):
         return stored[1]
 
     async def ask(self, question: Hashable, asking: Callable[[], Awaitable[_T]]) -> _T:
-        """Return the stored answer, else the answer of an equal question in progress, else the answer of a new question."""
+        """Return the stored answer. If there is none, wait for an equal question in progress, or ask a new question."""
         found = self.find(question)
         if found is not None:
             return found
@@ -60,7 +60,7 @@ class Cache(Generic[_T]):
     def _forget(self, question: Hashable, done: asyncio.Task[_T]) -> None:
         self._asked.pop(question, None)
         if not done.cancelled():
-            # If all callers stopped waiting, no other code reads the exception.
+            # If all callers stopped waiting, nothing else reads the exception, and asyncio would log a warning.
             done.exception()
 
     def __len__(self) -> int:

@@ -1,11 +1,12 @@
 """
-A line to one connection: it limits the questions at once, and keeps a silent connection from delaying the others.
+A line passes questions to one connection. It limits simultaneous questions, so that a silent connection does not delay
+the others.
 
 A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit
 of the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent
-connection gets one question at a time, outside of the pool, and the others end at once. A question that waits longer
-than `PATIENCE` leaves the pool. So a connection that hangs takes places of the pool only for a moment. Any number of
-such connections cannot delay the others.
+connection gets one question at a time, outside of the pool. Further questions fail immediately. A question that waits
+longer than `PATIENCE` leaves the pool. So a connection that hangs takes places of the pool only for a moment, and even
+many of them do not delay other connections.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ _T = TypeVar("_T")
 UNANSWERED: Final = 3
 # Longest time in which a question takes a place of the pool (seconds).
 PATIENCE: Final = 0.5
-# Called with the facts of a connection: with "" after each answer, and with the last error when it becomes silent.
+# A function that is called with a connection and a text: "" after each answer, the last error when the connection
+# becomes silent.
 OnResult = Callable[[Facts, str], None]
 
 
@@ -66,7 +68,7 @@ class Line:
             raise self._failed(f"The connector failed: {type(error).__name__}.") from error
 
     async def check(self) -> str:
-        """Reach the system; return the reason why it cannot be used, as a sentence, or "" if it can."""
+        """Check the system. Return the reason why it cannot be used, as a sentence, or "" if it can."""
         try:
             async with asyncio.timeout(self._facts.limits.seconds):
                 opened: Opened = self._open()

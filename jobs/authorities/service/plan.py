@@ -1,4 +1,4 @@
-"""The connections as the service knows them, and the questions that a request becomes. Data and pure functions."""
+"""The value types of connections for the service, and pure functions that plan the questions of a request."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from jobs.connectors.authority.kind import Access, Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapperFacts:
-    """A connection to a mapper. `prerequisite` is the id of the mapper before it."""
+    """A connection to a mapper. `prerequisite` is the id of the mapper that is asked before this one."""
 
     id: int
     name: str
@@ -42,7 +42,7 @@ Facts = AuthorityFacts | MapperFacts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """
-    All connections at one moment, under the mark of the last change before it. The mark is None before any change.
+    All connections at one moment, with the mark of the last change. The mark is None before the first change.
 
     `callers` are the names and the moments of expiry (seconds since 1970, or None) of service tokens, by their digests.
     """
@@ -70,7 +70,7 @@ class Answer:
 
 class Cycle(ValueError):
     """
-    Mappers need each other in a circle. `names` are the mappers of the circle, with the first one again at the end.
+    Mappers need each other in a circle. `names` has the mappers of the circle. The last name repeats the first one.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

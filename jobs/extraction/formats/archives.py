@@ -1,4 +1,4 @@
-"""Archives: each member is a part."""
+"""Readers of archives. Each member is a part."""
 
 import bz2
 import gzip
@@ -42,7 +42,7 @@ def _members_of(container: Container) -> Iterator[RawPart]:
 
 
 def read_tar(body: bytes, budget: Budget) -> Raw:
-    """Return the files of a tar archive as parts; neither links nor devices are followed."""
+    """Return the regular files of a tar archive as parts. Links and devices are left out."""
     return Raw(TAR, parts=_files_of(body, budget))
 
 
@@ -67,7 +67,7 @@ def _members_of_tar(archive: tarfile.TarFile, budget: Budget) -> Iterator[RawPar
 
 def read_compressed(body: bytes, media_type: str, name: str, budget: Budget) -> Raw:
     """
-    Return the one compressed file as a part.
+    Return the single file in a compressed file as a part.
 
     Raises:
         ExtractionFailed: the file is damaged, or larger than the budget.

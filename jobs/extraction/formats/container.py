@@ -29,7 +29,7 @@ DAMAGES: Final = (
 
 
 class Container:
-    """The members of a ZIP file, by name. Each member is counted while it is unpacked."""
+    """The members of a ZIP file, by name. The bytes of a member are counted while it is unpacked."""
 
     def __init__(self, body: bytes, budget: Budget) -> None:
         """

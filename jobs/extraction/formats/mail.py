@@ -90,12 +90,15 @@ def _leaves_of(message: Message, levels: int) -> Iterator[Message]:
 
 
 def _chosen_of(leaves: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the leaves that are the text of the e-mail, and the other leaves that are not attachments."""
+    """
+    Return the leaves that have the text of the e-mail, and leaves that are left out because they have the same text in
+    another form.
+    """
     texts = [leaf for leaf in leaves if leaf.get_content_maintype() == "text" and not _is_attached(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_subtype() == "plain"]
     pages = [leaf for leaf in texts if leaf.get_content_subtype() == "html"]
     if any(_payload_of(leaf).strip() for leaf in plain):
-        # The HTML beside it has the same text.
+        # The HTML alternative has the same text.
         return plain, pages
     return pages, plain
 

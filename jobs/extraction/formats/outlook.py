@@ -23,7 +23,7 @@ _SUBJECT, _BODY, _HTML = "0037", "1000", "1013"
 _ATTACHED, _LONG_NAME, _SHORT_NAME, _MEDIA_TYPE = "3701", "3707", "3704", "370E"
 _SENT: Final = 0x00390040
 _EPOCH: Final = dt.datetime(1601, 1, 1, tzinfo=dt.UTC)
-# The header of the properties of a message, and the size of each property.
+# Sizes of the header before the properties of a message, and of each property (bytes).
 _HEADER, _ENTRY = 32, 16
 
 

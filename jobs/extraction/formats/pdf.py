@@ -55,7 +55,7 @@ def _fact(document: Any, name: str) -> str:  # noqa: ANN401
 
 
 def _repaired(read: Callable[[], str]) -> str:
-    """Return a text. A title that was cut within a character has half a surrogate pair, which is replaced."""
+    """Return a text without halves of surrogate pairs. A title that was cut within a character ends with one."""
     try:
         return read()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Plain text and HTML: the charset is found as for web pages."""
+"""Readers of plain text and HTML. They find the charset as for web pages."""
 
 from typing import Final
 

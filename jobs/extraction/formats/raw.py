@@ -1,4 +1,4 @@
-"""The findings of a reader of a format: the text, the metadata, and the bytes of the parts."""
+"""The result of a reader of a format: the text, the metadata, and the bytes of the parts."""
 
 import re
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ class RawPart:
 @dataclass(slots=True)
 class Raw:
     """
-    The findings of a reader. `parts` may be lazy: each part is unpacked when the extraction reaches it.
+    The result of a reader. `parts` may be lazy, so that each part is unpacked when the extraction reaches it.
 
-    `language` is the one that the file names, or "".
+    `language` is the language that the file names, or "".
     """
 
     content_type: str

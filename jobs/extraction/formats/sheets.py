@@ -1,4 +1,4 @@
-"""The cells of workbooks: a line for each row, dates as dates."""
+"""Reads the cells of workbooks. The text has a line for each row, and cells with dates show dates."""
 
 import datetime as dt
 import re
@@ -52,7 +52,7 @@ class _SheetNames(XmlHandler):
 
 
 class _Strings(XmlHandler):
-    """The texts that cells share."""
+    """Reads the table of texts that cells share."""
 
     def __init__(self, budget: Budget) -> None:
         self.found: list[str] = []
@@ -78,7 +78,7 @@ class _Strings(XmlHandler):
 
 
 class _Styles(XmlHandler):
-    """`dates` has for each style whether its numbers are dates."""
+    """Reads the styles of a workbook. `dates` has True for each style that shows numbers as dates."""
 
     def __init__(self) -> None:
         self.dates: list[bool] = []
@@ -100,7 +100,7 @@ class _Styles(XmlHandler):
 
 
 class _Cells(XmlHandler):
-    """The cells of one sheet."""
+    """Reads the cells of one sheet."""
 
     def __init__(self, strings: list[str], dates: list[bool], budget: Budget) -> None:
         self.pieces: list[str] = []
@@ -130,7 +130,7 @@ class _Cells(XmlHandler):
             self._add("\n")
 
     def _add(self, text: str) -> None:
-        # A cell of a million characters may be named by a million cells.
+        # The limit counts each use of a shared text: a million cells may use a text of a million characters.
         if self._left >= 0:
             self.pieces.append(text[: self._left + 1])
             self._left -= len(text)

@@ -1,4 +1,4 @@
-"""The text of Office and OpenDocument files: elements that begin a line, and elements without text."""
+"""Collects the text of Office and OpenDocument files, with their lines and without hidden elements."""
 
 from collections.abc import Mapping, Set
 
@@ -56,7 +56,7 @@ class TextHandler(XmlHandler):
             self._add(text)
 
     def _add(self, text: str) -> None:
-        # One character more than the limit shows that the text was cut.
+        # One character above the limit is kept, which shows later that the text was cut.
         if self._left >= 0:
             self._pieces.append(text[: self._left + 1])
             self._left -= len(text)

@@ -1,4 +1,4 @@
-"""XML of files, read piece by piece, without a tree, document types and entities."""
+"""Reads XML members of files piece by piece, without a tree. Document types and entities are refused."""
 
 from collections.abc import Callable
 from typing import Final
@@ -66,7 +66,7 @@ def read_xml(read: Callable[[int], bytes], handler: XmlHandler, budget: Budget) 
 
 
 def _refuse_document_type(*_facts: object) -> None:
-    # Entities are declared there. No format that is read here needs it.
+    # A document type could declare entities. No format that is read here needs one.
     raise ExtractionFailed(Reason.DAMAGED, "XML with a document type")
 
 

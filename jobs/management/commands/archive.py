@@ -23,7 +23,7 @@ from nodes.stores.port import StoreError
 
 _T = TypeVar("_T")
 
-# Longest time (seconds) of reading a file that another partition has written.
+# Time limit of reading a file that another partition has written (seconds).
 _READ_WITHIN = 3600.0
 
 
@@ -135,8 +135,8 @@ class Command(BaseCommand):
 
 def _find(partition: str, find: Callable[[], _T | None]) -> _T | None:
     """
-    Return the result of `find` in this partition, or else in the others, one after the other. If a partition is named,
-    search only this partition.
+    Return the result of `find` in this partition, or else in the first other partition that has one. If a partition is
+    named, search only there.
 
     Raises:
         Unknown: no other partition has this name.

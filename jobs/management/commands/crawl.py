@@ -37,7 +37,7 @@ _SCOPES = ("host", "domain", "prefix", "any")
 
 class Command(BaseCommand):
     help = "Crawl web sites, directories (file:///path) or archives (archive:///path) until all documents in scope are read."
-    # Standard output is the summary's: checks and warnings go to stderr.
+    # Standard output has only the summary. Checks and warnings go to standard error.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

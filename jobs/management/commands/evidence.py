@@ -19,7 +19,7 @@ from jobs.verbs.hosts import name_meant
 from nodes.errors import Invalid, Unknown
 from nodes.management.database import check_database
 
-# Longest time (seconds) of an export from another partition.
+# Time limit of an export from another partition (seconds).
 _EXPORT_WITHIN: Final = 3600.0
 
 

@@ -18,7 +18,7 @@ from nodes.management.database import check_database
 _T = TypeVar("_T")
 
 _ARE_PATTERNS: Final = ("deny", "allow")
-# A host with the limit of a webmaster may be unknown to every crawl.
+# This verb accepts an unknown host, because a webmaster can set a limit before the first crawl reaches the host.
 _WITHDRAW: Final = "withdraw-limit"
 _NEED_A_REASON: Final = ("stop", "deny")
 

@@ -12,7 +12,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.management.database import check_database
 
-# The verb that returns a number, and no state.
+# This verb returns a number of documents instead of a state.
 _SEND_BACK: Final = "send-back"
 # Actions on its schedule.
 _OF_SCHEDULES: Final = {"pause-schedule": schedules.pause, "resume-schedule": schedules.resume}

@@ -88,7 +88,7 @@ def _moment(text: str) -> dt.datetime:
     try:
         moment = parse_datetime(text)
     except ValueError:
-        # A form of a date that no calendar has, such as 30 February.
+        # The text has the form of a date, but is none, such as 30 February.
         moment = None
     if moment is None or moment.tzinfo is None:
         said = f"--since is {text!r}: write a moment with its time zone, such as 2030-01-31T12:00+00:00."

@@ -15,7 +15,7 @@ from nodes.tasks.settings import CLEAN_AFTER
 
 
 class Command(BaseCommand):
-    # A daemon serves no pages: no check is needed.
+    # A daemon serves no pages, so it does not load the modules that the checks examine.
     requires_system_checks: list[str] = []
     help = "Run a task worker. It executes the background tasks of its group, one at a time (docs/tasks.md)."
 

@@ -1,4 +1,4 @@
-"""A worker node: takes batches, fetches, writes outputs, reports."""
+"""A worker node. It takes batches, fetches documents, and writes them to the outputs."""
 
 import argparse
 import re
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if not attached:
-            # The parent of an attached one has looked.
+            # The parent of an attached process has already checked.
             check_database()
             check_room_for_sessions(nodes=1, options=settings_said)
         try:

@@ -1,4 +1,4 @@
-"""E-mail: Django's SMTP backend."""
+"""E-mail channels, which use Django's SMTP backend."""
 
 import contextlib
 import smtplib
@@ -46,7 +46,7 @@ def problems_of_addresses(addresses: object, *, least: int = 1) -> list[str]:
 
 
 def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the problems of a configuration that only this kind can judge, by field."""
+    """Return the problems of a configuration that only this kind can find, by field."""
     found = {
         "host": [] if str(values["host"]).isprintable() and values["host"].strip() else ["Write the name of a server."],
         "sender": [] if _is_address(values["sender"]) else [f"{values['sender']!r} is not a mail address."],
@@ -79,7 +79,7 @@ def send(values: Mapping[str, Any], letter: Letter) -> str:
         body=letter.whole_text,
         from_email=sender,
         to=recipients,
-        # The same in each attempt: a mail server may drop a repeated message.
+        # The id is the same in each attempt, so that a mail server can drop a repeated message.
         headers={"Message-ID": f"<{letter.id}@{sender.rpartition('@')[2]}>", "Auto-Submitted": "auto-generated"},
         connection=backend,
     )
@@ -98,7 +98,7 @@ def send(values: Mapping[str, Any], letter: Letter) -> str:
     except (smtplib.SMTPException, ssl.SSLError, OSError) as error:
         raise NotSent(f"the mail server cannot be used: {type(error).__name__}: {error}") from None
     finally:
-        # Django leaves a connection open whose log-in failed.
+        # Django does not close a connection after a failed login.
         with contextlib.suppress(OSError):
             backend.close()
     return f"accepted for {len(recipients)} recipients" if len(recipients) > 1 else f"accepted for {recipients[0]}"

@@ -1,4 +1,4 @@
-"""The content of one message, before its channel gives it a form."""
+"""The content of one message, from which each kind of channel makes its own form."""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -45,7 +45,7 @@ CHAT: Final = Schema(
 
 
 def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the problems of a configuration that only these kinds can judge, by field."""
+    """Return the problems of a configuration that only these kinds can find, by field."""
     found = {"url": _problems_of_address(values["url"])}
     if "secret" in values:
         try:
@@ -100,7 +100,7 @@ def send_rocket_chat(values: Mapping[str, Any], letter: Letter) -> str:
     Raises:
         NotSent
     """
-    # A name from the web must not call people: a zero-width space follows each @.
+    # A text from the web must not notify people by @name, so a zero-width space follows each @.
     said = letter.whole_text[:_LONGEST_CHAT].replace("@", "@\u200b")
     return _post(values["url"], json.dumps({"text": said}).encode())
 
@@ -111,7 +111,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str] | None = None) -> st
     except TimeoutError:
         raise NotSent(f"no answer within {_TIMEOUT:.0f} s") from None
     except aiohttp.ClientError as error:
-        # The text of an error may have the address, which may be a secret.
+        # The text of an error may contain the address, which may be a secret.
         raise NotSent(f"the request failed: {type(error).__name__}") from None
     except (ValueError, OSError) as error:
         raise NotSent(f"the request failed: {type(error).__name__}") from None

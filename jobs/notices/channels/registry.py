@@ -14,7 +14,7 @@ from jobs.notices.channels.letter import Letter, NotSent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelKind:
-    """A kind of channel. `check` judges typed values, `send` returns the answer of the receiver."""
+    """A kind of channel. `check` returns the problems of typed values. `send` returns the answer of the receiver."""
 
     name: str
     label: str | Promise

@@ -52,7 +52,7 @@ class ChannelForm(SeenForm, forms.Form):
             raise forms.ValidationError(_("This is not JSON.")) from None
 
     def facts(self) -> dict[str, Any]:
-        """Return the parts of the channel as verbs take them."""
+        """Return the parts of the channel, as arguments of verbs."""
         values = self.cleaned_data
         configuration = {
             field.name: value
@@ -112,7 +112,7 @@ class RuleForm(SeenForm, forms.Form):
         return job.pk
 
     def facts(self) -> dict[str, Any]:
-        """Return the parts of the rule as verbs take them."""
+        """Return the parts of the rule, as arguments of verbs."""
         return {**self.cleaned_data, "channels": [channel.pk for channel in self.cleaned_data["channels"]]}
 
 

@@ -70,7 +70,7 @@ class MailingForm(SeenForm, forms.Form):
     def __init__(self, *, stored: ReportMailing | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
         super().__init__(data, initial=_initial_of(stored))
         self.stored = stored
-        # The name is the key: another name would create another mailing.
+        # The name cannot be changed here, because another name would create another mailing.
         self.fields["name"].disabled = stored is not None
 
     def clean_filter(self) -> object:
@@ -83,7 +83,7 @@ class MailingForm(SeenForm, forms.Form):
             raise forms.ValidationError(_("This is no JSON.")) from None
 
     def facts(self) -> dict[str, Any]:
-        """Return the parts of the mailing as its verb takes them."""
+        """Return the parts of the mailing, as arguments of its verb."""
         values = self.cleaned_data
         names = ("name", "report", "filter", "hours", "as_html", "attaches_csv")
         return {

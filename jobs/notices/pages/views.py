@@ -46,7 +46,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     conditions = list(standing[: _SHOWN + 1])
     stated = here.placement()
     context = {
-        # Another partition that sends messages about the conditions of this one.
+        # The name of the control partition, if that one sends the messages about conditions of this partition.
         "control": stated.control if stated is not None and not stated.is_control else "",
         "kinds": [{"name": kind.name, "label": kind.label} for kind in KINDS.values()],
         "channels": [_channel_row(channel, now=now) for channel in NotificationChannel.objects.all()],
