@@ -53,7 +53,7 @@ SECRET_KEY = _given[table.SECRET_KEY] or key_of_this_machine(VAR_DIR)
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *_given[table.ALLOWED_HOSTS]]
 CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 
-# Behind a TLS proxy: cookies travel only over https, and browsers are told to insist on it.
+# True behind a TLS proxy: cookies travel only over https, and browsers get the order to use only https.
 _TLS = _given[table.TLS]
 # Limit of form fields: each rule on the page of a throttle policy has some twenty fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000

@@ -35,9 +35,9 @@ _OPTIONS: Final[Mapping[int, int]] = {
     zstd.CompressionParameter.checksum_flag: 1,
     zstd.CompressionParameter.compression_level: 3,
 }
-# Bytes of a part of a segment that is left out of the restored file if it is empty.
+# Size of the parts of a segment (bytes). A part of zeros is left out of the restored file, which is sparse.
 _HOLE: Final = 64 * 1024
-# Bytes of a history, or of the note of a restore.
+# Largest size of a history, and of the note of a restore (bytes).
 _LARGEST_NOTE: Final = 1024 * 1024
 
 

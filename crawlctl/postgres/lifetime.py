@@ -22,7 +22,8 @@ from crawlctl.postgres.home import Home
 from crawlctl.postgres.locks import FileLock, is_held_exclusively
 from crawlctl.postgres.server import START_WITHIN, last_lines
 
-# Longest wait (seconds): another process may be creating, starting, replaying or stopping before we start.
+# Longest wait for the server (seconds). Another process may be creating or starting it, the server may be replaying its
+# log, or an earlier server may be stopping.
 _WAIT_AT_MOST = 2 * START_WITHIN
 _LOOK_EVERY = 0.02
 

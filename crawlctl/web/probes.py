@@ -20,7 +20,7 @@ from nodes.database.outage import outage
 from nodes.database.schema import SchemaBehind, SchemaRefused, SchemaTooOld, require_current
 
 _METHODS: Final = ("GET", "HEAD")
-# Time for which an answer of /readyz is repeated (seconds): strangers cannot load the database.
+# Time for which an answer of /readyz is repeated (seconds), so that strangers cannot load the database with requests.
 _KEPT_FOR: Final = 1.0
 
 

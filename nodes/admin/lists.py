@@ -101,7 +101,8 @@ class BoundedList(SeenChanges):
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:  # noqa: ANN401 (Django's)
         """
-        Search for words. Django adds a condition for each word, and the planner of the database compares them all.
+        Search for words, but not in a very long text. Django adds a condition for each word, and the planner of the
+        database compares all conditions with each other.
         """
         if len(search_term) > _LONGEST_SEARCH:
             messages.warning(request, _("Search for at most %(most)d characters.") % {"most": _LONGEST_SEARCH})
@@ -139,7 +140,7 @@ class OwnedList(BoundedList):
         return False
 
     def response_action(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ANN401 (Django's)
-        """Perform an action on the selected rows only: a page shows a few of very many."""
+        """Perform an action on rows of this page. Refuse an action on all rows of the list, which may be very many."""
         if request.POST.get("select_across", "0") != "0":
             raise PermissionDenied(_("Select rows of this page."))
         return super().response_action(request, queryset)

@@ -30,7 +30,7 @@ class NamedPermission(BasePermission):
         if not request.user.is_authenticated:
             return False
         if request.method not in view.allowed_methods:
-            # The view answers 405, which says more than a refusal.
+            # The view has no such method. Its answer 405 says more than a refusal.
             return True
         if request.method == "OPTIONS":
             # The answer names the methods of an address, and no stored data.

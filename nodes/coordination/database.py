@@ -158,8 +158,8 @@ ON CONFLICT (cluster, job, item) DO UPDATE SET node = EXCLUDED.node
 _DROP_POOLS = "DELETE FROM nodes_workpool WHERE cluster = %(cluster)s AND job = ANY(%(jobs)s)"
 
 # Locks: the lock's row. A second statement that waits for it checks the lease again afterwards. A released lock has no
-# node, and keeps the moment from which its item's pace counts. If the lock has a dead holder, its run counts from the
-# moment it took the lock.
+# node, and keeps `paced_from`, from which the time to the item's next run counts. If the holder of the lock died, that
+# time counts from the moment when it took the lock.
 _ACQUIRE = """
 INSERT INTO nodes_itemlock AS held (cluster, job, item, node, token, since, expires_at, note, host)
 VALUES (%(cluster)s, %(job)s, %(item)s, %(node)s, %(token)s, clock_timestamp(), clock_timestamp() + %(lease)s, %(note)s,

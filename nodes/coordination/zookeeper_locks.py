@@ -6,8 +6,8 @@ the lock of another gets that time by a write to the root. The clocks of an ense
 fraction of a lease. The clocks of nodes need not agree.
 
 A node that is deleted and created again restarts its versions, so a stale version could match. A released lock
-therefore stays: empty, or with the time that had passed since the pace of its item began. A removal of locks increments
-the version of `locks`, which every other write checks.
+therefore stays: empty, or with the seconds from the moment `paced_from` of its item to the release. A removal of locks
+increments the version of `locks`, which every other write checks.
 """
 
 import datetime as dt
@@ -105,7 +105,10 @@ def _is_given_back(data: bytes) -> bool:
 
 
 def _paced_ago(data: bytes) -> float | None:
-    """Return the seconds between the start of an item's pace and the release of its lock; None if the lock has none."""
+    """
+    Return the seconds from the moment `paced_from` of an item to the release of its lock; None if the lock does not
+    hold them.
+    """
     with suppress(*UNREADABLE):
         seconds = float(json.loads(data)["pacedAgo"])
         return seconds if 0 <= seconds < _LONGEST else None
@@ -114,7 +117,8 @@ def _paced_ago(data: bytes) -> float | None:
 
 def _paced_from(data: bytes, stat: Stat) -> float | None:
     """
-    Return the moment from which an item's pace counts, by its lock (the server's time, seconds); None: it has not run.
+    Return the moment from which the time to an item's next run counts, by its lock (the server's time, seconds); None
+    if the item has not run.
     """
     if (ago := _paced_ago(data)) is not None:
         return stat.changed_at / 1000 - ago

@@ -1,4 +1,4 @@
-"""The database's time: ages and waits on pages are relative to it, and requests are dated by it."""
+"""The database's time. Pages compute ages and waits from it, and requests store it as their time."""
 
 import datetime as dt
 

@@ -19,7 +19,7 @@ _BY_WORDS: Final = (
     ("No space left", "its disk is full"),
     ("no space is left", "its disk is full"),
     ("Disk quota", "the quota of its disk is used up"),
-    # Must come first: its message ends with the server's log, which may contain any of the words below.
+    # This entry must come first: its message ends with the server's log, which may contain words of the other entries.
     ("embedded PostgreSQL", "the embedded server does not start; its log, server.log, says why"),
     ("starting up", "it is starting"),
     ("shutting down", "it is stopping"),

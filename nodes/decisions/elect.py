@@ -85,8 +85,8 @@ def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
     """
     Return the decision to lead the scope of a one-shot, once no manager lives there.
 
-    A process that resumes a dead one-shot judges its nodes as the main manager of their scope. So the order of terms
-    applies to it as to any other candidate: if two processes resume, one is refused.
+    A process that resumes a dead one-shot judges its nodes as the main manager of their scope. So this process needs
+    the next term, like any other candidate: if two processes resume the one-shot, one of them is refused.
     """
     if any(cluster.live_managers):
         return None

@@ -221,7 +221,8 @@ def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
 
     def asked(_number: int, _frame: FrameType | None) -> None:
         if ending.is_set():
-            # The second signal: runs that have not ended keep their items locked.
+            # A second signal ends the process now. Items of runs that have not ended stay locked until their lease
+            # ends.
             os._exit(1)
         ending.set()
         jobs.give_up_starting()

@@ -6,9 +6,10 @@ process then remembers things that do not exist: written references, batches, ca
 the database, so the status of its row does not show the loss.
 
 Two facts show it. The node's row counts its beats: if the row has fewer than were confirmed, the database is older than
-the process. The loss may be shorter than one beat: then the incarnation has changed. It is computed and not stored,
-because a dump would carry a stored value along. It names the cluster of PostgreSQL and its timeline, which a promotion
-changes. It also names the database and the table of nodes, which a restore creates again.
+the process. The loss may be shorter than one beat: then the incarnation has changed. The incarnation is computed and
+not stored, because a dump would contain a stored value. It has four parts: the cluster of PostgreSQL, its timeline,
+which a promotion changes, and the numbers of the database and of the table of nodes, which a restore from a dump
+creates again.
 
 Each fence of a node and each beat compares both. A node that is refused here ends its process, which drops all its
 memory. Its supervisor starts it again.

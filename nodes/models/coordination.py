@@ -97,7 +97,7 @@ class ItemLock(models.Model):
     """
     The node that holds an item, the start of its lock, and the end of its lease. Only the holder knows `token`.
 
-    A released lock stays, without a node: `paced_from` is when the time to the item's next run began.
+    A released lock stays, without a node. `paced_from` is the moment from which the time to the item's next run counts.
     """
 
     pk = models.CompositePrimaryKey("cluster", "job", "item")

@@ -75,7 +75,7 @@ class Node(models.Model):
         )
         indexes = (
             models.Index(fields=["scope"], condition=Q(status__in=_LIVE), name="node_live_by_scope"),
-            # Nodes that have ended accumulate. Lists show the last of them.
+            # Indexes for lists, which show the newest nodes only: rows of ended nodes accumulate.
             models.Index(fields=["-stopped_at", "id"], condition=Q(status__in=_FINAL), name="node_ended"),
             models.Index(fields=["-started_at", "-id"], name="node_newest"),
             GinIndex(Words("name"), name="node_words"),

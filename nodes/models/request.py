@@ -23,9 +23,9 @@ class ClusterRequest(models.Model):
         DRAIN = "drain", _("drain a node")
 
     class State(models.TextChoices):
-        # Without an answer: the main manager has to give it.
+        # The request has no answer yet. The main manager has to answer it.
         WAITING = "waiting", _("waiting for the main manager")
-        # Answered, but not yet completed. The main manager watches it.
+        # The request is answered, but not completed. The main manager watches its completion.
         IN_PROGRESS = "in_progress", _("in progress")
         DONE = "done", _("done")
         # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from nodes.database.moment import Moment
 from nodes.errors import Unknown
 
-# Requests that change nothing, so that everything read stays valid until their answer.
+# Methods of requests that change nothing. Facts that such a request has read stay valid until its answer.
 _SAFE: Final = frozenset({"GET", "HEAD"})
 
 

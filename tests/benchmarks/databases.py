@@ -48,7 +48,8 @@ def embedded(var: Path) -> Iterator[Database]:
     environment = {**os.environ, "CRAWLCTL_VAR": str(var)}
     environment.pop("DATABASE_URL", None)
     directory = var / "postgres"
-    # In a session of its own: an interrupt of the benchmark ends the run first, and the database after it.
+    # The holder has a session of its own, so that an interrupt of the benchmark ends the run first, and then the
+    # database.
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(directory)],
         cwd=ROOT,
@@ -66,8 +67,9 @@ def embedded(var: Path) -> Iterator[Database]:
         try:
             yield Database(environment=environment, address=address, server=guardian)
         finally:
-            # The holder ends when its input ends. This process may have changed its user, too. Then the guardian stops
-            # the server, so wait for it: until then files in the directory come and go.
+            # End both users of the database: this process, which may be a user, and the holder, which ends when its
+            # input ends. Then wait for the guardian, which stops the server: until it ends, files in the directory come
+            # and go.
             lifetime.let_go()
             assert holder.stdin is not None
             holder.stdin.close()

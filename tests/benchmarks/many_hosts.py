@@ -63,7 +63,7 @@ async def _serve(log: RequestLog) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     listener = socket.socket()
-    # Listen on all addresses, but only those of loopback.
+    # Listen on all addresses of the loopback interface.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
     listener.bind(("0.0.0.0", 0))
     listener.listen(4096)

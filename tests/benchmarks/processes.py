@@ -193,7 +193,7 @@ def _references_offered(job: int) -> int:
 
 
 def _cost_of_reading(readers: int) -> float:
-    """Return the CPU-ms in which a process reads a page while `readers` processes do."""
+    """Return the CPU-ms that a process needs to read a page while `readers` processes read pages at the same time."""
     apart = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(readers, mp_context=apart) as pool:
         return statistics.median(pool.map(_read_over_and_over, [1] * readers))

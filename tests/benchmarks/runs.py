@@ -135,7 +135,10 @@ def _measure(
     watch: Watch,
     database: Database | None = None,
 ) -> Run:
-    """Run a command and measure it. `kinds` names the kinds of its process and of those below; '' means none below."""
+    """
+    Run a command and measure it. `kinds` has the kind of its process and the kind of the child processes, '' for a
+    process without children.
+    """
     own, below = kinds
     # Archive files go where the other files of the run go.
     environment = database.environment | {"CRAWLCTL_ARCHIVE_ROOT": str(directory / "archive")} if database else None

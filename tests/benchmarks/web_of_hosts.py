@@ -154,7 +154,7 @@ async def _serve(web: _Web, *, tls: Sequence[ssl.SSLContext | None]) -> None:
     ports = []
     for context in tls:
         listener = socket.socket()
-        # Listen on all addresses, but only those of loopback.
+        # Listen on all addresses of the loopback interface.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
         listener.bind(("0.0.0.0", 0))
         listener.listen(4096)

@@ -51,7 +51,7 @@ class Crawl:
     maps: dict[str, SlotMap] = field(default_factory=dict)
     disturbances: list[Disturbance] = field(default_factory=list)
     backups: dict[str, tuple[float, str]] = field(default_factory=dict)
-    # Requested moves of slots, and the disturbances that began while one was in a phase.
+    # The requested moves of slots, and the number of disturbances that began in each phase of a move.
     moves: list[str] = field(default_factory=list)
     in_moves: Counter[str] = field(default_factory=Counter)
     fetched_twice: int = 0

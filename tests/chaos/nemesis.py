@@ -81,7 +81,8 @@ class Nemesis:
             happening.until = time.time()
             self._ended_at = time.monotonic()
             self._under_way.remove(happening)
-            # Mostly long enough for a recovery. After the loss of a main manager, longer than the next election.
+            # The pause is mostly long enough for a recovery. After the loss of a main manager it is longer than the
+            # next election.
             rests = [2 * TIMEOUT] if happening.hit else [0.5, 1.0, TIMEOUT]
             self._rests_until = time.monotonic() + self.dice.choice(rests)
 

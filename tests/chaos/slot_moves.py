@@ -42,7 +42,9 @@ class Requested:
 
 
 class Moves:
-    """The moves of one crawl. The maps are those of the slots, each with the moment at which its move was requested."""
+    """
+    The moves of slots during one crawl. `_maps` has each map of slots, with the moment at which its move was requested.
+    """
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self._addresses = addresses

@@ -158,7 +158,8 @@ class Store:
         has_main = row.main_id is not None and not row.resigned
         if has_main and not self._can_go(row.main_id, verdict=replaces):
             return None
-        # A node that would have to mark itself as failed is not fit either. The database rolls its mark back.
+        # A node that would have to mark itself as failed is refused, too: in the database, the transaction with its
+        # mark is rolled back.
         if has_main and row.main_id == node_id:
             raise self._refusal(FenceRefused("node", node=node_id))
         self.hold_node(node_id)

@@ -80,7 +80,9 @@ class Recorded(DistributedJob):
             self._tell("ended", self._job_id, run_no, certain_at)
 
     def _pass_time(self, context, certain_at):
-        """Simulate work. Return the last moment at which the lease certainly excluded all other nodes."""
+        """
+        Simulate work. Return the last moment at which the lease certainly kept all other nodes from running the items.
+        """
         until = time.monotonic() + self.answers.takes.total_seconds()
         while (now := time.monotonic()) < until:
             if context.remaining():

@@ -46,8 +46,8 @@ class Explained:
         """
         Return the shared buffers that the statement touched, found in memory or not.
 
-        A plan node includes its children. A data-modifying CTE that no other node reads runs at the end, and no other
-        node includes it.
+        The figures of a plan node include those of its children. A data-modifying CTE that no other node reads runs at
+        the end, and no other node includes its figures, so they are added.
         """
         asked = {node["CTE Name"] for node in self.nodes if node["Node Type"] == "CTE Scan"}
         alone = [

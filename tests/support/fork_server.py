@@ -139,7 +139,10 @@ def _path_of_variables():
 
 
 def _serve(line):
-    """Fork a process for each request. Return the request in the forked process, and None at the end."""
+    """
+    Fork a process for each request. Return the request in each forked process, and None in this process when the socket
+    closes.
+    """
     children = {}
     while True:
         ready, _, _ = select.select([line, *children], [], [])

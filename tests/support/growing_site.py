@@ -6,7 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class GrowingSite:
-    """Its start page links to all `pages`. A removed page answers 404. `requests` counts the answers by path."""
+    """
+    A site whose start page links to all `pages`. A removed page answers 404. `requests` counts the answers by path.
+    """
 
     def __init__(self, port, pages):
         self.start_url, self.pages, self.requests = f"http://127.0.0.1:{port}/", set(pages), {}

@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
     directory = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_MEMORY))
     try:
         command = subprocess.Popen(words, env={**os.environ, "CRAWLCTL_VAR": str(directory)})
-        # A Ctrl-C in the terminal reaches the command by itself.
+        # A Ctrl-C in the terminal also reaches the command, so this process ignores it and waits for the command.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda number, _frame: command.send_signal(number))
         return command.wait()

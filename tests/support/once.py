@@ -1,4 +1,4 @@
-"""Directories that one process of a test session makes once, for all its processes. Tests copy them."""
+"""Directories for all processes of a test session. The first process that needs one makes it, and tests copy it."""
 
 import fcntl
 import shutil

@@ -175,7 +175,7 @@ class SteppedCluster:
         self.ghosts.append(worker)
 
     def lay_ghosts(self):
-        """Let each ghost try its remaining work, then remove it. Fences refuse what they guard."""
+        """Let each ghost try its remaining work, then remove the ghost. Fences refuse its guarded writes."""
         for ghost in self.ghosts:
             ghost.haunt()
         self.ghosts = []
@@ -259,8 +259,9 @@ class _SteppedThread:
     The worker's connection. Like the real one, it repeats work after a lost answer, but not before the worker's next
     step.
 
-    The removals of a take wait for a step that lets them go on, so that steps of other nodes come between.
-    `waiting` has an event for each task that waits for a later step, and `stops` is set when one begins to wait.
+    Removals that begin with a take wait until a later step lets them continue, so that other nodes can take steps
+    meanwhile. `waiting` has an event for each task that waits for a later step. `stops` is set when a task begins to
+    wait.
     """
 
     def __init__(self, connection):
@@ -303,7 +304,7 @@ class SteppedWorker:
     """
     The parts of a worker, without its tasks. Their methods are the steps.
 
-    A step may wait for a later one: it lost an answer, or has removals left.
+    A step that lost an answer, or that has removals left, waits for a later step.
     """
 
     def __init__(self, cluster):
@@ -362,7 +363,7 @@ class SteppedWorker:
             self.write()
 
     def flush_in_vain(self):
-        """Flush ended documents, but lose the connection before the commit. Some outputs keep the documents."""
+        """Flush ended documents, but lose the connection after the writes to the outputs and before the commit."""
         with _losing_answers_of(JobOutputs, "write"):
             self.write()
 

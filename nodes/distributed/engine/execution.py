@@ -71,7 +71,7 @@ class JobOnNode:
         self._pasts: dict[str, Past] = {}
         self._groups: list[_Group] = []
         self._ending: list[_Group] = []
-        # Threads of the job at most, after this machine refused more of them.
+        # Largest number of threads of the job, after this machine refused more threads. None without a refusal.
         self._most_threads: int | None = None
         self._runs = self._failures = 0
         self._last_began_at: dt.datetime | None = None
@@ -166,8 +166,8 @@ class JobOnNode:
 
     def note_runs_elsewhere(self, moments: Mapping[str, float], schedule: Schedule) -> bool:
         """
-        Note the moments from which, by the store, the pace of items counts. Return True if another node ran one of
-        these items.
+        Compare the moments in the store, from which the time to the next run of each item counts, with the runs on this
+        node. Note the runs of other nodes. Return True if there are any.
         """
         with self._lock:
             ran = {

@@ -109,13 +109,16 @@ class HeldLocks:
         return min((dt.timedelta() if lock is None else lock.remaining() for lock in locks), default=dt.timedelta())
 
     def paced_from(self, tokens: Collection[UUID]) -> dict[str, float]:
-        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
+        """Return, by item, the moment from which the time to its next run counts, without items that have not run."""
         with self._lock:
             locks = [self._held[token].lock for token in tokens if token in self._held]
         return {lock.item.item: lock.paced_from for lock in locks if lock.paced_from is not None}
 
     def pace_from(self, tokens: Collection[UUID], moment: float) -> None:
-        """Store the moment from which the pace of these items counts, for the node that takes them next."""
+        """
+        Store the moment from which the time to the next run of these items counts. The next node that locks an item
+        gets this moment.
+        """
         with self._lock:
             for token in tokens:
                 if token in self._held:
@@ -211,11 +214,11 @@ class RunLocks:
         return self._locks.remaining(self.tokens)
 
     def paced_from(self) -> dict[str, float]:
-        """Return, by item, the moment from which its pace counts. Items that have not run are left out."""
+        """Return, by item, the moment from which the time to its next run counts, without items that have not run."""
         return self._locks.paced_from(self.tokens)
 
     def pace_from(self, moment: float) -> None:
-        """Let the pace of the items count from this moment."""
+        """Let the time to the next run of the items count from this moment."""
         self._locks.pace_from(self.tokens, moment)
 
     def let_go(self) -> None:

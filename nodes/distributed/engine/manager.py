@@ -52,7 +52,8 @@ class DistributedJobManager:
         observers: Sequence[Observer] = (),
     ) -> None:
         """
-        Take a connection to the cluster, which the manager owns from now on, and the jobs that this node can execute.
+        `coordination` is a connection to the cluster, which the manager closes at its end. `jobs` are the jobs that
+        this node can execute.
 
         Raises:
             BadName: the id of a job is invalid.

@@ -90,7 +90,7 @@ class Past:
         )
 
     def with_run_elsewhere(self, paced_from: float) -> "Past":
-        """Return the past with a run of another node, whose pace counts from this moment."""
+        """Return the past with a run of another node. The time to the next run counts from `moment`."""
         return replace(self, planned_at=paced_from, started_at=paced_from, ended_at=paced_from)
 
 
@@ -128,7 +128,8 @@ def paced_from(schedule: Schedule, *, started_at: float, ended_at: float) -> flo
 
 def ran_elsewhere(schedule: Schedule, own: Past, moment: float) -> bool:
     """
-    True if the run whose pace counts from this moment is not the last one in `own`, the past of one item.
+    True if another node ran an item after the last run in `own`, the past of the item on this node. In the store, the
+    time to the item's next run counts from `moment`.
 
     The store gives the moment with the delay of its answers. Two runs of an item are most of a period apart, so half a
     period distinguishes the last run of this node from a later run of another node.

@@ -231,7 +231,7 @@ def _of_ended(task: ArchivedTask, *, now: dt.datetime) -> Record:
 
 
 def _origin(seen: TaskSeen) -> list[Record]:
-    """Return who created the task, and of what."""
+    """Return a line with the creator of the task, and a link to the template or task from which it was made."""
     task = seen.task
     created = _("%(moment)s by %(user)s") % {"moment": _full(task.created_at), "user": task.created_by}
     link, address = "", ""

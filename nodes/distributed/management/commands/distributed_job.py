@@ -38,7 +38,7 @@ class Command(BaseCommand):
         made_by, now = getpass.getuser(), read_clock()
         try:
             if job is not None:
-                # The empty name and * stand for the other two switches.
+                # Refuse the empty name and *, which are the keys of the other two switches.
                 checked("job", job)
             if named is None:
                 request_rebalance(cluster=cluster, made_by=made_by, now=now)
