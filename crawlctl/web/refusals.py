@@ -15,6 +15,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, permission_denied
 
+from crawlctl.web.failures import answer_conflict
+from nodes.database.conflicts import lost_a_conflict
 from nodes.errors import NotAllowed, NotDone, Unknown
 
 # End of Django's own sentence for a missing row. It is English in all languages, and names the model.
@@ -27,7 +29,8 @@ class ShowRefusals:
 
     A view checks a form before it makes a change. Meanwhile a job may start, or another user may change it, and some
     changes are possible in the control partition only. The session may end while a form is open: then the login leads
-    back to the page with the form. Views of the API answer their refusals themselves.
+    back to the page with the form. PostgreSQL may undo a change in favour of another one: then the form can be sent
+    again. Views of the API answer their refusals themselves.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -56,7 +59,7 @@ class ShowRefusals:
                 messages.warning(request, str(error))
                 return redirect(_page_before(request))
             case _:
-                return None
+                return answer_conflict(request) if lost_a_conflict(error) else None
 
 
 def _page_before(request: HttpRequest) -> str:

@@ -25,6 +25,7 @@ from jobs.state.transitions import TransitionRefused
 from jobs.verbs.hosts import HostsUnknown
 from nodes.api.etags import PreconditionFailed
 from nodes.coordination.port import CoordinationError
+from nodes.database.conflicts import lost_a_conflict
 from nodes.database.outage import outage
 from nodes.errors import Invalid, NameTaken, NotDone
 
@@ -137,7 +138,7 @@ def _problem_of(error: Exception) -> Problem | None:
             return Problem(status.HTTP_403_FORBIDDEN, "permission_denied", "Your role does not permit this.")
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
-        case OperationalError() | psycopg.OperationalError() if _lost_a_conflict(error):
+        case OperationalError() | psycopg.OperationalError() if lost_a_conflict(error):
             # PostgreSQL has rolled back the whole transaction because of a concurrent one.
             return Problem(
                 status.HTTP_409_CONFLICT,
@@ -157,14 +158,6 @@ def _problem_of(error: Exception) -> Problem | None:
             return _of_the_framework(error)
         case _:
             return None
-
-
-def _lost_a_conflict(error: Exception) -> bool:
-    """
-    True if PostgreSQL aborted the transaction because of a concurrent one: a deadlock, or a serialization failure.
-    """
-    lost = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-    return isinstance(error, lost) or isinstance(error.__cause__, lost)
 
 
 def _not_done(error: NotDone) -> Problem:

@@ -11,6 +11,7 @@ from typing import Final, Generic, LiteralString, TypeVar
 import psycopg
 
 from jobs.metrics import crawl
+from nodes.database.conflicts import CONFLICTS
 from nodes.membership.fences import FenceRefused
 
 _C = TypeVar("_C")
@@ -22,8 +23,7 @@ logger = logging.getLogger(__name__)
 _OF_ONE_DUTY: Final = (
     psycopg.errors.QueryCanceled,
     psycopg.errors.LockNotAvailable,
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.SerializationFailure,
+    *CONFLICTS,
     psycopg.errors.DiskFull,
     psycopg.errors.OutOfMemory,
 )

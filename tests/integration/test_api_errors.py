@@ -11,6 +11,7 @@ from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.api.views import JobView
 from jobs.models import Job, ThrottlePolicy
 from jobs.verbs.control import VERBS
+from tests.support import lost_conflicts
 from tests.support.api import assert_problem, client_of, make_world
 from tests.support.tables import each_row
 
@@ -216,17 +217,11 @@ def test_a_database_that_goes_is_no_defect_of_the_request(dsn, administrator):
     assert administrator.get("/api/v1/jobs/").status_code == 200
 
 
-@pytest.mark.parametrize("code", ["40P01", "40001"])
+@pytest.mark.parametrize("code", lost_conflicts.CODES)
 def test_a_change_that_lost_a_conflict_is_to_be_tried_again(administrator, code):
     policy = ThrottlePolicy.objects.create(name="gently")
 
-    def fail(execute, sql, *arguments):
-        """Let the server itself raise the error, in place of the change."""
-        if sql.startswith("UPDATE"):
-            sql, *arguments = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$", None, *arguments[1:]
-        return execute(sql, *arguments)
-
-    with connection.execute_wrapper(fail):
+    with lost_conflicts.losing(code):
         lost = administrator.patch(f"{POLICIES}{policy.pk}/", {"min_gap": 7})
 
     assert "Try again." in assert_problem(lost, 409, "conflict")["detail"]

@@ -14,8 +14,9 @@ from jobs.verbs import control, editing
 from nodes.database.clock import read_clock
 from nodes.tasks import book
 from nodes.web.seen import mark_of
+from tests.support import lost_conflicts
 from tests.support.api import PASSWORD, make_job, make_user
-from tests.support.browser_forms import opened
+from tests.support.browser_forms import fields_of, opened
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
@@ -196,6 +197,47 @@ def test_of_two_forms_that_are_sent_at_once_one_is_refused(connection, other_con
         statuses = sorted(answer.result().status_code for answer in answers)
 
     assert statuses == [200, 302]
+
+
+@pytest.mark.parametrize("code", lost_conflicts.CODES)
+def test_a_form_that_lost_a_conflict_can_be_sent_again_with_its_input(code):
+    client = page_client("administrator")
+    address, _ = page_of("policy")
+    mine = opened(client, address) | {"min_gap": ["3.0"]}
+
+    with lost_conflicts.losing(code):
+        lost = client.post(address, mine)
+    sent = fields_of(lost, field="min_gap")
+    stored = client.post(address, sent)
+
+    assert lost.status_code == 409
+    assert "Send the form again. Your input is kept." in lost.content.decode()
+    assert sent["min_gap"] == ["3.0"]
+    assert stored.status_code == 302
+    assert ThrottlePolicy.objects.get().min_gap == 3.0
+
+
+def test_a_form_with_a_secret_that_lost_a_conflict_is_not_shown_again():
+    client = page_client("administrator")
+    address, _ = page_of("channel")
+    mine = opened(client, address) | {"secret": f"whsec_{'b3Ro' * 8}", "most_an_hour": "3"}
+
+    with lost_conflicts.losing("40P01"):
+        lost = client.post(address, mine)
+
+    assert lost.status_code == 409
+    assert "Reload this page to send the form again." in lost.content.decode()
+    assert "whsec_" not in lost.content.decode()
+
+
+def test_a_page_that_lost_a_conflict_asks_for_a_reload():
+    client = page_client("administrator")
+
+    with lost_conflicts.losing("40001", words='FROM "jobs_throttlepolicy"'):
+        lost = client.get("/admin/jobs/throttlepolicy/")
+
+    assert lost.status_code == 409
+    assert "so the page could not be read. Reload this page." in lost.content.decode()
 
 
 def test_a_form_that_is_sent_again_with_its_new_mark_is_stored():

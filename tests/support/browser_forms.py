@@ -49,6 +49,11 @@ def opened(client, address, *, field="seen"):
     """Return the fields of the form that has this field, by name, each with all its values."""
     response = client.get(address)
     assert response.status_code == 200, response
+    return fields_of(response, field=field)
+
+
+def fields_of(response, *, field):
+    """Return the same for the answer to a request."""
     parser = _Forms()
     parser.feed(response.content.decode())
     (found,) = [form for form in parser.forms if field in form]

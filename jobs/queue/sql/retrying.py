@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from psycopg.errors import DeadlockDetected, SerializationFailure
+from nodes.database.conflicts import CONFLICTS
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -25,7 +25,7 @@ def retried(transaction: Callable[_P, _R]) -> Callable[_P, _R]:
         for attempt in range(1, _ATTEMPTS):
             try:
                 return transaction(*args, **kwargs)
-            except (DeadlockDetected, SerializationFailure):
+            except CONFLICTS:
                 logger.info("%s was broken off, attempt %d", transaction.__qualname__, attempt)
                 time.sleep(random.uniform(0.001, 0.005) * attempt)  # noqa: S311 (spreads rivals; guards nothing)
         return transaction(*args, **kwargs)
