@@ -1,9 +1,11 @@
 """
-Proves that the web server closes the connections of clients that send requests too slowly, and no other connections.
+Proves that the web server closes the connections of clients that send requests or take answers too slowly, and no other
+connections.
 """
 
 import asyncio
 import contextlib
+import socket
 import time
 
 import uvicorn
@@ -14,11 +16,21 @@ from tests.support.tables import each_row
 # Limits of the server (seconds), and time in which a client that stays open longer than a limit is seen.
 WITHIN = 0.3
 PATIENCE = 20.0
+# Bytes of the long answers, and of one part. A kernel of the test keeps far less.
+LONG = 4 << 20
+PART = 1 << 16
+# Bytes that fill no buffer above its limit, so that the server has nothing to wait for.
+SHORT = 48 << 10
 
 
 class Impatient(PatientProtocol):
     head_within = WITHIN
     body_within = WITHIN
+    taken_within = WITHIN
+
+
+class LessImpatient(PatientProtocol):
+    taken_within = 3 * WITHIN
 
 
 async def answer_after_the_body(scope, receive, send):
@@ -34,6 +46,51 @@ async def answer_after_the_body(scope, receive, send):
     said = str(len(body)).encode()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
     await send({"type": "http.response.body", "body": said[:1]})
+
+
+class Download:
+    """An answer in parts, each of which waits for the one before. `ended` is set when its view ends."""
+
+    def __init__(self, size):
+        self.size = size
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        await receive()
+        headers = [(b"content-length", str(self.size).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for begin in range(0, self.size, PART):
+            part = bytes(min(PART, self.size - begin))
+            await send({"type": "http.response.body", "body": part, "more_body": begin + PART < self.size})
+        self.ended.set()
+
+
+@contextlib.asynccontextmanager
+async def serving(application, *, http):
+    """Serve with the smallest buffers of the kernel; return the server and its port."""
+    config = uvicorn.Config(application, http=http, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        await server.startup([listener])
+        try:
+            yield server, listener.getsockname()[1]
+        finally:
+            await server.shutdown([listener])
+
+
+@contextlib.asynccontextmanager
+async def asked(port):
+    """Ask for the download over a connection that takes little without being read; return its socket."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        client.setblocking(False)
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n")
+        yield client
 
 
 @contextlib.asynccontextmanager
@@ -98,5 +155,34 @@ def test_a_server_that_answers_slowly_keeps_the_connection_of_a_quick_client(pat
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
                 assert head.startswith(b"HTTP/1.1 200")
                 assert await reader.readexactly(1) == b"3"
+
+    asyncio.run(ask())
+
+
+@each_row("size", [LONG, SHORT])
+def test_an_answer_that_its_client_does_not_take_ends_its_connection(size):
+    async def ask():
+        download = Download(size)
+        async with serving(download, http=Impatient) as (server, port), asked(port):
+            await asyncio.wait_for(download.ended.wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                while server.server_state.connections:  # noqa: ASYNC110 (a set of uvicorn, which tells no change)
+                    await asyncio.sleep(WITHIN / 10)
+
+    asyncio.run(ask())
+
+
+def test_a_client_that_takes_its_answer_slowly_gets_all_of_it():
+    async def ask():
+        async with serving(Download(LONG), http=LessImpatient) as (_, port), asked(port) as client:
+            loop = asyncio.get_running_loop()
+            began, got = time.monotonic(), 0
+            while got < LONG:
+                part = await asyncio.wait_for(loop.sock_recv(client, PART), PATIENCE)
+                assert part, f"closed after {got} bytes"
+                got += len(part)
+                # Two limits pass before the end.
+                ahead = 2 * LessImpatient.taken_within * got / LONG - (time.monotonic() - began)
+                await asyncio.sleep(max(0.0, ahead))
 
     asyncio.run(ask())
