@@ -97,6 +97,29 @@ async def test_only_authorities_of_the_given_domains_are_asked(systems):
     assert [one.asked for one in scripted] == [["alice"], ["ALICE"], []]
 
 
+@each_row(
+    ("domains", "users", "asked"),
+    [
+        (["example.org"], {"EXAMPLE.ORG": "alice"}, [["alice"]]),
+        (["EXAMPLE.ORG"], {"example.org": "alice"}, [["alice"]]),
+        (["example.org"], {"EXAMPLE.ORG": "other", "example.org": "alice"}, [["alice"]]),
+        (["example.org", "EXAMPLE.ORG"], {"EXAMPLE.ORG": "alice"}, [[], ["alice"]]),
+        (["strasse.example"], {"straße.example": "alice"}, [[]]),
+        ([""], {"EXAMPLE.ORG": "alice"}, [[]]),
+    ],
+)
+async def test_a_domain_is_found_without_regard_to_case_unless_an_authority_has_it_exactly(
+    systems, domains, users, asked
+):
+    scripted = [Scripted() for _ in domains]
+    authorities = [authority(number, domain=domain) for number, domain in enumerate(domains, 1)]
+    service = service_of(systems, scripted, authorities=authorities)
+
+    await service.ask(users)
+
+    assert [one.asked for one in scripted] == asked
+
+
 async def test_all_authorities_are_asked_concurrently(systems):
     # No authority answers before the last authority is asked.
     all_are_asked = asyncio.Barrier(10)

@@ -79,10 +79,18 @@ class Cycle(ValueError):
 
 
 def questions(snapshot: Snapshot, users: Mapping[str, str]) -> Iterator[tuple[AuthorityFacts, str]]:
-    """Yield the authorities of the given domains, each with the user of its domain."""
+    """
+    Yield the authorities of the given domains, each with the user of its domain.
+
+    Domains are names of DNS, so EXAMPLE.ORG is the domain of an authority of example.org. If an authority has a domain
+    exactly as given, no other spelling of the domain counts, so that domains that differ in case only stay apart.
+    """
+    exact = {authority.domain for authority in snapshot.authorities}
+    others = {domain.lower(): user for domain, user in users.items() if domain not in exact}
     for authority in snapshot.authorities:
-        if authority.domain in users:
-            yield authority, users[authority.domain]
+        user = users.get(authority.domain, others.get(authority.domain.lower()))
+        if user is not None:
+            yield authority, user
 
 
 def chain(mappers: Mapping[int, MapperFacts], last: int | None) -> list[MapperFacts]:
