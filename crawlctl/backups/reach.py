@@ -33,6 +33,11 @@ class Way:
     since: dt.datetime
 
     @property
+    def is_sealed(self) -> bool:
+        """True if the copy and each segment are sealed. Without a seal, nothing proves the origin of a part."""
+        return self.backup.has_sealed_data and all(segment.is_sealed for segment in self.segments)
+
+    @property
     def until(self) -> dt.datetime:
         """The last moment that can be restored."""
         reached = (segment.reached for segment in self.segments if segment.reached)

@@ -100,8 +100,12 @@ def test_a_backup_with_a_passphrase_is_sealed_as_a_whole(old, new, place):
     assert f"The backup {second['name']} is sealed. Give the passphrase of its time" in said
     assert not new.data.exists()
 
+    unproven = "It is not sealed as a whole, so nothing proves its origin"
+    assert unproven in old.run("backup", "check", "--from", place, "--backup", first["name"])
     unopened = "Sealed parts were not opened"
-    assert unopened in old.run("backup", "check", "--from", place)
+    checked = old.run("backup", "check", "--from", place)
+    assert unopened in checked
+    assert unproven not in checked
     assert unopened not in old.run("backup", "check", "--from", place, **PASSPHRASE)
 
 

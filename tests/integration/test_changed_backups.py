@@ -1,17 +1,21 @@
 """Each reader of backups names damage: a store may return any content under the keys of stored files."""
 
 import datetime as dt
+import io
 import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from django.core.management import CommandError, call_command
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from crawlctl.backups import catalogue, reach, verbs, wal
 from crawlctl.backups.descriptions import LARGEST_DESCRIPTION, Backup, File
 from crawlctl.backups.errors import BackupError, Damaged
 from jobs.queries.backups import LogState
+from jobs.settings.of_backups import BACKUP_PASSPHRASE
 from nodes.stores.opening import open_store
 
 NAME = "20300517T120000Z-00000a"
@@ -76,7 +80,7 @@ def test_a_changed_description_is_damaged(root, content):
     assert catalogue.readable(store) == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(field=st.sampled_from(sorted(GOOD)), value=ANYTHING)
 @example(field="end_lsn", value="x/y")
 def test_any_value_of_a_description_is_used_or_refused(root, field, value):
@@ -86,7 +90,7 @@ def test_any_value_of_a_description_is_used_or_refused(root, field, value):
         use(store)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(
     key=st.sampled_from([
         "wal/7/00000002.history", "restores/7/2", "restores/7/two",
@@ -103,6 +107,52 @@ def test_any_content_of_the_log_is_used_or_refused(root, key, content):
 
     with suppress(BackupError):
         use(store)
+
+
+# --- Backups without a seal -------------------------------------------------------------------------------------------
+
+
+def restore_unsealed(root, environment, settings, *options):
+    """Restore a backup of another PostgreSQL without a seal; return the output and the refusal."""
+    settings.CRAWLCTL_ENVIRONMENT = environment
+    settings.VAR_DIR = root / "var"
+    put(root, json.dumps(GOOD).encode())
+    (root / "base" / NAME / "data.tar.zst").write_bytes(b"abcdef")
+    said = io.StringIO()
+    with pytest.raises(CommandError) as refused:
+        call_command("backup", "restore", "--from", str(root), *options, stdout=said)
+    return said.getvalue(), str(refused.value)
+
+
+UNPROVEN = f"The backup {NAME} is not sealed as a whole, so nothing proves its origin"
+
+
+def test_a_restore_says_that_nothing_proves_the_origin_of_an_unsealed_backup(root, settings):
+    said, refusal = restore_unsealed(root, {}, settings)
+
+    assert said == f"{UNPROVEN}.\n"
+    assert "is of PostgreSQL 15.6" in refusal
+
+
+def test_with_a_passphrase_in_the_environment_a_restore_of_an_unsealed_backup_needs_an_option(root, settings):
+    environment = {BACKUP_PASSPHRASE.path: "correct horse"}
+
+    _, refusal = restore_unsealed(root, environment, settings)
+    said, allowed = restore_unsealed(root, environment, settings, "--unsealed")
+
+    assert refusal.startswith(f"{UNPROVEN}, and CRAWLCTL_BACKUP_PASSPHRASE is set.")
+    assert "add --unsealed" in refusal
+    assert said == f"{UNPROVEN}.\n"
+    assert "is of PostgreSQL 15.6" in allowed
+
+
+def test_the_list_says_which_backups_have_no_proof_of_their_origin(root):
+    put(root, json.dumps(GOOD).encode())
+    said = io.StringIO()
+
+    call_command("backup", "list", "--from", str(root), stdout=said)
+
+    assert "not sealed: origin not proven, without the secret key" in said.getvalue()
 
 
 @pytest.mark.parametrize("reached", ["yesterday", "2030-05-17T12:00:00", "2030-05-17T12:00:00+00:00"])

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,7 @@ from crawlctl.backups.checking import check
 from crawlctl.backups.errors import BackupError, Damaged, Unusable
 from crawlctl.backups.keys import put_key_back
 from crawlctl.backups.places import log_folder, open_place, work_folder
-from crawlctl.backups.reach import spoken
+from crawlctl.backups.reach import Way, spoken
 from crawlctl.backups.restoring import restore
 from crawlctl.backups.shipping import Shipper, run_until
 from crawlctl.backups.verbs import choose, given_passphrase, make_backup, parse_moment, prune, store_of_setting, ways
@@ -85,6 +85,11 @@ class Command(BaseCommand):
                 action.add_argument(
                     "--keep-old", type=Path, metavar="DIRECTORY", help="new place of the present data directory"
                 )
+                action.add_argument(
+                    "--unsealed",
+                    action="store_true",
+                    help=f"restore a backup that is not sealed although {BACKUP_PASSPHRASE.environment} is set",
+                )
 
     def handle(self, *_args: Any, action: str | None, place: str | None, **given: Any) -> None:
         place = given.get("place_of_action") or place
@@ -132,9 +137,10 @@ class Command(BaseCommand):
                 facts = [
                     {"timeline": way.timeline, "until": way.until.isoformat(), "gap": way.gap} for way in of_backup
                 ]
-                self.stdout.write(json.dumps({**asdict(backup), "problem": problem, "ways": facts}))
+                found = {**asdict(backup), "is_sealed": backup.has_sealed_data, "problem": problem, "ways": facts}
+                self.stdout.write(json.dumps(found))
                 continue
-            key = ("sealed, " if backup.has_sealed_data else "") + (
+            key = ("sealed, " if backup.has_sealed_data else "not sealed: origin not proven, ") + (
                 "with the secret key" if backup.sealed else "without the secret key"
             )
             self.stdout.write(
@@ -144,6 +150,8 @@ class Command(BaseCommand):
             for way in of_backup:
                 on = f" on timeline {way.timeline}" if len(of_backup) > 1 else ""
                 self.stdout.write(f"  restores{on}: {spoken(way)}")
+                if backup.has_sealed_data and not way.is_sealed:
+                    self.stdout.write("  not sealed: a part of the write-ahead log, whose origin is not proven")
                 if way.gap:
                     self.stdout.write(f"  gap: {way.gap}")
 
@@ -156,15 +164,17 @@ class Command(BaseCommand):
         passphrase = _passphrase("Passphrase of the backup (empty: compare its SHA-256 only): ", asks=has_sealed)
         for each in wanted:
             try:
-                is_opened = check(
-                    store, [way for way in all_ways if way.backup.name == each] or [choose(store, name=each)],
-                    binaries=find_binaries(), work=work_folder(), passphrase=passphrase,
-                )  # fmt: skip
+                of_backup = [way for way in all_ways if way.backup.name == each] or [choose(store, name=each)]
+                is_opened = check(store, of_backup, binaries=find_binaries(), work=work_folder(), passphrase=passphrase)
             except Damaged as error:
                 damaged += 1
                 self.stdout.write(f"{each}: damaged. {_sentence(error)}")
             else:
                 self.stdout.write(f"{each}: complete and unchanged.")
+                if not all(way.is_sealed for way in of_backup):
+                    self.stdout.write(
+                        "  It is not sealed as a whole, so nothing proves its origin: its SHA-256 is in the same store."
+                    )
                 if not is_opened:
                     self.stdout.write(
                         f"  Sealed parts were not opened. Set {BACKUP_PASSPHRASE.environment} to check them, too."
@@ -199,6 +209,7 @@ class Command(BaseCommand):
             )
         until = parse_moment(given["until"]) if given["until"] else None
         way = choose(store, until=until, name=given["backup"])
+        _say_origin(way, allows_unsealed=given["unsealed"], write=self.stdout.write)
         needs_key = way.backup.sealed is not None or any(segment.is_sealed for segment in way.segments)
         restored = restore(
             store, way, until=until, directory=settings.VAR_DIR / "postgres", binaries=find_binaries(),
@@ -217,6 +228,18 @@ class Command(BaseCommand):
 
     def _announce(self, line: str) -> None:
         self.stderr.write(line)
+
+
+def _say_origin(way: Way, *, allows_unsealed: bool, write: Callable[[str], object]) -> None:
+    if way.is_sealed:
+        return
+    said = f"the backup {way.backup.name} is not sealed as a whole, so nothing proves its origin"
+    if given_passphrase() and not allows_unsealed:
+        # Otherwise an unsealed backup in the store would take the place of a sealed one.
+        raise Unusable(
+            f"{said}, and {BACKUP_PASSPHRASE.environment} is set. Choose a sealed backup (`backup list`), or add --unsealed"
+        )
+    write(_sentence(Unusable(said)))
 
 
 @contextmanager
