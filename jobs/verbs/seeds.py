@@ -3,15 +3,17 @@ The seeds of a job as input of operators, and their stored rows. `jobs.verbs.edi
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
 
-from jobs.connectors.repository.web.urls import typed_without_userinfo
-from jobs.models import Job, Seed, ThrottlePolicy
+from jobs.connectors.repository.web.ended_redirects import begun_at_no_seed
+from jobs.connectors.repository.web.urls import canonical, typed_without_userinfo
+from jobs.models import Job, Seed, SeedRedirect, ThrottlePolicy
 from jobs.queue.pace.limits import rebind_bins
+from jobs.queue.redirects import forget_redirects
 from jobs.state import channels
 from nodes.errors import Invalid
 
@@ -104,6 +106,7 @@ def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[See
         Invalid: the job has no seed with this id, or two wanted seeds have the same id.
     """
     places = _places(seeds, stored)
+    addresses = {url for seed in stored for url in seed.urls}
     for wanted, seed in zip(seeds, places, strict=True):
         if seed is None:
             continue
@@ -123,3 +126,20 @@ def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[See
     kept = {seed.pk for seed in places if seed is not None}
     job.seeds.filter(pk__in=[seed.pk for seed in stored if seed.pk not in kept]).update(removed_at=now)
     insert_seeds(job, [wanted for wanted, seed in zip(seeds, places, strict=True) if seed is None])
+    present = {url for wanted in seeds for url in wanted.stored_urls}
+    if not addresses <= present:
+        _forget_redirects(job, seeds=present)
+
+
+def _forget_redirects(job: Job, *, seeds: Collection[str]) -> None:
+    """
+    Delete the redirects that began at removed seeds. Otherwise their hosts would stay in the scope.
+
+    Most jobs have no redirect, and none of them looks at its seeds here.
+    """
+    redirects = dict(SeedRedirect.objects.filter(job=job).values_list("source", "target"))
+    if not redirects:
+        return
+    ended = begun_at_no_seed(redirects, seeds=[canonical(url) for url in seeds])
+    with connection.cursor() as cursor:
+        forget_redirects(cursor, job=job.pk, sources=ended)

@@ -1,30 +1,37 @@
-"""Proves that redirects of ended seeds leave the database, and that all other redirects stay."""
+"""Proves that redirects of ended and removed seeds leave the database, and that all other redirects stay."""
 
 import pytest
 from django.db import connection
 
 from jobs.connectors.repository.base import hash_of
-from jobs.loops.worker.sharing import forget_redirects
-from jobs.models import SeedRedirect
+from jobs.connectors.repository.web.urls import bin_of
+from jobs.models import SeedRedirect, ThrottlePolicy
+from jobs.queue.redirects import forget_redirects
+from jobs.verbs.editing import change_job
+from jobs.verbs.seeds import SeedWanted
+from tests.support.api import NOON
 from tests.support.factories import make_job
 
 pytestmark = pytest.mark.django_db
+
+
+def note(job, source, target):
+    SeedRedirect.objects.create(
+        job=job,
+        hash=hash_of(source),
+        source=source,
+        target_hash=hash_of(target),
+        target=target,
+        target_host=bin_of(target),
+        is_followed=True,
+    )
 
 
 def test_forgotten_redirects_lead_nowhere_and_others_stay():
     job, other = make_job(), make_job()
     for of in (job, other):
         for name in "abc":
-            source, target = f"http://{name}.example/", f"http://www.{name}.example/"
-            SeedRedirect.objects.create(
-                job=of,
-                hash=hash_of(source),
-                source=source,
-                target_hash=hash_of(target),
-                target=target,
-                target_host=f"www.{name}.example",
-                is_followed=True,
-            )
+            note(of, f"http://{name}.example/", f"http://www.{name}.example/")
 
     forget_redirects(connection.connection, job=job.pk, sources=["http://a.example/", "http://c.example/"])
 
@@ -33,3 +40,38 @@ def test_forgotten_redirects_lead_nowhere_and_others_stay():
         (job.pk, "http://b.example/"),
         *((other.pk, f"http://{name}.example/") for name in "abc"),
     ]
+
+
+def test_the_redirects_of_a_removed_seed_go_with_it():
+    job, other = make_job(urls=("http://a.example", "http://b.example/")), make_job(urls=("http://a.example/",))
+    note(job, "http://a.example/", "http://www.a.example/")
+    note(job, "http://www.a.example/", "http://www.a.example/start")
+    note(job, "http://b.example/", "http://www.b.example/")
+    note(other, "http://a.example/", "http://www.a.example/")
+
+    change_job(job.pk, seeds=[SeedWanted(("http://b.example/", "http://c.example/"))], made_by="root", now=NOON)
+
+    left = SeedRedirect.objects.order_by("job", "source").values_list("job", "source")
+    assert list(left) == [(job.pk, "http://b.example/"), (other.pk, "http://a.example/")]
+
+
+def test_a_changed_policy_of_a_seed_keeps_its_redirect():
+    job = make_job(urls=("http://a.example",))
+    note(job, "http://a.example/", "http://www.a.example/")
+
+    policy = ThrottlePolicy.objects.create(name="gently")
+    change_job(job.pk, seeds=[SeedWanted(("http://a.example",), policy)], made_by="root", now=NOON)
+
+    assert SeedRedirect.objects.count() == 1
+
+
+def test_a_change_of_many_seeds_reads_redirects_once(django_assert_max_num_queries):
+    many = [f"http://{number}.example/" for number in range(2_000)]
+    job = make_job(urls=many)
+    for url in many:
+        note(job, url, url.replace("//", "//www."))
+
+    with django_assert_max_num_queries(40):
+        change_job(job.pk, seeds=[SeedWanted((many[0],))], made_by="root", now=NOON)
+
+    assert [row.source for row in SeedRedirect.objects.all()] == [many[0]]

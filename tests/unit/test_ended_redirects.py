@@ -1,6 +1,6 @@
 """Proves which redirects of seeds end when one of their addresses answers with a page."""
 
-from jobs.connectors.repository.web.ended_redirects import ended_with
+from jobs.connectors.repository.web.ended_redirects import begun_at_no_seed, ended_with
 from tests.support.tables import each_row
 
 CHAIN = {"seed": "x", "x": "y", "y": "www"}
@@ -21,3 +21,18 @@ CHAIN = {"seed": "x", "x": "y", "y": "www"}
 )
 def test_an_ended_redirect_ends_redirects_behind_it_without_another_source(source, redirects, seeds, ended):
     assert ended_with(source, redirects, seeds=seeds) == ended
+
+
+@each_row(
+    ("redirects", "seeds", "ended"),
+    [
+        (CHAIN, ["seed"], set()),
+        (CHAIN, [], {"seed", "x", "y"}),
+        (CHAIN, ["x"], {"seed"}),
+        ({**CHAIN, "other": "y"}, ["other"], {"seed", "x"}),
+        ({"seed": "x", "x": "seed", "y": "z", "z": "y"}, ["seed"], {"y", "z"}),
+        ({}, ["seed"], set()),
+    ],
+)
+def test_a_redirect_to_which_no_seed_leads_ends(redirects, seeds, ended):
+    assert begun_at_no_seed(redirects, seeds=seeds) == ended

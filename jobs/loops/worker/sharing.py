@@ -14,6 +14,7 @@ from jobs.connectors.repository.kind import Database
 from jobs.connectors.repository.shared import ClosedGate, SeedRedirect, Session
 from jobs.queue import wake
 from jobs.queue.flushing import gates
+from jobs.queue.redirects import forget_redirects
 from jobs.state import channels
 from nodes.database.sealing import Unreadable, seal, unseal
 from nodes.life.identity import NodeIdentity
@@ -37,11 +38,6 @@ ON CONFLICT (job_id, hash) DO UPDATE
    SET target_hash = excluded.target_hash, target = excluded.target, target_host = excluded.target_host,
        is_followed = excluded.is_followed, noted_at = excluded.noted_at
  WHERE (kept.target, kept.is_followed) IS DISTINCT FROM (excluded.target, excluded.is_followed)
-"""
-# Locks: the rows that it deletes, by hash.
-_FORGET: Final[LiteralString] = """
-DELETE FROM jobs_seedredirect
- WHERE id IN (SELECT id FROM jobs_seedredirect WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[]) ORDER BY hash FOR UPDATE)
 """
 _IS_LED_TO: Final[LiteralString] = """
 SELECT EXISTS (SELECT FROM jobs_seedredirect WHERE job_id = %(job)s AND target_hash = %(hash)s)
@@ -130,11 +126,6 @@ def _note_redirect(connection: psycopg.Connection[Any], *, job: int, redirect: S
         "is_followed": redirect.is_followed,
     }
     connection.execute(_NOTE, facts)
-
-
-def forget_redirects(connection: psycopg.Connection[Any], *, job: int, sources: Sequence[str]) -> None:
-    """Delete the stored redirects of these addresses."""
-    connection.execute(_FORGET, {"job": job, "hashes": [hash_of(source) for source in sources]})
 
 
 def _is_led_to(connection: psycopg.Connection[Any], *, job: int, hash: str) -> bool:  # noqa: A002 (the field's word)

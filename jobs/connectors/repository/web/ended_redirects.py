@@ -19,3 +19,14 @@ def ended_with(source: str, redirects: Mapping[str, str], *, seeds: Collection[s
         if at in seeds or any(target == at for other, target in redirects.items() if other not in ended):
             break
     return ended
+
+
+def begun_at_no_seed(redirects: Mapping[str, str], *, seeds: Collection[str]) -> set[str]:
+    """Return the sources of the redirects that are on no way from a seed."""
+    left = set(redirects)
+    for seed in seeds:
+        at = seed
+        while at in left:
+            left.remove(at)
+            at = redirects[at]
+    return left
