@@ -62,7 +62,7 @@ class _Reader:
             try:
                 _read()
             except DatabaseError:
-                # Earlier figures must not appear as present ones.
+                # Without the database, old figures would look like present ones, so they are cleared.
                 for figure in cluster.FIGURES:
                     figure.set_all({})
                 cluster.DATABASE_UP.set(0)

@@ -261,7 +261,7 @@ class DocumentView(EverywhereView):
         if "stage" in asked and not _is_anything_in(asked["stage"]):
             return queryset.none()
         if asked.get("stage") in CLAIMED:
-            # Documents in progress have an index of their own.
+            # Documents in progress have a batch, and this condition lets the planner use their index.
             asked["batch__isnull"] = False
         self._is_of_few |= lanes is not None or "batch__isnull" in asked
         found = queryset.filter(**asked)

@@ -32,7 +32,7 @@ from nodes.errors import Invalid, NameTaken, NotDone
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
-# The beginning of the detail of a change with invalid fields.
+# First sentence of the message about invalid fields.
 _UNCHANGED: Final = "Nothing was changed. "
 # The status of each code of a request that was not executed. All other codes are conflicts with the present state.
 _STATUS: Final = {
@@ -88,7 +88,7 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
         )
     request = context.get("request")
     if request is not None and request.method in SAFE_METHODS:
-        # A read request changes nothing in any case.
+        # A read request never changes anything, so the sentence is left out.
         problem = replace(problem, detail=problem.detail.removeprefix(_UNCHANGED))
     return problem.as_response()
 

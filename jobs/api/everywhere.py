@@ -121,7 +121,7 @@ class EverywhereView(ListingView):
 
     def _read_part(self, partition: str) -> Part:
         """Read the part of one partition, from the database of this thread."""
-        # A filter may choose another keyset, so each thread has its own copy.
+        # A filter may change the keyset of the view, so each thread needs a copy of the view.
         view = copy.copy(self)
         view.partition, query = partition, self.query
         if partition and "job" in query:

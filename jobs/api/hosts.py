@@ -143,7 +143,7 @@ class LimitedBySerializer(serializers.Serializer[HostStatus]):
 
 
 class HostSerializer(PlacedSerializer):
-    """Host, or another unit of politeness of its connector. Rates are recent. Null means not known yet."""
+    """Host, or another bin of its connector. Rates are recent. Null means that a value is not known yet."""
 
     id = serializers.IntegerField()
     kind = serializers.CharField(source="namespace", help_text="Connector of the source: `web`, `filesystem`, …")
@@ -278,7 +278,7 @@ class HostView(EverywhereView):
     }
     queryset = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     serializer_class = HostSerializer
-    # A back-off changes by itself while the host is crawled.
+    # The ETag does not cover the back-off, which changes by itself while the host is crawled.
     tagged_fields = ("stopped",)
     query_class = HostQuery
     lookup_value_regex = _ID

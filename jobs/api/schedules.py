@@ -21,7 +21,7 @@ _SHOWN = 100
 
 
 class SkippedSerializer(serializers.Serializer[object]):
-    """The latest window that started no run for one reason."""
+    """Latest window in which no run started for this reason."""
 
     at = serializers.DateTimeField()
     reason = serializers.ChoiceField([reason.value for reason in SkipReason])

@@ -21,7 +21,7 @@ _MODULES: Final[dict[Format, ModuleType]] = {Format.WARC: warc, Format.BARC: bar
 _PIECE: Final = 1 << 20
 # Exchanges that a copy writes together.
 _COPIED_AT_ONCE: Final = 50
-# First bytes of a file, by format. A WARC file may be uncompressed.
+# First bytes of a file, by format. A WARC file has two possible beginnings, because it may be uncompressed.
 _MAGIC: Final = ((b"BARC1 ", Format.BARC), (b"\x1f\x8b", Format.WARC), (b"WARC/", Format.WARC))
 
 

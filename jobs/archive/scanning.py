@@ -60,7 +60,7 @@ class Found:
     status: int
     is_truncated: bool
     fingerprint: str
-    # Digest of the payload as the record gives it, or "".
+    # Digest of the payload that the record names, or "".
     digest: str = ""
     offset: int = 0
 
@@ -231,7 +231,7 @@ def _scan_barc(file: IO[bytes], at: int, size: int) -> _Record:
         return _Record(end, is_bad=True)
 
 
-# The scan of one record, and the bytes that begin a record, by format.
+# By format: the function that scans one record, and the bytes with which a record begins.
 _SCANNERS: Final[Mapping[tuple[Format, bool], tuple[Callable[[IO[bytes], int, int], _Record], bytes]]] = {
     (Format.WARC, True): (_scan_packed, _GZIP),
     (Format.WARC, False): (_scan_plain, VERSION),

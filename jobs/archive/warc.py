@@ -78,7 +78,8 @@ def encode(given: Archived) -> list[bytes]:
         if given.original is not None:
             fields.append(("WARC-Refers-To-Target-URI", _uri(given.original.url)))
             fields.append(("WARC-Refers-To-Date", date_text(given.original.date)))
-    # Without an original there is no digest, because the server did not send the body.
+    # Empty fields are left out: a not-modified answer without an original has no digest, because the server sent no
+    # body.
     fields = [(name, value) for name, value in fields if value]
     block = given.response_head + (b"" if given.kind.is_revisit else given.body)
     # Other records have no digest of their block, because gzip already has a checksum for each record.
@@ -142,7 +143,7 @@ def read_at(path: Copy, offset: int) -> Archived:
         if record is None or record.rec_type not in {"response", "revisit"} or not _is_http(record):
             raise BadArchive(f"{path}: no response begins at offset {offset}")
         answer = _archived(record, block, offset, length)
-        # The next record may be damaged, but this answer is complete.
+        # The answer is complete, so a damaged next record is ignored.
         with suppress(BadArchive):
             following, _, _, request = next(records, (None, 0, 0, b""))
             own = record.rec_headers.get_header("WARC-Record-ID")

@@ -18,9 +18,9 @@ from jobs.verdicts.causes import Cause
 from jobs.verdicts.requests import Requests
 from nodes.web import formats
 
-# Time for which a failed run is listed, unless the job runs again.
+# Longest time for which a failed run is listed. It is no longer listed when the job runs again.
 _LISTED: Final = dt.timedelta(days=7)
-# Causes that hold a job until a person repairs something, with the kinds of their lines.
+# Kinds of lines, by the cause that holds a job until a person repairs something.
 _HOLDS: Final = {Cause.OUTPUT: "output_refuses", Cause.CONNECTOR: "connector_missing"}
 # Lag from which the search index is listed. A lag of seconds is normal while a crawl writes to it.
 _INDEX_LAG: Final = dt.timedelta(minutes=2)

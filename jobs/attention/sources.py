@@ -24,8 +24,8 @@ from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
 from jobs.attention.traps import traps_that_wait
 
-# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An
-# open overview calls all of them once a second: a function reads active rows, or an index, but no documents.
+# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An open
+# overview calls all functions once a second, so they must not read documents, only active rows or an index.
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     silent_partitions,
     partitions_behind,

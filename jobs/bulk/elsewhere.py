@@ -24,8 +24,8 @@ from nodes.tasks.context import TaskContext
 
 # Seconds between two checks of the parts.
 _LOOK: Final = 1.0
-# Seconds after which a silent partition ends an attempt of the task. The retry policy of the task begins the next
-# attempt.
+# Time after which a silent partition ends an attempt of the task (seconds). The retry policy of the task begins the
+# next attempt.
 _PATIENCE: Final = 60.0
 
 

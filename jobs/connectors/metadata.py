@@ -16,13 +16,13 @@ Metadata = Mapping[str, tuple[str, ...]]
 LAST_MODIFIED: Final = "last_modified"
 # Names that are part of no version.
 PASSING: Final = frozenset({LAST_MODIFIED})
-# Limits of one document: names, values of a name, characters of a name, of a value, and of everything.
+# Limits of one document: names, values of a name, characters of a name, characters of a value, and characters in total.
 MOST_NAMES: Final = 100
 MOST_VALUES: Final = 20
 LONGEST_NAME: Final = 100
 LONGEST_VALUE: Final = 1_000
 MOST_CHARACTERS: Final = 16_384
-# Names under which pages give the two dates that all sources have, the most exact first.
+# Names that pages use for the dates `published` and `modified`. The most exact name is the first.
 _DATES: Final = {
     "published": (
         "article:published_time",

@@ -89,7 +89,7 @@ def _differ(field: Field, given: Mapping[str, Any], stored: Mapping[str, Any]) -
 
 
 def _masks(value: Any, *, below: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:  # noqa: ANN401 (JSON)
-    """Yield the place of each mask, and the list or mapping that has it under a key."""
+    """Yield each mask as three values: its place, the list or mapping that contains it, and its key there."""
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in members:
         if inner == MASK:

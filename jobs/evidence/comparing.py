@@ -21,8 +21,8 @@ from jobs.evidence.minutes import MINUTE, Facts, moment_of, moment_text
 
 # Statuses that ask the crawler to slow down.
 _REFUSALS: Final = frozenset({429, 503})
-# Longest difference between the moments of a request at the crawler and in the log, and between the delays of two
-# requests (seconds).
+# Tolerances (seconds): between the times of a request in the record and in the log, and between the delays of two
+# requests.
 TOLERANCE: Final = 2.0
 JITTER: Final = 0.25
 # Time after which all workers follow an answer that one of them got (seconds).
@@ -68,8 +68,8 @@ class _Allowed:
         between them. `margin` is the longest difference between a moment of the log and the same moment in the record.
         """
         total = 0.0
-        # For each request of the last minute: the sum of the gaps before it, minus its second. A later request is
-        # compared with the lowest value only.
+        # For requests of the last minute: the sum of the gaps before the request minus its second, and the second. Only
+        # requests with the lowest sums can be part of an excess, so others are dropped.
         earlier: deque[tuple[float, int]] = deque()
         for place, second in enumerate(seconds):
             if place:

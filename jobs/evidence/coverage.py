@@ -78,7 +78,7 @@ def advance(complete_until: int | None, *, latest: int, workers: Sequence[Record
     `complete_until` is the result of the last call. `workers` has all workers that have run since then.
     """
     running = [worker for worker in workers if worker.ended is None]
-    # A running worker reports later, so its last minute is not decided yet.
+    # A running worker has not reported its last minute yet, so it is unknown whether that minute is complete.
     reported = (worker.started if worker.since is None else worker.complete_until for worker in running)
     until = min([latest, *map(_floor, reported)])
     if complete_until is None:

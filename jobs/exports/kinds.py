@@ -20,7 +20,7 @@ EXPORT: Final = Kind(
         "filter": {"type": "object"},
     },
     required=("what", "format"),
-    # A wrong filter stays wrong, so it is not tried again.
+    # An export with an invalid filter is not retried, because the filter stays invalid.
     retry_policy={
         "policy": "by_exception",
         "rules": [

@@ -40,7 +40,7 @@ def _load(name: str) -> Work:
 
 def _import_charsets() -> None:
     """Import all charsets now: a confined process opens no file."""
-    # Some charsets have no alias, such as utf-8-sig, which e-mails name.
+    # The list of aliases is not enough: some charsets that e-mails name, such as utf-8-sig, have no alias.
     for module in pkgutil.iter_modules(encodings.__path__):
         try:
             importlib.import_module(f"encodings.{module.name}")

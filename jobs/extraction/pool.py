@@ -27,7 +27,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _PROGRAM: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from jobs.extraction.child import main; main(sys.argv[2])"
 )
-# A child has no variable of its worker: no address of a database, no secret.
+# The environment of a child. It has no variables of the worker, which may contain a database address or a secret.
 _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 # Limit of the elapsed time for a file, as a multiple of its computing time. On a busy machine, computing takes longer.
 _PATIENCE: Final = 4
@@ -141,7 +141,8 @@ class ChildPool:
                 stdout=PIPE,
                 env=_ENVIRONMENT,
                 cwd="/",
-                # Ctrl-C in a terminal is for the worker, which ends its children.
+                # A child has its own session, because Ctrl-C in a terminal is for the worker, which then ends its
+                # children.
                 start_new_session=True,
             )
         except OSError as error:

@@ -25,7 +25,7 @@ from jobs.verbs import connections, control, editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.database.clock import read_clock
 
-# The value of --archive that ends the archive of a job.
+# Value of `--archive` with which a job no longer keeps an archive.
 NO_ARCHIVE = "none"
 _MADE_BY = "crawl"
 _MOST_SECONDS = 86_400.0

@@ -12,7 +12,7 @@ class ExitCode(enum.IntEnum):
     FAILED = 1
     # Invalid options: nothing was changed.
     REFUSED = 2
-    # Finished, except that the clean-up waits for approval.
+    # The run has finished, but its clean-up waits for approval.
     HELD = 3
     # Interrupted by a signal: --resume goes on.
     INTERRUPTED = 130

@@ -16,7 +16,7 @@ from jobs.management.exit_codes import ExitCode
 from jobs.models import Job
 from jobs.queries.jobs.seed_endings import SeedEnding
 
-# The reason of a run that ended although none of its seeds could be read.
+# The reason that is reported if a run has ended, but none of its seeds could be read.
 NO_SEED_READ: Final = "error:NO_SEED_READ"
 
 # Interval of lines if standard error is no terminal (seconds).

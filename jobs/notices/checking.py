@@ -41,7 +41,7 @@ DELETE FROM tasks_archivedtask
                WHERE kind = 'check_notices' AND why = 'done' AND archived_at < clock_timestamp() - interval '1 hour'
                LIMIT 500)
 """
-# Messages that no attempt will send: their tasks were cancelled, or their last attempt was lost.
+# Marks messages as failed that no attempt will send: their tasks were cancelled, or the last attempt was lost.
 _END_UNSENT: Final = """
 UPDATE notices_notificationmessage AS message
    SET state = 'failed',

@@ -38,7 +38,7 @@ _IN: Final = " in partition "
 _MOST: Final = 1_000
 # Time for which events are read again, because an event may be committed after later events.
 _LATE: Final = dt.timedelta(minutes=2)
-# Topics of events in the journal of jobs.
+# Topics by the kind of event in the journal of jobs.
 _OF_JOBS: Final = {
     "fail": "job_fails",
     "give_up": "job_fails",

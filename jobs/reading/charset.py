@@ -40,7 +40,7 @@ _MANY_WRONG: Final = 4
 _TYPE_CHARSET: Final = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)|'([^']*)|([^\s;]+))", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE)
 _XML_ENCODING: Final = re.compile(rb"\s*<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]{1,40})[\"']", re.IGNORECASE)
-# The replacement of wrong bytes, and control characters that no text has.
+# U+FFFD, which replaces wrong bytes, and control characters that no text has.
 _NO_CHARACTER: Final = re.compile("[\ufffd\x80-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _OF_SEVERAL_BYTES: Final = frozenset({"GBK", "gb18030", "Big5", "EUC-JP", "EUC-KR", "Shift_JIS", _JAPANESE})
@@ -65,7 +65,7 @@ def text_of(body: bytes, content_type: str) -> str:
 
 def _encoding_of(body: bytes, content_type: str, from_header: str | None) -> str:
     if from_header is not None and from_header.startswith("UTF-16"):
-        # Markup in UTF-16 contains zeros. No other encoding does.
+        # Markup in UTF-16 contains zero bytes, and text in other encodings does not.
         if b"\0" in body:
             return _utf16_of(body) or from_header
         from_header = None

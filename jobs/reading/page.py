@@ -102,7 +102,8 @@ def read_page(html: str, *, robots_name: str) -> Page:
     """Parse a page. The robots directives are those for the crawler with this name; "" is a crawler without a name."""
     document = parse(html, positions=False)
     found = _elements_of(document)
-    # The content of a template appears only through a script. In an SVG image the element has no such meaning.
+    # The content of a `template` element appears only through a script. In an SVG image, the element is an ordinary
+    # one.
     if templates := [node for node in found[_TEMPLATE] if node.namespace is Namespace.HTML]:
         _take_out(templates)
         found = _elements_of(document)

@@ -87,7 +87,9 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, order: Callable[[], ClusterRequest]) -> ClusterRequest | None:
-    """Send a request to the cluster, and report its result on the next page. Return None if the request was refused."""
+    """
+    Send a request to the cluster, and report its result on the next page. Return the request; None if it was refused.
+    """
     try:
         asked = order()
     except NotDone as refused:

@@ -26,7 +26,7 @@ from jobs.words.documents import document_state
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# The name and the meaning of each kind.
+# The name and the meaning of each kind of difference.
 _KINDS: Final = {
     Kind.NEW: (gettext_lazy("New documents"), gettext_lazy("not known at the end of the earlier run")),
     Kind.GONE: (gettext_lazy("Vanished documents"), gettext_lazy("no longer known at the end of the later run")),

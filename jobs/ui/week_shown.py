@@ -21,7 +21,7 @@ def week_chart(hours: Sequence[Hour]) -> str:
     allowed = [hour.allowed_starts_per_second for hour in hours]
     if any(rate is not None for rate in allowed):
         series.append({"label": _("Allowed"), "values": allowed, "tone": "excluded", "line": True})
-    # The labels have the date, also for hours of today, because the chart shows several days.
+    # Labels always have the date, even for hours of today, because the chart shows several days.
     return json.dumps({"labels": [f"{hour.at:%Y-%m-%d %H:%M}" for hour in hours], "series": series})
 
 

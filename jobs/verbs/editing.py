@@ -42,7 +42,7 @@ from nodes.membership.changes import differences, in_words
 _MOST_NAME: Final = 200
 # The pattern of workers' tags.
 _TAG: Final = re.compile(TAG)
-# Phases of a run in which its seeds are still read.
+# Phases of a job in which changed seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", "freshness_goals", *GUARD})
 # A value below all hashes of documents.

@@ -19,7 +19,7 @@ from nodes.errors import Invalid, Unknown
 
 MOST_ADDRESSES: Final = 100_000
 LONGEST_ADDRESS: Final = 10_000
-# Largest number of bad lines named in an error.
+# Largest number of bad lines that an error names.
 _NAMED: Final = 20
 
 

@@ -19,7 +19,7 @@ from jobs.verbs.webmasters import check_gap
 
 _SALT: Final = "crawlctl.webmasters.wish"
 _PUBLISHED: Final = "crawlctl.webmasters.published"
-# Time in which a wish can be proved.
+# Time for which a wish is valid.
 VALID_FOR: Final = dt.timedelta(days=7)
 # Longest text of a wish (characters).
 _LONGEST: Final = 1_000

@@ -70,7 +70,7 @@ def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
 def _outcome_sentence(story: DocumentStory) -> str:
     code = story.item.result_code
     explained = explain_code(code).rstrip(".")
-    # A plugin's connector may have codes without an explanation here.
+    # A connector of a plugin may have codes that have no explanation here.
     facts = {"code": f"{code}: {explained}" if explained else code}
     match story.item.outcome:
         case Outcome.INDEXED:

@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 
 from jobs.connectors.schema import Schema
 
-# The token of each answer that grants nothing, as in ManifoldCF. Documents deny it.
+# The deny token: the only token of an answer that grants nothing, as in ManifoldCF. Protected documents deny it.
 DENY_TOKEN: Final = "DEAD_AUTHORITY"  # noqa: S105 (the name of a token, and no secret)
 # Longest name of a user (characters).
 MOST_OF_A_NAME: Final = 1_000

@@ -19,7 +19,7 @@ _PARAMETER: Final = "%(user)s"
 _LONGEST: Final = 10_000
 # Tokens of one user.
 _MOST: Final = 10_000
-# Characters of an error of the server that an answer keeps.
+# Longest text of an error of the server in an answer (characters).
 _SHOWN: Final = 200
 
 SCHEMA: Final = Schema(
@@ -105,7 +105,7 @@ class SqlAuthority:
                 return await self._ask_on(connection, user)
             except psycopg.OperationalError as error:
                 if not connection.closed:
-                    # The server answered with an error, so another connection would fail too.
+                    # No retry: the server answered with an error, so another connection would fail, too.
                     await connection.close()
                     raise _unreachable(error) from None
         try:
@@ -127,7 +127,7 @@ class SqlAuthority:
                 rows = await cursor.fetchmany(_MOST + 1)
             is_done = True
         finally:
-            # A cancelled question leaves its statement in progress.
+            # After a cancelled question, its statement may still run, so the connection cannot be used again.
             if is_done:
                 self._idle.append(connection)
             else:

@@ -78,11 +78,12 @@ class UsersFile:
         self._content = None
 
     def _read(self) -> _Content:
-        # The roots of this process apply, not those of the process that stored the connection.
+        # The path is checked again here, because this process may have other roots than the one that stored the
+        # connection.
         if why := why_not_read([os.fsencode(self._path)]):
             raise Unreachable(why)
         try:
-            # Opening a named pipe would wait for its writer.
+            # Without O_NONBLOCK, the open of a named pipe would wait for a writer.
             with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
@@ -131,7 +132,7 @@ class _Reading:
         for name, facts in self._users.items():
             key = name.casefold() if self._ignores_case else name
             if key in found:
-                # Two users of one name must neither share their tokens nor replace each other.
+                # An ambiguous name is an error: two users must neither share their tokens nor replace each other.
                 raise ValueError(f"two users have the name {key} without regard to case")
             found[key] = self._tokens(name, facts, parents)
         return found

@@ -141,7 +141,7 @@ class JsonLinesOutput:
             try:
                 descriptor = self._open()
             except FileNotFoundError:
-                # The file is on another machine, or was moved away.
+                # No text can be recalled here: the file is on another machine, or was moved away.
                 return []
             try:
                 return jsonl_recall.recall(self._path, descriptor, urls)
@@ -162,7 +162,7 @@ class JsonLinesOutput:
         )
 
     def notice_loss(self, cursor: psycopg.Cursor[Any]) -> None:
-        # The next append reports a path that the output may not write.
+        # A path outside of the roots is not read here. The next append reports it.
         if self._memory is not None and not self._why_not_written(str(self._path)):
             self._memory.compare(mark=self._memory.read_mark(cursor))
 

@@ -65,7 +65,7 @@ def recall(path: Path, descriptor: int, urls: Mapping[str, str]) -> list[Entry]:
     """Return the last text of each of these URLs (by hash) that the open file has."""
     global _last  # noqa: PLW0603 (the lines read so far serve the next chunk)
     status = os.fstat(descriptor)
-    # A file that was cut and has grown again usually has another beginning.
+    # The identity includes the beginning of the file: it usually differs if the file was cut and has grown again.
     identity = (str(path), status.st_dev, status.st_ino, os.pread(descriptor, _HEAD, 0))
     if _last is None or _last.identity != identity or status.st_size < _last.read_to:
         _last = _Lines(identity)

@@ -19,7 +19,7 @@ from typing import Final
 
 # Highest position, which words and stems share.
 _POSITIONS: Final = 16_383
-# Most positions of one word in a part, and in a vector.
+# Largest number of positions of one word in a part, and in a vector.
 _OF_A_PART: Final = 255
 _OF_A_VECTOR: Final = 256
 # Length of the longest word (bytes). PostgreSQL skips words of 2,048 bytes and more, before it makes them small.

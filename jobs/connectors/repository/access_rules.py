@@ -13,7 +13,7 @@ from jobs.connectors.repository.access import Access, JobAccess, Level
 from jobs.connectors.repository.web.scope import BadPattern, compile_pattern
 
 MOST_RULES: Final = 1_000
-# Most tokens of a rule, and characters of one.
+# Largest number of tokens of a rule, and of characters of a token.
 MOST_TOKENS: Final = 1_000
 LONGEST_TOKEN: Final = 1_000
 _FIELDS: Final = frozenset({"pattern", "allow", "deny"})

@@ -9,7 +9,7 @@ from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
 # Delay until a document is tried again, perhaps by a worker that has the connector (seconds).
 _PUT_OFF: Final = 10.0
 
-# Documents without a connector reference nothing, so no bin with this name is ever created.
+# A missing connector reports no references, so no bin with this namespace is ever created.
 MISSING_BINS: Final = BinKind(namespace="", asks_first=False, requests=1, gap=0.0)
 
 

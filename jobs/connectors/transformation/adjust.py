@@ -22,7 +22,7 @@ from jobs.connectors.repository.web.scope import BadPattern, Pattern, compile_pa
 from jobs.connectors.schema import Field, FieldKind, Schema
 from jobs.connectors.transformation.base import Item, Refused, Stage, TransformationKind
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 1
 _OF_DOCUMENT: Final = ("title", "description", "language")
 _READ_ONLY: Final = ("url", "content_type")
@@ -96,7 +96,7 @@ class MetadataAdjuster(Stage):
         return (replace(item, metadata=bounded(pairs_of(kept)), **own),)
 
 
-# The values of an expression, from the metadata before the stage.
+# A function that returns the values of an expression, from the metadata before the stage.
 _Expression = Callable[[Mapping[str, tuple[str, ...]]], list[str]]
 
 

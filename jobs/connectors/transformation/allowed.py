@@ -23,7 +23,7 @@ from jobs.connectors.repository.web.scope import BadPattern, Pattern, compile_pa
 from jobs.connectors.schema import Field, FieldKind, Schema
 from jobs.connectors.transformation.base import Candidate, Item, Refused, TransformationKind
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 1
 _MOST_BYTES: Final = 10**12
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
@@ -88,7 +88,7 @@ class AllowedDocuments:
         self._exclude_text = _compiled(values.get("exclude_text", ()))
         self._earliest = _read_date(values.get("earliest", ""))
         latest = _read_date(values.get("latest", ""))
-        # A date without a time means the whole day.
+        # A date without a time includes the whole day.
         is_day = latest is not None and len(values["latest"].strip()) == len("2026-01-31")
         self._before = latest + dt.timedelta(days=1) if latest is not None and is_day else latest
 

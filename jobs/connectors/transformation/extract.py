@@ -21,7 +21,7 @@ from jobs.extraction.extract import Wanted, extract
 from jobs.extraction.kinds import may_be_read
 from jobs.extraction.result import ExtractionFailed, Metadata, Part, Reason
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 2
 _LIMITS: Final = Limits()
 

@@ -25,7 +25,7 @@ from jobs.connectors.transformation.base import Candidate, Item, Refused, Runs, 
 from jobs.reading.page import text_of_element
 from jobs.reading.text import decoded
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 1
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _XPATH: Final = "xpath:"
@@ -85,7 +85,7 @@ class HtmlExtractor(Stage):
         for name, choose, attribute in self._fields:
             values = [value for node in choose(document) if (value := _value_of(node, attribute))]
             if name not in _OF_DOCUMENT:
-                # The field replaces values that the page has under its name.
+                # The field replaces metadata of the page that has the same name.
                 pairs = [pair for pair in pairs if pair[0] != name] if values else pairs
                 pairs += [(name, value) for value in values]
             elif values:

@@ -11,7 +11,7 @@ from jobs.connectors.schema import Field, FieldKind, Schema
 from jobs.connectors.transformation.base import Item, Runs, Stage, TransformationKind
 from jobs.extraction.language import language_of
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 1
 
 _SETTINGS: Final = Schema(

@@ -73,7 +73,7 @@ class _Stopped:
     failed: bool = False
 
 
-# The result of the source or of a stage.
+# The result of the source or of a stage: its items, or the reason why it stopped.
 _Passed = Sequence[Item] | _Stopped
 
 
@@ -110,7 +110,7 @@ class Pipeline:
 
     def reads(self, candidate: Candidate) -> bool:
         """True if a stage makes a text of this document for an output, and none before it refuses the document."""
-        # For each stage that passes the document on: whether its bytes were read.
+        # For each stage that passes the document on: True if this stage or an earlier one reads its bytes.
         state = {SOURCE: False}
         for stage in self._stages:
             if stage.input in state and stage.transformation.why_not(candidate) is None:

@@ -16,7 +16,7 @@ from jobs.extraction.budget import Limits
 from jobs.extraction.extract import split
 from jobs.extraction.kinds import may_have_parts
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 2
 _LIMITS: Final = Limits()
 

@@ -26,13 +26,13 @@ from jobs.connectors.transformation.base import Candidate, Item, Runs, Stage, Tr
 from jobs.connectors.transformation.extract import address_of
 from jobs.extraction.kinds import is_text_type
 
-# Number of these rules: it grows when a result changes.
+# Version of the code of this stage. It is part of the description, and grows when results change.
 _RULES: Final = 2
 _SECONDS: Final = 60.0
 _CONNECTIONS: Final = 4
 # Longest answer (bytes).
 _MOST_ANSWER: Final = 64 * 1024 * 1024
-# Delay of another attempt if the server names none, and the longest delay (seconds).
+# Delay until another attempt if the server names no delay, and the longest delay (seconds).
 _AGAIN_AFTER: Final = 30.0
 _LONGEST_WAIT: Final = 3600.0
 _CONTENT: Final = "X-TIKA:content"
@@ -127,7 +127,7 @@ class Tika(Stage):
                     f"The Tika server {self._url} cannot be reached.", retry_after=_AGAIN_AFTER
                 ) from error
             except (aiohttp.ClientError, OSError) as error:
-                # The server may have broken down over this document.
+                # Not retried: the document may have crashed the server.
                 raise TikaFailed(f"Tika broke off its answer ({type(error).__name__}).") from error
         return (item,) if not entries else tuple(_items_of(entries, item))
 

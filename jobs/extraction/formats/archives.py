@@ -60,7 +60,7 @@ def _members_of_tar(archive: tarfile.TarFile, budget: Budget) -> Iterator[RawPar
     while (member := archive.next()) is not None:
         count += 1
         budget.check_members(count)
-        # `extractfile` would follow a chain of links between the members.
+        # Links are left out, because `extractfile` would follow a chain of links between members.
         if member.isreg() and (opened := archive.extractfile(member)) is not None:
             yield RawPart(member.name, budget.read_all(opened.read))
 

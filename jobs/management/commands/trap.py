@@ -21,7 +21,7 @@ _LONGEST_NUMBER: Final = 18
 # Suspects that one command lists.
 _LISTED: Final = 200
 
-# The effect of an undone decision on the rules of the job.
+# Sentences about the effect of an undone decision on the rules of the job.
 _UNDONE: Final = {
     Effect.SUSPECTED: "Its new documents are held back, if the trap guard of the job holds.",
     Effect.WITHDRAWN: "The job had not got the rule.",

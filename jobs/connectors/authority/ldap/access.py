@@ -14,7 +14,8 @@ from jobs.connectors.authority.ldap.directory import Account, Entry, Session, Se
 _MOST_GROUPS: Final = 5_000
 # Groups whose parents one search finds.
 _AT_ONCE: Final = 50
-# Everyone, and authenticated users: groups of each user of Active Directory, which no entry names.
+# SIDs of the groups "everyone" and "authenticated users". Each user of Active Directory is in both, but no entry says
+# so.
 _OF_ALL: Final = ("S-1-1-0", "S-1-5-11")
 _DISABLED: Final = 0x2
 
@@ -88,7 +89,7 @@ class Directory:
             yield from self._read(session, named, known=known)
 
     def _groups_of(self, session: Session, choices: str) -> Iterator[Entry]:
-        # Without some groups, a user would see documents that deny them.
+        # The list must be complete: if a group were missing, the user would see documents that deny this group.
         return session.search(self._layout.groups_base, f"(|{choices})", self._attributes, is_whole=True)
 
     def _read(self, session: Session, names: Sequence[str], *, known: Iterable[str]) -> Iterator[Entry]:
@@ -115,7 +116,7 @@ def find_user(session: Session, *, base: str, filter_: str, user: str, attribute
     if first is None:
         return NOT_FOUND
     if second is not None:
-        # The tokens of two users must not mix.
+        # The name is ambiguous, and one user must not get the tokens of another.
         return Access(Status.UNAUTHORIZED, why="Several entries of the directory have this name.")
     return first
 
@@ -136,7 +137,7 @@ def _access_by_sids(session: Session, user: Entry) -> Access:
     control = user.texts("userAccountControl")
     if control and control[0].isdecimal() and int(control[0]) & _DISABLED:
         return Access(Status.UNAUTHORIZED, why="The account is disabled.")
-    # Only a search of the entry itself returns this attribute.
+    # A directory returns this attribute only in a search with the entry itself as its base.
     groups = session.entry(user.dn, ("tokenGroups",))
     if groups is None:
         return NOT_FOUND

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 _PORTS: Final = {"ldap": 389, "ldaps": 636}
 # Entries of one page of an answer.
 _PAGE: Final = 500
-# Characters of an error that an answer keeps.
+# Longest text of an error in an answer (characters).
 _SHOWN: Final = 200
 
 Attributes = Mapping[str, Sequence[bytes]]
@@ -215,7 +215,7 @@ class Session:
 
 
 def _end(connection: ldap3.Connection) -> None:
-    # ldap3 forgets its socket at the end, and does not close one that did not connect.
+    # `unbind` forgets the socket, and does not close a socket that did not connect. So this function closes it.
     ended = connection.socket
     with contextlib.suppress(LDAPException, OSError):
         connection.unbind()

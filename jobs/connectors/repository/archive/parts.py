@@ -81,7 +81,7 @@ def read_part(library: Library, place: Place, known: KnownPart | None, *, config
         code = "ARCHIVE_DAMAGED" if part.bad or part.is_torn else "ARCHIVE"
         digest = _digest_of(file, place.start, part.end)
         if signature_of(file)[0] != signature:
-            # The file grows while this process reads it: the next run reads its end again.
+            # The file has changed during the read. So no signature is stored, and the next run reads its end again.
             stored = ""
         return ReadPart(
             KnownPart(configuration, stored, part.end, digest, has_next, code), part, part.end - place.start

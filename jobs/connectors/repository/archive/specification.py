@@ -23,7 +23,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 from nodes.settings.running import current
 
-# Statuses besides 2xx that say something about the document.
+# Statuses that count if none are configured, in addition to 2xx.
 _STATEMENTS: Final = frozenset({301, 302, 303, 304, 307, 308, 404, 410})
 
 EARLIEST: Final = Field(
@@ -176,7 +176,8 @@ def _moment(name: str, typed: str, *, is_end: bool) -> dt.datetime | None:
     try:
         moment = dt.datetime.fromisoformat(typed.strip())
         is_day = len(typed.strip()) <= len("2026-01-31")
-        # A range ends before the moment that this returns.
+        # The end of a range is exclusive. So it is the beginning of the next day, or a microsecond after an exact
+        # moment.
         step = dt.timedelta(days=1) if is_day else dt.timedelta(microseconds=1)
         end = moment + step if is_end else moment
         return end.astimezone(dt.UTC) if end.tzinfo else end.replace(tzinfo=dt.UTC)

@@ -54,7 +54,7 @@ class FeedConnector(WebConnector):
         self._feeds = feeds
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
-        # Feeds may give different dates for a shared entry.
+        # Several feeds may have this entry, with different dates. The latest date counts.
         dates = [dt.datetime.fromisoformat(date) for date in activity.carried(_PUBLISHED)]
         if dates:
             activity.set_origination(max(dates))
@@ -99,7 +99,7 @@ class FeedConnector(WebConnector):
 
     def _more_metadata(self, activity: Activity) -> Metadata:
         found = {name: values[:MOST_VALUES] for name in _CARRIED if (values := activity.carried(name))}
-        # The dates are in one form and one zone, so the last one is the latest.
+        # The values are sorted texts, and all dates have the same form and zone, so the last one is the latest.
         return {**found, **({_PUBLISHED: dates[-1:]} if (dates := activity.carried(_PUBLISHED)) else {})}
 
     def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
@@ -146,7 +146,7 @@ class _Known:
     @classmethod
     def read(cls, stored: str) -> Self | None:
         facts = json.loads(stored or "null")
-        # An entry that became a feed still has the validators of a page.
+        # If an entry has become a feed, it still has the validators of a page, which are no list.
         return cls(*facts) if isinstance(facts, list) else None
 
     def stored(self) -> str:

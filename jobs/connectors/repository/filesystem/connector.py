@@ -45,7 +45,7 @@ from jobs.reading.text import Kind, decoded, kind_of
 
 logger = logging.getLogger(__name__)
 
-# Media types by the names of files. This process knows more of them than the tables of some machines.
+# Media types by the endings of names. They are added here, because the tables of some machines lack them.
 _TYPES: Final = mimetypes.MimeTypes()
 for _name, _media_type in {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -134,7 +134,8 @@ class FileConnector:
         elif error.code in _WITHOUT_TEXT:
             activity.no_document(code=error.code)
         elif error.code == "FORBIDDEN" and self._specification.permissions is not None:
-            # The new permissions of the file are unknown. Users who had the old permissions must not see it.
+            # The new permissions are unknown, so the document leaves the outputs. Otherwise, users with the old
+            # permissions would still see it.
             activity.no_document(code=error.code, read=False)
         elif error.code in _PASSING and document.failures < len(_RETRY_DELAYS):
             activity.retry_later(
@@ -182,7 +183,8 @@ class FileConnector:
         kind = _kind_of(path, found.body)
         named = _type_of(path)
         if kind is Kind.PLAIN and activity.reads(named, length=len(found.body)):
-            # An e-mail is a text too, and only a stage finds its attachments.
+            # A text that a stage wants to read goes to the stage as bytes. An e-mail is a text, too, and only a stage
+            # finds its attachments.
             kind = Kind.OTHER
         media_type = named if kind is Kind.OTHER else "text/html" if kind is Kind.HTML else "text/plain"
         reads_body = activity.reads(media_type, length=len(found.body))
@@ -232,7 +234,7 @@ def _content_of(file: File, body: bytes, kind: Kind, path: bytes, document: Docu
     text = decoded(body, "")
     if kind is Kind.PLAIN:
         return Content(document.identifier, name, "", text.strip(), "text/plain", "", metadata=_metadata_of(file, {}))
-    # Directives for web crawlers do not apply to a crawl of this directory, which its operator has requested.
+    # Robots directives in the page are ignored, because the operator has requested a crawl of this directory.
     page = read_page(text, robots_name="")
     return Content(
         document.identifier,

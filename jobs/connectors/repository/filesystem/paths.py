@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 from jobs.connectors.repository.kind import BadIdentifier
 
 _PREFIX: Final = "file://"
-# Characters that need no escape in the path of an address (RFC 3986, 3.3), and the slash.
+# Characters that are not escaped in a path: those of RFC 3986, 3.3, and the slash.
 _PLAIN: Final = "/!$&'()*+,;=:@"
 _DOTS: Final = re.compile(rb"(^|/)\.\.(/|$)")
 

@@ -23,7 +23,7 @@ from jobs.connectors.repository.access import NO_TOKENS, Access, Level
 _READ: Final = 0o4
 _SEARCH: Final = 0o1
 _ACL: Final = "system.posix_acl_access"
-# The form of an extended attribute with a list: its version, then entries (tag, permissions, id).
+# Binary form of an access control list in an extended attribute: its version, then entries of (tag, permissions, id).
 _VERSION: Final = 2
 _HEAD: Final = struct.Struct("<I")
 _ENTRY: Final = struct.Struct("<HHI")

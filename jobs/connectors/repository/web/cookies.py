@@ -94,7 +94,8 @@ def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
     host = parts.hostname or ""
     domain = said.get("domain", "").lower().removeprefix(".")
     if domain == host and is_public_suffix(domain):
-        # A public suffix may set cookies for itself, but not for the names below it (RFC 6265, section 5.3).
+        # A host that is a public suffix may set cookies for itself, but not for the names below it (RFC 6265, section
+        # 5.3).
         domain = ""
     if domain and domain != host and (_is_address(host) or not host.endswith(f".{domain}") or is_public_suffix(domain)):
         return None, False

@@ -18,10 +18,10 @@ from backports import zstd
 
 ACCEPTED: Final = "gzip, deflate, br, zstd"
 
-# Output requested at once (bytes). zlib and zstd respect it. brotli may exceed it by half.
+# Largest output that is requested in one call (bytes). zlib and zstd respect it, and brotli may exceed it by half.
 _PIECE: Final = 64 * 1024
 _MOST_CODINGS: Final = 2
-# A body may be a series of gzip members or zstd frames. A flood of empty members is an attack on the CPU.
+# Largest number of gzip members or zstd frames in a body. A flood of empty ones would be an attack on the CPU.
 _MOST_MEMBERS: Final = 1000
 # RFC 9659: a window of 8 MiB is the largest that an HTTP client has to read.
 _ZSTD_OPTIONS: Final[Mapping[int, int]] = {zstd.DecompressionParameter.window_log_max: 23}
@@ -117,7 +117,7 @@ _ReaderT = TypeVar("_ReaderT", bound=_Reader)
 
 def _inflate(inflater: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
     piece = b""
-    # A full piece means that more output may wait inside although all input is used.
+    # If a piece is full, the decompressor may hold more output although it has used all input.
     while (data or len(piece) == _PIECE) and not inflater.eof:
         try:
             piece = inflater.decompress(data, _PIECE)
@@ -226,7 +226,8 @@ class _Brotli:
                 piece = self._decompressor.process(data, output_buffer_limit=_PIECE)
             except brotli.error as error:
                 raise BadCoding(str(error)) from None
-            # Only an empty piece shows that no output waits inside: `can_accept_more_data` concerns input alone.
+            # Only an empty piece shows that the decompressor holds no more output: `can_accept_more_data` is about
+            # input.
             if not piece:
                 return
             yield piece

@@ -255,7 +255,7 @@ class _Body:
         except decoding.BadCoding as error:
             raise FetchFailed("INCOMPLETE", str(error)) from error
         except FetchFailed as failure:
-            # The body is too large: its beginning is archived.
+            # The body is too large, so the raw exchange has only its beginning.
             failure.exchange = None if self._tee is None else self._tee.exchange()
             raise
         return Response(
@@ -273,7 +273,7 @@ class _Body:
         """Return the decoded body, or its beginning, and whether it is complete."""
         answer = self._answer
         if not is_wanted(answer.status, {}, b""):
-            # The status alone decides, so errors in this body do not count.
+            # The body is not needed for this status, so errors in it do not count.
             await self._discard()
             return b"", False
         decoder = decoding.decoder_for(_codings_of(answer.headers))

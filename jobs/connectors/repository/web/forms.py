@@ -34,7 +34,7 @@ def _form_of(node: Element) -> Form:
         if field.tag == "button" and kind in {"", "submit"}:
             kind = "submit"
         if kind == "submit":
-            # The first submit button is the one that a browser presses on Enter.
+            # Only the first submit button is sent, as a browser does on Enter.
             submits += 1
         is_left_out = kind in _NEVER_SENT or (kind in _CHOSEN and field.attr("checked") is None)
         is_left_out = is_left_out or field.attr("disabled") is not None

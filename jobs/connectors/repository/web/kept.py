@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp.connector import Connection
 
 _IDLE_SECONDS: Final = 15.0
-# Connections closed at once, and the pause before the next ones (seconds).
+# Number of connections that are closed together, and the pause before the next ones (seconds).
 _CLOSED_AT_ONCE: Final = 16
 _PAUSE: Final = 0.02
 _MOST: Final = 4096

@@ -18,7 +18,7 @@ from jobs.lifecycle.scan import Model
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 from nodes.settings.running import current
 
-# The first document of a host waits for its robots.txt, which may demand a delay.
+# A host starts with one document (`asks_first`), because its robots.txt may demand a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
 # Refused seeds that a message names.
@@ -115,7 +115,7 @@ class WebKind(AddressKind):
         return specification_of(asked)
 
     def refused(self, scope: Scope, seeds: Sequence[str]) -> list[str]:
-        # As in ManifoldCF, the rules apply to seeds as to all other addresses.
+        # As in ManifoldCF, the rules of a job also apply to its seeds.
         reasons = {url: why for url in seeds if (why := scope.why_not(canonical(url))) is not None}
         said = [
             f"The seed {url} would never be fetched: {why}. Change the rules or remove the seed."

@@ -29,7 +29,7 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 # Longest spelling that is stored (characters). Longer ones are scripts and images in the page, and would fill the
 # memory.
 _LONGEST_KEPT: Final = 512
-# Characters that, after a first slash, begin a host.
+# If an address begins with a slash and one of these characters, a host follows.
 _SLASHES: Final = ("/", "\\")
 # Largest number of refused addresses between two calls of `take_rejected`. Further ones are dropped.
 _MOST_REJECTED: Final = 1_000

@@ -108,7 +108,8 @@ class _ResponseReader:
             if self._body is not None:
                 data = self._read_body(self._body, data)
             elif self._is_over:
-                # A stray line break is harmless. Anything else could pass for the next response.
+                # A stray line break after a response is harmless. After other bytes the connection is closed, because
+                # they could look like the next response.
                 if data.strip(b"\r\n"):
                     self._close()
                 break

@@ -13,7 +13,7 @@ from jobs.connectors.repository.web.urls import origin_of
 
 logger = logging.getLogger(__name__)
 
-# Without a number of attempts: the specification limits the time.
+# Retries have no limit of attempts, because the specification limits their time.
 _NO_ATTEMPTS: Final = RetryLimit(cause="robots")
 
 
@@ -43,7 +43,7 @@ class RobotsCheck:
         try:
             allowed = self._robots.rules(origin, name=self._name).allows(document.identifier)
         except Exception:
-            # The site's rules are unknown, so the document is not requested.
+            # The rules of the site are unknown, so the document must not be requested.
             logger.exception("defect while reading robots.txt of %s", origin)
             activity.failed(code="PROTOCOL")
             return False

@@ -31,7 +31,7 @@ _RECORD: Final = re.compile(
     r"\s*[:\s]\s*(?P<value>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-# Each expression matches within one line: a text of blanks or empty lines must not take long.
+# No expression matches across lines. Otherwise, a text of blanks or empty lines would take long.
 _SITEMAP: Final = re.compile(r"(?:^|[\r\n])[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE)
 # The beginning of a pattern without wildcards and escapes.
 _LITERAL: Final = re.compile(r"[^*$%]*")
@@ -167,7 +167,7 @@ def _agent_of(value: str) -> str:
     """Return the name in a User-agent line, in lower case; '' if it has none."""
     if value == EVERYONE or value[:2].rstrip() == EVERYONE:
         return EVERYONE
-    # Stars around a name are not in the standard. Such a line addresses that name.
+    # Some sites write stars around a name. The standard does not have them, so they are ignored.
     found = _NAME.match(value.lstrip(EVERYONE))
     return "" if found is None else found[0].lower()
 

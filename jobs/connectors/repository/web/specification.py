@@ -129,7 +129,7 @@ SCHEMA: Final = Schema(
         *(MAX_DEPTH, USER_AGENT, ROBOTS_NAME, ROBOTS_WAIT, ALLOW_PRIVATE_NETWORKS),
     )
 )
-# The crawler's logins at a site belong to the connection, for all its jobs.
+# Logins belong to the connection, so all its jobs share them.
 CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 
 

@@ -42,6 +42,6 @@ def _suffixes() -> "TLDExtract":
     # The import loads the list and an HTTP client, which most processes never need.
     from tldextract import TLDExtract  # noqa: PLC0415
 
-    # The packaged list only: a crawl must not depend on a download, and all nodes must read the same list. The private
-    # part is included: two customers of one hosting provider are different owners.
+    # Only the packaged list is used: a crawl must not depend on a download, and all nodes must have the same list. The
+    # private part is included: two customers of one hosting provider are different owners.
     return TLDExtract(cache_dir=None, suffix_list_urls=(), include_psl_private_domains=True)
