@@ -2,9 +2,9 @@
 The lifecycle of a document.
 
 A document has four facts: `stage`, `indexed_before`, `rescan`, and `run_no` compared with the job's. ManifoldCF's
-thirteen names are derived from them. The scan of the run decides the meaning of an older `run_no`. In a full scan, a
-done row is PURGATORY: it is cleaned at the end unless a document references it. A pending row counts as absent until it
-is referenced.
+thirteen names are derived from these facts. The scan of the job's run decides what an older `run_no` means. In a full
+scan, a done row is PURGATORY: it is cleaned at the end unless a document references it. A pending row counts as absent
+until it is referenced.
 """
 
 import enum
@@ -30,11 +30,11 @@ class Action(enum.IntEnum):
 
     PROCESS = 0
     EXPIRE = 1
-    # The document is outside the hop limits of its job: it is removed from the outputs, and its row stays.
+    # The document is outside the hop limits of its job. It is removed from the outputs, but its row stays.
     LEAVE = 2
 
 
-# Stages with a claim by a batch: a document is never claimed in two jobs at once.
+# Stages in which a batch has claimed the document. A document is never claimed in two jobs at the same time.
 CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
 
 

@@ -48,7 +48,8 @@ class Kind(StrEnum):
 
 class Flip(NamedTuple):
     """
-    A document that ended with another result than `before` the run. `amount` is -1 for a flip that no longer holds.
+    A document that ended with another result than `before` the run. `amount` is -1 if it takes back a flip that was
+    counted earlier.
     """
 
     before: int
@@ -89,7 +90,7 @@ def end(endings: int, *, run_no: int, result: int, is_indexed: bool) -> tuple[in
     """
     Return the endings of a document that ends in this run with this result, and its flips.
 
-    A document without a recorded result that `is_indexed` was read before results were recorded.
+    A document that `is_indexed` but has no recorded result was read by a release that recorded none.
     """
     last, before, run = endings & _MASK, endings >> _BITS & _MASK, endings >> 2 * _BITS
     flips = []

@@ -1,11 +1,11 @@
 """
 The lifecycle of a job.
 
-ManifoldCF has forty statuses because it multiplies independent facts into one column. Here each fact is a dimension of
-its own, and ManifoldCF's name is derived (`manifoldcf_name`). Pausing, waiting and aborting share one *drain* rule:
-they end when no document of the job is claimed.
+ManifoldCF has forty statuses because it multiplies independent facts into one column. Here each fact is a separate
+dimension, and ManifoldCF's name is derived from all of them (`manifoldcf_name`). Pausing, waiting and aborting share
+one *drain* rule: they end when no document of the job is claimed.
 
-Every status of ManifoldCF has its tuple here. The table holds the transitions.
+Every status of ManifoldCF corresponds to a tuple of these dimensions. The transitions are in the table.
 """
 
 import enum
@@ -38,7 +38,10 @@ class Pause(enum.StrEnum):
 
 
 class Window(enum.StrEnum):
-    """The job's relation to its schedule window: `waiting` drains, `outside` has drained."""
+    """
+    The job's relation to its schedule window. In `waiting`, the job drains because its window ended; in `outside`, it
+    has drained.
+    """
 
     INSIDE = "inside"
     WAITING = "waiting"
@@ -68,7 +71,10 @@ class Scan(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """The end of a job: when all of a run is read, or never while any document recurs."""
+    """
+    The end of a job's runs: a run ends when all of its documents are read, or (continuous) never while a document is
+    read again.
+    """
 
     ONCE = "once"
     CONTINUOUS = "continuous"
@@ -279,7 +285,7 @@ _GUARDED: Final = {
     Phase.READY_FOR_NOTIFY: {Guard.NO, Guard.WAITING},
     Phase.NOTIFYING: {Guard.NO, Guard.WAITING},
 }
-# Impossible pairs: a job that has drained in one dimension has nothing left to drain in the other.
+# Impossible pairs of values: a job that has drained in one dimension cannot drain in the other one.
 _NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITING)}
 _NAMES: Final = _all_names()
 
@@ -333,7 +339,7 @@ _ENDING: Final = {"ready to notify", "notifying"}
 
 
 def situation_of(state: JobState) -> str:
-    """Return the one situation of a state, '' for an impossible one."""
+    """Return the situation to which a state belongs; '' for an impossible state."""
     for name, holds in SITUATIONS.items():
         if holds(state):
             return name

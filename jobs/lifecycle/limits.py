@@ -33,7 +33,7 @@ class LimitColumns:
 
 
 class LimitFacts(TypedDict, total=False):
-    """The same columns as arguments for a policy. A policy always has values for the first two."""
+    """The columns of `LimitColumns` as arguments for a policy. A policy always has values for the first two."""
 
     open_requests: int
     min_gap: float

@@ -14,10 +14,11 @@ class Model(enum.StrEnum):
     """
     The model of a source's seeding: the documents that a repeated seeding names.
 
-    The chained models name only roots again. Changes below them are found by following references.
+    With the chained models, a repeated seeding names only roots. Changes below the roots are found by following
+    references.
     """
 
-    # All documents, or all roots: documents that a run does not reach no longer exist.
+    # Models whose seeding names all documents, or all roots. So documents that a run does not reach no longer exist.
     ALL = "all"
     ADD = "add"
     ADD_CHANGE = "add_change"
@@ -34,7 +35,7 @@ _NAMES_ALL_THAT_CHANGED = {Model.ADD_CHANGE_DELETE, Model.CHAINED_ADD_CHANGE_DEL
 
 def choose_scan(model: Model, *, kind: Kind, minimal: bool, from_the_beginning: bool) -> Scan:
     """
-    Return the scan of a run. `from_the_beginning`: no earlier seeding exists on which the run could rely.
+    Return the scan of a run. `from_the_beginning` is true if there is no earlier seeding on which the run could rely.
 
     Only a run of a job that ends (`Kind.ONCE`) may be full: documents that it does not reach are removed at its end.
     """

@@ -57,7 +57,8 @@ class Window:
             found = self._on(date, after, until)
             if not found:
                 continue
-            # A clock that is set back across midnight shows the end of a day again after the next day has begun.
+            # Sorted, because a clock that is set back across midnight shows the end of a day again after the next day
+            # has begun.
             held = sorted([*held, *found])
             while held and held[0] < found[0]:
                 yield held.pop(0)
@@ -93,7 +94,7 @@ class Window:
         return bool(self.hours or self.minutes)
 
     def _dates(self, after: dt.datetime, until: dt.datetime, *, backwards: bool = False) -> Iterator[dt.date]:
-        """Yield the days of its calendar on which it may open between these moments."""
+        """Yield the days, on the clock of the window, on which it may open between these moments."""
         first = after.astimezone(self._zone).date() - _DAY
         last = until.astimezone(self._zone).date() + _DAY
         step = -1 if backwards else 1
@@ -130,7 +131,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """An open window: its beginning, its end (None: it does not close), and whether its run is minimal."""
+    """An opening of a window: its beginning, its end (None: it does not close), and True if its run is minimal."""
 
     began_at: dt.datetime
     ends_at: dt.datetime | None

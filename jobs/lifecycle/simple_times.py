@@ -7,7 +7,7 @@ from jobs.lifecycle.schedule import Window
 
 
 class Every(enum.StrEnum):
-    """The unit of a simple schedule: one start in each."""
+    """The unit of a simple schedule. The job starts once in each hour, day or week."""
 
     HOUR = "hour"
     DAY = "day"

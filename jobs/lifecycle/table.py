@@ -19,9 +19,9 @@ class Transition:
     """
     One row: `name` is possible in a situation named in `sources` and sets `becomes`.
 
-    `becomes` maps a dimension to its new value. For a source in `unlike`, the mapping there replaces it. `requires` are
-    further dimensions with their required values. `guard` is the condition in words. `message` is the text of the
-    journal. A row that `keeps_reason` does not clear the reason for the job's state.
+    `becomes` maps a dimension to its new value. For a source in `unlike`, the mapping in `unlike` replaces `becomes`.
+    `requires` are further dimensions with their required values. `guard` is the condition in words. `message` is the
+    text of the journal. A row that `keeps_reason` does not clear the reason for the job's state.
     """
 
     name: str

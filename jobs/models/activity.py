@@ -7,11 +7,11 @@ class Activity(models.Model):
     """
     One activity for a job: a request, a document written to or removed from an output, a transition of the job itself.
 
-    The table is partitioned by day of `started_at` (UTC). `jobs.duties.history` creates and drops the days. The flush
-    writes it, so it has no constraints: no foreign keys, no unique index. `id` only distinguishes rows of one instant.
-    `entity` names the object in terms of the source. `seconds` is the duration, null if it was not measured. `output`
-    is set for an activity of an output, whose name is not stored with each row. `node` is the name of the worker that
-    did it, and empty for an activity that no worker did.
+    The table is partitioned by day of `started_at` (UTC). `jobs.duties.history` creates and drops the days. The table
+    has no foreign keys and no unique index, because the flush, the hot path, writes it. `id` only distinguishes rows of
+    one instant. `entity` names the object in terms of the source. `seconds` is the duration, null if it was not
+    measured. `output` is set for an activity of an output, whose name is not stored with each row. `node` is the name
+    of the worker that did it, and empty for an activity that no worker did.
     """
 
     started_at = models.DateTimeField()

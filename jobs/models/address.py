@@ -23,8 +23,8 @@ class NewAddress(models.Model):
 
 class AddressBlock(models.Model):
     """
-    Some hundred addresses of one job that are neighbours in the order of text, and every three bytes in a row of them,
-    with ASCII letters in lower case.
+    Some hundred addresses of one job that are neighbours in the order of text, and all sequences of three bytes in
+    these addresses, with ASCII letters in lower case.
 
     A block is written once, so it may name documents that left the queue. A search checks that the found documents
     still exist.

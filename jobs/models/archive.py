@@ -8,7 +8,7 @@ from jobs.archive.records import Format, RecordKind
 
 
 class FileState(enum.StrEnum):
-    """The state of an archive file: being written, ended, confirmed by its stores, or without its bytes."""
+    """The state of an archive file: being written, ended, confirmed by its stores, or lost."""
 
     OPEN = "open"
     COMPLETE = "complete"
@@ -41,7 +41,7 @@ class ArchiveFile(models.Model):
     stores = models.JSONField(default=dict)
     # The last error of an upload, or the reason of the loss.
     problem = models.TextField(default="", blank=True)
-    # Records without rows that a repair has accepted.
+    # Number of records without rows that a repair has accepted.
     surplus = models.PositiveIntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True)
@@ -75,7 +75,8 @@ class ArchiveRecord(models.Model):
     """
     The place of an exchange of a document: the response or the revisit, at `offset` in its file.
 
-    `digest` is that of the body, or of the earlier body for a revisit. A record `is_lost` if no copy of its file has it.
+    `digest` is the digest of the body; for a revisit, it is the digest of the earlier body. `is_lost` is true if no
+    copy of the file has the record.
     """
 
     file = models.ForeignKey(ArchiveFile, on_delete=models.CASCADE, related_name="records", db_index=False)

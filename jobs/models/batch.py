@@ -7,7 +7,8 @@ from django.db.models import Q
 
 class Batch(models.Model):
     """
-    Turns of one group that a manager offers and one worker takes. Its id is its documents' claim token.
+    Turns of one group that a manager offers and one worker takes. The id of the batch is the claim token of its
+    documents.
 
     A batch that follows another worker's open turn is reserved for that worker (`worker` is set while it is still
     available). A worker that is `preferred` for its bins has the first chance.
@@ -25,8 +26,8 @@ class Batch(models.Model):
         CLEAN = "clean"
         DELETE = "delete"
 
-    # Not enforced by the database, like those of turns: the checks would lock rows that all processes use, for rows
-    # that live for seconds. Code that deletes a group or a lane deletes these rows first.
+    # The database does not enforce the foreign keys of batches and turns: these rows live for seconds, and the checks
+    # would lock rows that all processes use. Code that deletes a group or a lane deletes these rows first.
     group = models.ForeignKey(
         "jobs.ThrottleGroup", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="batches"
     )
@@ -39,7 +40,7 @@ class Batch(models.Model):
     )
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.PROCESS)
     preferred = models.UUIDField(null=True)
-    # Only a worker with this tag may take it; empty: any worker.
+    # Only a worker with this tag may take the batch; empty: any worker may.
     tag = models.CharField(max_length=64, default="", db_default="")
     state = models.CharField(max_length=10, choices=State.choices, default=State.AVAILABLE)
     documents = models.IntegerField()
@@ -51,7 +52,7 @@ class Batch(models.Model):
         indexes = (
             models.Index(fields=["node_scope", "id"], name="batch_available", condition=Q(state="available")),
             models.Index(fields=["id"], name="batch_sent", condition=Q(state="sent")),
-            # A worker of a large cluster must not read the batches of all others.
+            # In a large cluster, a worker must find its batches without reading the batches of all other workers.
             models.Index(fields=["worker_id", "id"], name="batch_of_worker", condition=Q(state="sent")),
         )
 
@@ -64,7 +65,7 @@ class Turn(models.Model):
     passes on its requests. `gap` is the time between two starts (seconds). `parents` are the bins above its bin, whose
     limits also apply: by id, each with its gap, its bytes a second and its limit of open requests. Documents of a
     `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer lowers its level.
-    `starts` and `bytes_read` are set when it closes, as the bin's state counts them.
+    `starts` and `bytes_read` are set when the turn closes; the state of the bin counts the same numbers.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")

@@ -1,4 +1,4 @@
-"""Bins: the units of politeness, one row each for all jobs, policies, managers and scopes."""
+"""Bins: the units of politeness. Each has one row, which all jobs, policies, managers and scopes share."""
 
 from django.db import models
 from django.db.models.functions import Collate
@@ -20,7 +20,7 @@ class Bin(models.Model):
 
     namespace = models.CharField(max_length=20)
     name = models.TextField()
-    # Network address of the host, if it was looked up: the lowest of several.
+    # Network address of the host, if it was looked up. If the host has several, this is the lowest one.
     address = models.CharField(max_length=64, default="", db_default="")
     parent = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="children"
@@ -44,7 +44,8 @@ class Bin(models.Model):
         permissions = (("stop_bin", "Can stop and deny hosts, and release them"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
-            # Only bins of connectors: their parents may be as numerous, and all addresses sort before.
+            # Only bins of connectors. There may be as many parents, and all parents that are addresses would come
+            # first.
             models.Index(
                 Collate("name", "C"), "id", name="bin_by_name", condition=~models.Q(namespace__in=["address", "policy"])
             ),
@@ -60,12 +61,14 @@ class BinState(models.Model):
     """
     The values of a bin that each turn changes, in its one row, which is created with the bin and locked in its place.
 
-    - `last_start_at`: the last start of a request, as far as turns have closed.
-    - `not_before`: until when the read bytes are paid for at `paid_rate` bytes a second, if bytes are limited. The
+    - `last_start_at`: the last start of a request in a turn that has closed.
+    - `not_before`: if bytes are limited, the end of the delay for the bytes that were read, at `paid_rate` bytes a
+    second. The
       earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
     - `closed_at`: when a place last became free.
-    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are not an audit: they lack the requests
+    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are not an audit: they lack the
+      requests
       of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
     - `version`: grows with each turn (`jobs/queue/sql/states.py`).
@@ -83,7 +86,7 @@ class BinState(models.Model):
     bytes_read = models.BigIntegerField(default=0, db_default=0)
     answer_seconds = models.FloatField(null=True)
 
-    # The bin's number alone would be the key of a row with many versions.
+    # With the version: an index of the bin's number alone would lead to many dead versions of one row.
     pk = models.CompositePrimaryKey("bin_id", "version")
 
 
@@ -156,8 +159,8 @@ class LaneState(models.Model):
     The values of a lane that each turn changes, in its one row, which is created with the lane and locked in its place.
 
     `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
-    document has a lower `seq`, unless stuffing finds too few and reads from the start. A lane that `is_ahead` has
-    reached the front of the queue and has more documents, so it keeps its place. `version` grows with each turn
+    document has a lower `seq`, unless stuffing finds too few and reads from the start. `is_ahead` is true if the lane
+    has reached the front of the queue and has more documents, so it keeps its place. `version` grows with each turn
     (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
     """
 
@@ -172,7 +175,7 @@ class LaneState(models.Model):
     head = models.BigIntegerField(default=0, db_default=0)
     is_ahead = models.BooleanField(default=False, db_default=False)
 
-    # The lane's number alone would be the key of a row with many versions.
+    # With the version: an index of the lane's number alone would lead to many dead versions of one row.
     pk = models.CompositePrimaryKey("lane_id", "version")
 
     class Meta:

@@ -1,10 +1,12 @@
-"""Values that documents carry to the documents that they reference: only for jobs whose connector carries any."""
+"""
+Values that documents pass to the documents that they reference. Only jobs whose connector passes values have rows.
+"""
 
 from django.db import models
 
 
 class CarryDown(models.Model):
-    """The values that one parent carries to one child, by name. The child reads the values of all its parents."""
+    """The values that one parent passes to one child, by name. The child gets the values of all its parents."""
 
     pk = models.CompositePrimaryKey("job_id", "child", "parent")
     job = models.ForeignKey(

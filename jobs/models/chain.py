@@ -39,7 +39,8 @@ class ChainedStart(models.Model):
     The start of a successor that is still to be made, after the end of its predecessor.
 
     It is inserted in the transaction that ends the predecessor, and deleted in the one that starts the successor. So
-    each end has one start, whichever process is killed. A start `waits` while a run of the successor is in progress.
+    each end leads to one start, whichever process is killed. `waits` is true while the start waits for the end of the
+    successor's present run.
     """
 
     successor = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")

@@ -16,7 +16,7 @@ class RepositoryConnection(models.Model):
     name = models.CharField(max_length=200, unique=True)
     connector = models.SlugField(max_length=50, default="web")
     configuration = models.JSONField(default=dict, blank=True)
-    # Pages or the API stored it: it may read below CRAWLCTL_FILE_ROOTS only.
+    # True if pages or the API stored the source. Then it may only read below CRAWLCTL_FILE_ROOTS.
     is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     clear_history_before = models.DateTimeField(null=True, blank=True, editable=False)
     # Authority group of the access tokens of its documents.
@@ -48,11 +48,12 @@ class OutputConnection(models.Model):
     name = models.CharField(max_length=400, unique=True)
     connector = models.SlugField(max_length=50)
     configuration = models.JSONField(default=dict, blank=True)
-    # Pages or the API stored it: it may write below CRAWLCTL_OUTPUT_ROOT only.
+    # True if pages or the API stored the output. Then it may only write below CRAWLCTL_OUTPUT_ROOT.
     is_confined = models.BooleanField(default=False, db_default=False, editable=False)
     trusted_from = models.DateTimeField(null=True, blank=True, editable=False)
     clear_before = models.DateTimeField(null=True, blank=True, editable=False)
-    # Position of the search for documents that no job keeps in it, after a job stopped using it; null: no search.
+    # After a job stopped using the output, documents that no job keeps there are searched. This is the position of the
+    # search; null: no search.
     orphans_after = models.UUIDField(null=True, blank=True, editable=False)
     # Why the last attempt to clear it failed, in words.
     clearing_refused = models.TextField(blank=True, editable=False)

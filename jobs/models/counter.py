@@ -35,7 +35,7 @@ class CountedOfLane(Counted):
 
 class CounterDelta(CountedOfLane):
     """
-    The changes of one transaction. Insert-only, so that no row is hot.
+    The changes of one transaction. Rows are only inserted, so that transactions do not wait for each other.
 
     `sample` is one of the counted documents if they have just ended in failure; otherwise null. `example` is the
     identifier of one of the counted documents if they differ from the run before.
@@ -61,8 +61,8 @@ class Counter(CountedOfLane):
 
 class JobCounter(Counted):
     """
-    The sum of the counters of all lanes of a job, written with them. So the counts of a job are a few rows, however
-    many lanes it has.
+    The sum of the counters of all lanes of a job, written with them. So the counts of a job have few rows, also for a
+    job with very many lanes.
     """
 
     class Meta:

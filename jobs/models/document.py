@@ -24,11 +24,12 @@ class QueueItem(models.Model):
     """
     A document of a job, found under the 128-bit hash of its identifier.
 
-    `seq` is set only when the document is due: class, then number (`jobs.queue.sql.order`). `batch` is its claim.
-    `version` and `validators` describe the content of the outputs. `admitted_run` is the run in which it got its place
-    in the job's budget. `check_time` is the time at which it is due again: the retry of a pending document, or the
-    recrawl of a done document of a continuous job. `changed_at` is kept only in continuous jobs. Foreign keys of this
-    table are not enforced by the database: the hot path would pay for a look-up and a lock for each row that it writes.
+    `seq` is set only when the document is due; it consists of a class and a number (`jobs.queue.sql.order`). `batch` is
+    the batch that has claimed it. `version` and `validators` describe the content of the outputs. `admitted_run` is the
+    run in which it got its place in the job's budget. `check_time` is the time at which it is due again: the retry of a
+    pending document, or the recrawl of a done document of a continuous job. `changed_at` is kept only in continuous
+    jobs. Foreign keys of this table are not enforced by the database: otherwise each row that a flush writes would cost
+    a look-up and a lock.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
@@ -58,7 +59,7 @@ class QueueItem(models.Model):
     result_code = models.CharField(max_length=30, default="", db_default="")
     failures = models.SmallIntegerField(default=0, db_default=0)
     failing_since = models.DateTimeField(null=True)
-    # Limits of the retries, if the connector gave any. They apply while the document fails.
+    # Limits of retries, if the connector gave any. They apply as long as the document fails.
     most_failures = models.IntegerField(null=True)
     failing_until = models.DateTimeField(null=True)
     # Failures in a row, by the cause that limits them. They count while the document fails.
@@ -94,7 +95,8 @@ class QueueItem(models.Model):
                 condition=Q(stage=Stage.HOPCOUNT_REMOVED, indexed_before=True),
             ),
             models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
-            # The documents that operators search for, and mostly the smallest part: listed in the order of keys.
+            # Failed and excluded documents, in the order of keys: operators search for these, and there are usually few
+            # of them.
             models.Index(
                 fields=["hash", "job"],
                 name="document_failed_or_excluded",
@@ -128,7 +130,10 @@ class QueueItem(models.Model):
 
 
 class OutLinks(models.Model):
-    """The links of a document, by hash: an outcome without a body references these again."""
+    """
+    The links of a document, as the hashes of their targets. After an outcome without a body, these links are used
+    again.
+    """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
     hash = models.UUIDField()
@@ -136,10 +141,10 @@ class OutLinks(models.Model):
         "jobs.Job", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     targets: "ArrayField[list[uuid.UUID], list[uuid.UUID]]" = ArrayField(models.UUIDField())
-    # The only target of a redirect keeps the depth of its source.
+    # True if the only target is that of a redirect, which has the same depth as its source.
     is_redirect = models.BooleanField(default=False)
-    # Targets that the last change of the links removed; null means no target. They explain why documents are not
-    # reached.
+    # Targets that the last change of the links removed; null means that it removed none. They explain why documents are
+    # not reached.
     lost: "ArrayField[list[uuid.UUID] | None, list[uuid.UUID] | None]" = ArrayField(models.UUIDField(), null=True)
     # True if the document no longer names its earlier targets, or has become a redirect. `lost` keeps these targets
     # until they are removed.
@@ -153,9 +158,10 @@ class IndexedDocument(models.Model):
     """
     A document in an output, or a part of a document, and its version there.
 
-    `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a pipeline,
-    because both are the same then. A part has the hash of its own address. It names the document as its `parent`, and `part`
-    is its path in there. It has no row in the queue, and leaves the output with the record of its document.
+    `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a
+    pipeline, because both are the same then. A part has the hash of its own address. Its `parent` is the document, and
+    `part` is its path in the document. A part has no row in the queue, and leaves the output with the record of its
+    document.
     """
 
     pk = models.CompositePrimaryKey("output_id", "hash")
@@ -177,7 +183,8 @@ class PipelineRefusal(models.Model):
     """
     A document that a stage of its job's pipeline does not pass on to this output, with the reason.
 
-    `version` is that of the document in the queue; '' if the stage failed, so that the next run reads it as a whole.
+    `version` is the version of the document in the queue; '' if the stage failed, so that the next run reads the
+    document without conditions.
     """
 
     pk = models.CompositePrimaryKey("job_id", "hash", "output_id")

@@ -5,11 +5,12 @@ from django.db import models
 
 class DocumentVersion(models.Model):
     """
-    An answer that differed from the one before it, by its code or its text. A job keeps the newest ones of a document.
+    An answer whose code or text differed from the answer before it. A job keeps the newest of these versions for each
+    document.
 
-    `headers` are lines `name: value`. `text` is compressed by zlib, and empty if the answer had no text. `length` is its
-    number of characters, `is_cut` if there were more. `digest` is that of the whole text. `access` is the JSON of the
-    document's access. The flush writes this table under the lock of the document.
+    `headers` are lines `name: value`. `text` is compressed by zlib, and empty if the answer had no text. `length` is
+    the number of its characters; `is_cut` is true if the text was longer. `digest` is the digest of the whole text.
+    `access` is the JSON of the document's access. The flush writes this table under the lock of the document.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id", "number")

@@ -31,7 +31,8 @@ class EvidenceReport(models.Model):
     """
     The requests of one worker to a host in a minute, until the main manager appends them to the chain.
 
-    `number` counts the reports of the worker, so that a repeated write adds none. A chained report is deleted an hour later.
+    `number` counts the reports of the worker, so that a repeated write adds no row. A report is deleted an hour after
+    it was appended.
     """
 
     worker = models.UUIDField()
@@ -83,8 +84,8 @@ class EvidenceBlock(models.Model):
     """
     One block of a chain: `content` is canonical JSON with the hash of the block before, and `hash` is its SHA-256.
 
-    Triggers refuse changes, and deletions that do not begin at the first block. `minute` is that of the requests; in the
-    chain of gaps, it is the end of the gap.
+    Triggers refuse changes, and deletions that do not begin at the first block. `minute` is the minute of the requests;
+    in the chain of gaps, it is the end of the gap.
     """
 
     pk = models.CompositePrimaryKey("chain_id", "seq")

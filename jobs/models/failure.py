@@ -7,8 +7,8 @@ class FailureGroup(models.Model):
     """
     The failures of a job at one host for one cause, since `first_at`.
 
-    `times` counts endings, so a document that fails in each run counts once for each. `sample` is the last document.
-    The main manager writes these rows when it folds counts, so a document that does not fail costs nothing.
+    `times` counts failures, so a document that fails in several runs counts once for each run. `sample` is the last
+    document. The main manager writes these rows when it folds counts, so a document that does not fail costs nothing.
     """
 
     job = models.ForeignKey(
@@ -34,7 +34,7 @@ class FailureGroup(models.Model):
 
 
 class FailureHour(models.Model):
-    """The endings of a group of failures in one hour."""
+    """The number of failures of a group in one hour."""
 
     pk = models.CompositePrimaryKey("group_id", "hour")
     group = models.ForeignKey(

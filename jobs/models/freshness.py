@@ -8,8 +8,8 @@ class ChangeRate(models.Model):
     """
     The evidence for the change rate of one document (`jobs.freshness.rates`), and its last look.
 
-    The flush writes it, and it leaves with its document. Hashes are evenly spread, so that rows after a random hash are
-    a fair sample of their lane.
+    The flush writes the row, which is deleted with its document. Hashes are evenly spread, so the rows after a random
+    hash are a fair sample of their lane.
     """
 
     pk = models.CompositePrimaryKey("lane_id", "hash")
@@ -65,7 +65,7 @@ class LanePlan(models.Model):
 
 class GoalTotal(models.Model):
     """
-    A goal of a job over all its lanes: sums of the plans, kept as plans change.
+    The sums for a goal of a job over the plans of all lanes. Each change of a plan also changes these sums.
 
     `fresh` and `expected` are numbers of documents, `needs` and `gets` looks per second.
     """

@@ -4,7 +4,7 @@ from django.db import models
 
 from nodes.decisions.items import ItemState
 
-# Plain strings, so that a migration keeps its values and imports none of today's code.
+# Plain strings, so that a migration keeps its values and does not import present code.
 _FREE, _OWNED, _RELEASING = (state.value for state in (ItemState.FREE, ItemState.OWNED, ItemState.RELEASING))
 
 
@@ -47,7 +47,7 @@ class ThrottleGroup(models.Model):
                 | models.Q(~models.Q(state=_RELEASING), destination__isnull=True, releasing_since__isnull=True),
             ),
         )
-        # The few groups that the main manager has to check.
+        # An index of the groups that the main manager has to check, which are few.
         indexes = (
             models.Index(fields=["node_scope"], name="group_not_owned", condition=~models.Q(state=_OWNED)),
             models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),

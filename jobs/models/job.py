@@ -61,8 +61,8 @@ class Job(models.Model):
     # Grows with each change of the specification or the outputs. A document version from before the last change is not
     # trusted.
     specification_version = models.PositiveIntegerField(default=1)
-    # Grows with each other change that workers must read before they judge a document: addresses of seeds (the scope is
-    # around them), freshness goals, decisions about suspects, and the map of slots.
+    # Grows with each other change that workers must read before they decide about a document: a change of the seeds'
+    # addresses (which define the scope), of freshness goals, of decisions about suspects, or of the map of slots.
     revision = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     max_documents = models.PositiveBigIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     priority = models.PositiveSmallIntegerField(
@@ -81,10 +81,11 @@ class Job(models.Model):
     hop_mode = models.CharField(max_length=15, choices=_choices(HopMode), default=HopMode.ACCURATE)
     # Largest number of hops from a seed, by type of link.
     hop_limits = models.JSONField(default=dict, blank=True)
-    # True if a document of the job ever carried a value to a referenced one (`jobs.queue.flushing.carrying`).
+    # True if a document of the job ever passed a value to another one (`jobs.queue.flushing.carrying`).
     carries = models.BooleanField(default=False, editable=False)
-    # Limits above which the clean-up of a run asks first: a share of the job in percent (null: it never asks), or a
-    # share of one host (null: hosts do not count). Both need a number of documents. It also asks if a seed is lost.
+    # Limits of the delete guard. It asks before a clean-up that removes more than a share of the job (in percent; null:
+    # it never asks), or of one host (null: hosts do not count), and more than a number of documents. It also asks if a
+    # seed is lost.
     guard_percent = models.PositiveSmallIntegerField(
         null=True, blank=True, default=5, db_default=5, validators=[MaxValueValidator(100)]
     )
@@ -95,7 +96,8 @@ class Job(models.Model):
     guard_seeds = models.BooleanField(default=True, db_default=True)
     # Which tokens may see which documents (`jobs.connectors.repository.access_rules`).
     access_rules = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
-    # Which share of which documents must be fresh within which time (`jobs.connectors.repository.freshness_goals`).
+    # Freshness goals: for some documents each, the share that must be fresh within a time
+    # (`jobs.connectors.repository.freshness_goals`).
     freshness_goals = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True)
     # The format in which raw exchanges are kept; empty: none are kept.
     archive = models.CharField(
@@ -106,8 +108,9 @@ class Job(models.Model):
         blank=True,
         help_text="Format in which raw requests and responses are kept.",
     )
-    # Number of versions of each document that are kept with their headers and texts; 0: none.
-    # The hash behind which versions above `kept_versions` are removed (`jobs.duties.versions`); null: all are.
+    # `kept_versions` is the number of versions of each document that are kept with their headers and texts; 0: none.
+    # `surplus_versions_after` is the hash up to which versions above this number are removed (`jobs.duties.versions`);
+    # null: all are.
     surplus_versions_after = models.UUIDField(null=True, editable=False)
     kept_versions = models.PositiveSmallIntegerField(default=0, db_default=0, validators=[MaxValueValidator(100)])
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
@@ -130,20 +133,20 @@ class Job(models.Model):
     from_the_beginning = models.BooleanField(default=True)
     # Next time at which an active job reads its seeds again; null: never.
     reseed_at = models.DateTimeField(null=True, blank=True)
-    # Triggers increment these with each change after which a seed may not be in the group of its policy, or is not yet
-    # read. 0 means that the main manager has checked since.
+    # Triggers increment the first number when a seed may not be in the group of its policy any more, and the second one
+    # when a seed has to be read. The main manager sets them to 0 when it has checked the seeds.
     ungrouped = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     unread = models.PositiveIntegerField(default=1, db_default=1, editable=False)
     # The end of the window in which the job runs; null if it was started by hand, or the window has no end.
     window_ends_at = models.DateTimeField(null=True, blank=True)
     # Windows that began before this moment no longer count.
     schedule_checked_at = models.DateTimeField(db_default=Now())
-    # The next check of its schedule, while it waits for a window; null: at once, because something has changed.
+    # The next check of its schedule, while it waits for a window; null: immediately, because something has changed.
     schedule_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Opening of the last window in which the job should have started and did not; null if there was none since the last
     # run.
     missed_window_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # Since when its schedule starts no run, and who paused it; null: the schedule applies.
+    # The time since which its schedule is paused, and the author of the pause; null: the schedule applies.
     schedule_paused_at = models.DateTimeField(null=True, blank=True, editable=False)
     schedule_paused_by = models.CharField(max_length=200, default="", db_default="", blank=True, editable=False)
     # Failed attempts in a row to start, or to notify an output of the end, and the time of the next attempt.
@@ -165,7 +168,7 @@ class Job(models.Model):
     class Meta:
         ordering = ("name",)
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
-        # Running jobs, among very many jobs that do not run; and the last finished jobs.
+        # Indexes that find the running jobs among very many jobs that do not run, and the last finished jobs.
         indexes = (
             GinIndex(Words("name"), name="job_words"),
             models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),

@@ -5,11 +5,11 @@ from django.db import models
 
 class LowWaterMark(models.Model):
     """
-    No batch below `batch` is available or sent, no turn below `turn` is open, no delta below `delta` exists, and none
-    ever will be. The newest row applies.
+    No batch below `batch` is available or sent, no turn below `turn` is open, and no delta below `delta` exists; this
+    cannot change any more. The newest row applies.
 
-    `next_batch` and so on were the last numbers drawn when the row was written, by the transaction `next_since`. Once
-    all transactions that were running then have ended, no new row can have a number up to these.
+    The `next_…` numbers were the last drawn ones when the transaction `next_since` wrote the row. Once all transactions
+    that were running then have ended, no new row can have a number up to these.
     """
 
     batch = models.BigIntegerField()

@@ -8,7 +8,7 @@ class ClusterMinute(models.Model):
     """
     The state of the cluster at the start of one minute, as the main manager saw it (`jobs.queries.cluster.facts`).
 
-    `facts` has only the differences from the minute stored before, unless the row `is_whole`.
+    If `is_whole`, `facts` has all facts; otherwise it has the differences from the minute that was stored before.
     """
 
     at = models.DateTimeField(primary_key=True)

@@ -2,7 +2,8 @@
 Partitions: the facts and references that databases exchange.
 
 PostgreSQL's logical replication copies the rows of `PartitionFact` and `ForeignReference` to the partition that they
-name. Each table holds own and received rows. `source` distinguishes them. Only inserts travel: a deletion is local.
+name. Each table has rows of this partition and received rows; `source` distinguishes them. Only inserts are copied: a
+deletion is local.
 """
 
 from typing import Any
@@ -40,14 +41,14 @@ class PartitionedJob(models.Model):
     """
     A job of all partitions, and the state of its present run as this partition knows it.
 
-    `number` is the job's id in the control partition. While the partition is in run `run_no` it may not end it before
-    the control partition allows it: `may_finish_run` is the last run that may end. In the control partition,
-    `round_no` is the last round of questions about the end, and `last_round` its figures if they may be
-    those of the end (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions,
-    and `ends_at_limit_run` the last one that the document limit of all partitions ends.
+    `number` is the job's id in the control partition. A partition may end its run only when the control partition
+    allows it: `may_finish_run` is the last run that may end. In the control partition, `round_no` is the last round of
+    questions about the end, and `last_round` has the figures of this round if they may prove the end
+    (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions, and
+    `ends_at_limit_run` the last run that ended because all partitions together had reached the document limit.
 
-    `removals` are those of the last clean-up that the delete guard counted. `decided_run` is the last run that the control
-    partition has decided about, and `held_run` the last one whose removals wait for an operator.
+    `removals` are those of the last clean-up that the delete guard counted. `decided_run` is the last run that the
+    control partition has decided about, and `held_run` the last one whose removals wait for an operator.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="partitioned")
@@ -75,9 +76,10 @@ def _edges() -> "ArrayField[Any, Any]":
 
 class ForeignLink(models.Model):
     """
-    A document of another partition that documents here reference, with its least depth in the last run that named it.
+    A document of another partition to which documents of this one link, with its least depth in the last run that had
+    such a link.
 
-    The row keeps the identifier, so that an answer without a body (a 304) can name the document again.
+    The row keeps the identifier, because after an answer without a body (a 304) the links are known only from here.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
@@ -94,7 +96,7 @@ class ForeignLink(models.Model):
     redirects = models.SmallIntegerField()
     # The document that names it.
     found_on = models.UUIDField()
-    # The redirects that were sent with it last.
+    # The redirects that the last sent reference to this document had.
     edges = _edges()
 
     class Meta:

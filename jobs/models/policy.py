@@ -1,4 +1,4 @@
-"""Throttle policies: limits of bins, for each one and for all together."""
+"""Throttle policies: limits for each bin, and for all bins of a policy together."""
 
 from typing import Any, Final
 
@@ -60,12 +60,14 @@ class ThrottlePolicy(_Limits):
     """
     Limits for each bin that a seed of this policy reaches, and for all these bins together.
 
-    They are global: if several policies reach one bin, the strictest limit of the running jobs applies. A rate is a gap
-    between starts (docs/decisions/0015). The longer one of this gap and `min_gap` applies.
+    A policy applies to a bin whichever job has the bin: if several policies reach one bin, the strictest limit of the
+    running jobs applies. A rate is a gap between starts (docs/decisions/0015). The longer one of this gap and `min_gap`
+    applies.
     """
 
     name = models.CharField(max_length=200, unique=True)
-    # Grows with every change of this row and of its rules (by a trigger), so that results may be cached by it.
+    # A trigger increments the version with every change of this row and of its rules, so that results may be cached by
+    # version.
     version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
     # The time of that change, set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -73,8 +75,8 @@ class ThrottlePolicy(_Limits):
         MOST_REQUESTS, default=2, help_text="Requests that may be open to one host at the same time."
     )
     min_gap = _gap(default=1.0, help_text="Seconds between the starts of two requests to one host.")
-    # True if the policy limits every bin of the cluster, beside the policies of the seeds. Its totals then hold for the
-    # whole cluster.
+    # True if the policy limits every bin of the cluster, in addition to the policies of the seeds. Its totals then
+    # apply to the whole cluster.
     applies_everywhere = models.BooleanField(default=False, db_default=False)
     # True if the limits of one bin also apply to all bins at one address together.
     per_address = models.BooleanField(default=False, db_default=False)
@@ -101,7 +103,7 @@ class ThrottlePolicy(_Limits):
             ),
         )
         indexes = (
-            # The few that each pass of stuffing searches for.
+            # An index of the policies that each pass of stuffing searches for, which are few.
             models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(applies_everywhere=True)),
             GinIndex(Words("name"), name="policy_words"),
         )

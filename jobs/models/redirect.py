@@ -8,8 +8,8 @@ class SeedRedirect(models.Model):
     """
     A redirect of a seed, or of an address to which a seed redirected, as the job last saw it.
 
-    If it `is_followed`, the target's host belongs to the job's scope. `hash` and `target_hash` are those of documents.
-    `target_host` is the name of a bin.
+    `is_followed` is true if the target's host belongs to the job's scope. `hash` and `target_hash` are hashes of
+    documents. `target_host` is the name of a bin.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_index=False, related_name="seed_redirects")

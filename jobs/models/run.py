@@ -37,7 +37,7 @@ class Run(models.Model):
         constraints = (models.UniqueConstraint(fields=["job", "run_no"], name="one_run_a_job_and_number"),)
         indexes = (
             models.Index(fields=["-started_at", "-id"], name="run_newest"),
-            # A list of runs with a rare end; a run that lasts has none.
+            # For lists of runs with one kind of end, which may be rare. A run that lasts has no end.
             models.Index(fields=["run_end", "-started_at", "-id"], name="run_by_end"),
             models.Index(
                 fields=["ended_at"],
@@ -52,12 +52,12 @@ class Run(models.Model):
 
 class RunSample(models.Model):
     """
-    A sample of the documents of a job at the end of a run, in columns, by hash.
+    A sample of the documents of a job at the end of a run. Each column is an array, sorted by hash.
 
-    The sample has the documents with the lowest hashes, so the samples of all runs have the same documents. It
-    `is_whole` if it has all documents of the job. `outcomes` and `codes` are their last results at that time.
-    `versions` are short hashes of the versions, 0 without a version. `answer_ms` are durations of requests of this run,
-    null without one. Identifiers may be cut. `jobs.state.run_samples` writes it.
+    The sample has the documents with the lowest hashes, so the samples of all runs have the same documents. `is_whole`
+    is true if it has all documents of the job. `outcomes` and `codes` are the last results of the documents at that
+    time. `versions` are short hashes of their versions, 0 without a version. `answer_ms` are durations of requests of
+    this run, null without one. Identifiers may be cut. `jobs.state.run_samples` writes it.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="sample")
@@ -78,11 +78,12 @@ class RunSample(models.Model):
 
 class RunDifference(models.Model):
     """
-    The number of documents of a job whose result in a run differs from that before the run, with the first of them.
+    The number of documents of a job whose result in a run differs from their result before the run, with the first of
+    these documents.
 
-    `before` and `after` are results (`jobs.lifecycle.endings`), and `code` is the code of the second one. `bin_id` is 0
-    for new and changed documents, and for further hosts. The fold of counts writes it, so it may be older or younger
-    than the row of its run.
+    `before` and `after` are results (`jobs.lifecycle.endings`), and `code` is the code of the second result. `bin_id`
+    is 0 for new and changed documents, and for hosts above the limit of rows. The fold of counts writes it, so it may
+    be older or younger than the row of its run.
     """
 
     job_id = models.BigIntegerField()

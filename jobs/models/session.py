@@ -8,7 +8,7 @@ class Session(models.Model):
 
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.CASCADE, related_name="sessions")
     name = models.CharField(max_length=200)
-    # Grows with each replacement, so that a worker whose session was refused sees a newer one.
+    # Grows with each replacement, so that a worker whose session was refused sees that there is a newer one.
     number = models.PositiveIntegerField(default=1)
     sealed = models.TextField()
     made_at = models.DateTimeField()

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Fault(models.TextChoices):
-    """The ways in which an output differs from the record of it."""
+    """The ways in which a document in an output may differ from its record."""
 
     MISSING = "missing", _("missing")
     GHOST = "ghost", _("ghost")
@@ -86,9 +86,9 @@ class OutputVerification(Verification):
 
 class OutputFault(models.Model):
     """
-    A document that a verification found. `result` is the result of its repair, and "" without an attempt.
+    A document that a verification found. `result` is the result of its repair, and "" if no repair was tried.
 
-    `hash` and `identifier` name it. The identifier is empty if neither the queue nor the output knows it.
+    `identifier` is empty if neither the queue nor the output knows the identifier of the document.
     """
 
     verification = models.ForeignKey(OutputVerification, on_delete=models.CASCADE, db_index=False, related_name="found")
@@ -162,9 +162,9 @@ class ArchiveVerification(Verification):
 
 class ArchiveFault(models.Model):
     """
-    A fault of an archive. `place` is a store, or a machine with its directory. `result` is that of its repair.
+    A fault of an archive. `place` is a store, or a machine with its directory. `result` is the result of its repair.
 
-    `hash`, `job_id` and `identifier` name a document.
+    `hash`, `job_id` and `identifier` name a document if the fault is about one.
     """
 
     class Kind(models.TextChoices):

@@ -3,15 +3,15 @@
 import uuid
 from typing import Final
 
-# Managers listen: there may be documents to stuff. Payload: the scope of nodes.
+# For managers: there may be documents to stuff. Payload: the scope of nodes.
 STUFF: Final = "crawlctl_stuff"
-# Managers listen: groups change their owner, or a request for that was stored. Payload: the scope of nodes.
+# For managers: groups change their owner, or a request to change it was stored. Payload: the scope of nodes.
 GROUPS: Final = "crawlctl_groups"
-# Managers listen: the main manager gave up its office. Payload: the scope of nodes.
+# For managers: the main manager gave up its office. Payload: the scope of nodes.
 OFFICE: Final = "crawlctl_office"
-# The beginning of the channel of each worker, which listens there: batches are offered that it may take. No payload.
+# Beginning of the name of each worker's channel: batches that the worker may take are offered. No payload.
 TAKE: Final = "crawlctl_take"
-# All nodes listen: a job changed its state, or the limits of bins changed. Payload: the job's id, or LIMITS.
+# For all nodes: a job changed its state, or the limits of bins changed. Payload: the job's id, or LIMITS.
 CONTROL: Final = "crawlctl_control"
 LIMITS: Final = "limits"
 

@@ -19,7 +19,7 @@ from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
-# Fields of a run that is over, and of nodes of that time.
+# New values of fields that were about a run that is over, or about nodes of that time.
 _AT_REST: Final[dict[str, Any]] = {
     "node_scope": CLUSTER_SCOPE,
     "run_end": "",

@@ -1,4 +1,7 @@
-"""The reason of a job that waits for a disk: it names the folder and the machine, and it is the record of the wait."""
+"""
+The reason of a job that waits for a disk. The text names the folder and the machine, and is the only record of the
+wait.
+"""
 
 import re
 from pathlib import Path

@@ -2,8 +2,8 @@
 The sample of a job's documents at the end of each run, for comparisons of runs.
 
 The next run changes the documents, so the sample keeps their results. A sample has the documents with the lowest
-hashes. So it is bounded and unbiased, and the samples of all runs of a job have the same documents. The sample of a
-small job has all its documents.
+hashes. So its size is limited, it is unbiased, and the samples of all runs of a job have the same documents. The sample
+of a small job has all its documents.
 """
 
 import datetime as dt
@@ -26,8 +26,9 @@ _SIZES: Final[LiteralString] = """
 SELECT coalesce((SELECT sum(amount) FROM jobs_jobcounter WHERE job_id = %(job)s AND measure = 'stage'), 0)::bigint,
        (SELECT reltuples FROM pg_class WHERE oid = 'jobs_queueitem'::regclass)::bigint
 """
-# The first way reads all documents of the job. The second one reads the index of hashes, with the documents of other
-# jobs between those of this one. OFFSET 0 keeps the planner from the second way.
+# There are two ways. The first one reads all documents of the job. The second one reads the index of hashes, where
+# documents of other jobs are between the documents of this job. In the first one, OFFSET 0 prevents that the planner
+# uses that index.
 _OF_LANES: Final[LiteralString] = """
 SELECT item.* FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
   JOIN jobs_queueitem AS item ON item.lane_id = lane.id
@@ -57,6 +58,6 @@ def keep_sample(cursor: "CursorWrapper", *, run_id: int, job_id: int, since: dt.
     facts: dict[str, Any] = {"run": run_id, "job": job_id, "since": since, "most": SAMPLED}
     cursor.execute(_SIZES, facts)
     ((of_job, of_all),) = cursor.fetchall()
-    # Each way in reads: all documents of the job, or about SAMPLED * of_all / of_job entries of the index.
+    # Compare the numbers of reads: all documents of the job, or about SAMPLED * of_all / of_job entries of the index.
     is_small = of_job**2 <= SAMPLED * max(of_all, of_job)
     cursor.execute(_KEEP.format(documents=_OF_LANES if is_small else _OF_HASHES), facts)

@@ -47,7 +47,7 @@ def ask_for_run(
         facts = {**fresh, **(facts or {})}
         change = make_transition(job_id, name, made_by=made_by, now=now, facts=facts, reason=reason, term=term)
         job = change.job
-        # A run that starts again has not been inactive.
+        # Needed after a restart, because the job was not inactive between its runs.
         trap_rules.apply_waiting_rules(job, now=now)
         if not job.seeds.filter(removed_at=None).exists():
             raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})
@@ -62,7 +62,10 @@ def ask_for_run(
 
 
 def _places_of(job: Job, limit: int) -> dict[str, int]:
-    """Return the places that this partition begins with; the control partition sends the others their shares."""
+    """
+    Return the number of places in the document limit with which this partition begins. The control partition sends the
+    other partitions their shares.
+    """
     placement = here.placement()
     if placement is None or job.node_scope != CLUSTER_SCOPE:
         return {"most": limit}

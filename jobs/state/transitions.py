@@ -43,7 +43,7 @@ class StateChange:
 
 
 class TransitionRefused(Refused):
-    """The transition is not possible from the job's state. `allowed` are the verbs that are."""
+    """The transition is not possible from the job's state. `allowed` has the names of the possible transitions."""
 
     code = "transition_refused"
 
@@ -108,7 +108,7 @@ def make_transition(
 
 def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> None:
     """
-    Delete the row of a job that has no other rows left, at the end of its lifecycle.
+    Delete the row of a job at the end of its lifecycle, when no other rows of the job are left.
 
     Raises:
         FenceRefused, TransitionRefused, Unknown: as above.
@@ -166,6 +166,6 @@ def _publish(
         facts = {"job": job.pk, "run": job.run_no}
         sentence = f"{message} ({code})" if code else message
         transaction.on_commit(lambda: logger.info("job %s: %s", job.name, sentence, extra=facts))
-    # Inside the transaction, since it is rare and must arrive at once.
+    # Inside the transaction, because changes of jobs are rare, and processes must learn of them immediately.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", (channels.CONTROL, str(job.pk)))

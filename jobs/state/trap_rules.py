@@ -37,7 +37,7 @@ def with_rules(job: Job, suspects: Iterable[TrapSuspect]) -> Specification:
 def without_rule(job: Job, suspect: TrapSuspect) -> Specification:
     """
     Return the specification of the job without a rule. If only the rules of the connection are left, the job gets no
-    list.
+    list of its own.
     """
     name, value = _rule_of(suspect)
     left = [one for one in _listed(job, name) if one != value]
@@ -62,7 +62,7 @@ def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
 
     A job of the control partition gets its rules there, so another partition only notes the new state.
     """
-    # A connector that is not installed reads no rules: they wait for the next end.
+    # Without its connector, rules cannot be added. They wait for the end of the next run.
     suspects = waiting_rules(job)
     if not suspects or not registry.is_installed(job.repository.connector):
         return

@@ -7,9 +7,9 @@ turns, whose requests sum to the limit, each with at most one successor of its o
 the turn before it closes and passes on its requests.
 
 A bin may have *parents*, whose limits apply too: the address of its host, all bins of a policy together, all bins of
-the cluster. Requests that a turn takes of its own bin it also takes of each parent. All turns of a limited parent are
-at one worker, which keeps its pace and counts its open requests over all of them. They have no successors: when a turn
-ends, its place goes to the lane that has waited longest under the parent.
+the cluster. A turn takes its number of requests both from its bin and from each parent. All turns below a limited
+parent are at one worker, which keeps the parent's pace and counts the parent's open requests. They have no successors:
+when a turn ends, its place goes to the lane that has waited longest under the parent.
 """
 
 import datetime as dt
@@ -24,23 +24,25 @@ from jobs.throttling.limits import Limits
 from jobs.throttling.opening import opens_at
 from jobs.throttling.pace import EXPECTED_BYTES
 
-# Longest planned work of a turn and its successor together: no older pace lasts longer after an edit or a failure.
+# Longest planned work of a turn and its successor together. After an edit or a failure, the earlier pace applies for at
+# most this time.
 LONGEST_PLAN: Final = dt.timedelta(seconds=10)
 _LONGEST_TURN: Final = LONGEST_PLAN.total_seconds() / 2
-# Seconds of work in one turn: enough to last until its successor arrives, and no more, so that claims go to many bins.
+# Seconds of work in one turn: enough until its successor arrives. Not more, so that the claims of a worker are spread
+# over many bins.
 TURN_SECONDS: Final = 2.0
 # Documents of a turn of a bin whose answers were never timed.
 DOCUMENTS_A_TURN: Final = 64
 # Documents of the largest turn.
 MOST_A_TURN: Final = 1024
-# Open requests of a turn, at least, where the limits of its bin allow as many. Smaller shares would give a host of two
-# requests to two workers, with twice the turns and the same two connections.
+# Least number of open requests of a turn, if the limits of its bin allow as many. With smaller turns, a host with two
+# requests would go to two workers, with twice as many turns and still two connections.
 _LEAST_SHARE: Final = 2
-# Turns of the largest size that fit into the claims of one worker.
+# Number of turns of the largest size that fit into the claims of one worker.
 _LARGEST_A_WORKER: Final = 8
 # Time before its first start at which a turn may be handed out.
 _LEAD: Final = dt.timedelta(seconds=1)
-# Time for which an owner leaves a free place to another owner's lane that is first in line.
+# Time for which a manager leaves a free place to a lane of another manager that has waited longer.
 COURTESY: Final = dt.timedelta(seconds=2)
 # Longest sleep of a lane whose bin has no place. The closing turn wakes it earlier, unless that wake-up is lost.
 LOST_PLACE: Final = dt.timedelta(seconds=2)
@@ -132,8 +134,8 @@ class TurnPlan:
     """
     A turn that may be handed out from a lane: at most `documents`, at the pace of `limits`, and of its parents.
 
-    It is for `worker` if one is named. Plans with the same `together` are for the same worker. A `preferred` worker has
-    the first chance.
+    If `worker` is set, only this worker may take it. Plans with the same `together` are for the same worker. A
+    `preferred` worker has the first chance.
     """
 
     lane: LaneSeen
@@ -151,7 +153,7 @@ class TurnPlan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlace:
-    """A lane that must wait: until a moment, or (None) until a turn of its bin closes."""
+    """A lane that must wait `until` a moment; if that is None, until a turn of its bin closes."""
 
     lane: LaneSeen
     until: dt.datetime | None
@@ -159,7 +161,7 @@ class NoPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Room for a turn in its bin. A turn that follows another has no requests of its own."""
+    """Room for a turn in its bin. A successor has no requests of its own."""
 
     documents: int
     requests: int
@@ -183,7 +185,8 @@ class _Room:
     waiting: int = 0
     # Largest number of documents that each bin may take from a limited parent.
     share: int = DOCUMENTS_A_TURN
-    # The worker that keeps a limited parent's pace. `is_taken` if that worker has not taken its batch yet.
+    # The worker that keeps the pace of a limited parent. `is_taken` is true if there is such a worker that has not
+    # taken its batch yet.
     holder: uuid.UUID | None = None
     is_taken: bool = False
     # The tag of the first chosen lane, which the worker of this pass must have; None before a lane was chosen.
@@ -252,9 +255,10 @@ def plan_turns(
     """
     Return the turns that can be given now, and the lanes without a place.
 
-    No turn has more than `largest` documents. Places go by job priority, then to the lane that was served longest ago.
-    Turns are returned in this order, because not all of them may find room. Within a priority, lanes that are ahead
-    alternate with others. Lanes that wait for a parent of their whole group are in neither result.
+    No turn has more than `largest` documents. Places are given by job priority, then to the lane that was served
+    longest ago. Turns are returned in this order, because there may not be room for all of them. Among lanes of one
+    priority, lanes that are ahead alternate with others. Lanes that wait for a parent of their whole group are in
+    neither result.
     """
     by_bin: dict[int, list[LaneSeen]] = {}
     for lane in sorted(lanes, key=_rank):
@@ -276,7 +280,7 @@ def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
     """
     Return the turns by priority. Within each, lanes that are ahead alternate with others.
 
-    If lanes that are ahead had to wait, they would lose their pace. Without turns in between, other lanes would never
+    If lanes that are ahead came last, their bins could not keep their pace. If they came first, other lanes would never
     be served.
     """
     places: Counter[tuple[int, bool]] = Counter()
@@ -368,9 +372,10 @@ def _rank(lane: LaneSeen) -> tuple[int, float, int]:
 
 def _turn_may_leave_at(seen: BinSeen | ParentSeen) -> dt.datetime | None:
     """
-    Return the earliest moment of the next turn; None for at once.
+    Return the earliest moment at which the next turn may be handed out; None if it may be now.
 
-    The turn's worker keeps `not_before` to the millisecond, so a turn may leave a little earlier.
+    A turn may be handed out a little too early, because its worker waits for `not_before` with the accuracy of a
+    millisecond.
     """
     ahead = seen.not_before and seen.not_before - _LEAD
     return opens_at(ahead, back_off_until=seen.back_off_until, closed_until=seen.limits.closed_until)
@@ -434,7 +439,7 @@ def _places(seen: BinSeen, *, workers: int, largest: int, has_parents: bool) -> 
         documents = _documents_a_turn(seen, requests=most, largest=largest, seconds=seconds)
         if not seen.turns:
             return [_Place(documents, most)]
-        # A turn that would begin after the longest plan is planned later.
+        # A successor is planned only if the work of both turns fits into the longest plan.
         fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
         return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
     free = most - seen.open_requests

@@ -1,8 +1,9 @@
 """
-The worker that keeps a bin, so that its connections stay open and names stay resolved. No I/O.
+The keeper of a bin: the worker that gets its turns if possible, so that its connections stay open and names stay
+resolved. No I/O.
 
-It uses rendezvous hashing (highest random weight: Thaler and Ravishankar 1998). All managers compute the same answer,
-so none is stored. When a worker ends, only its bins move.
+Keepers come from rendezvous hashing (highest random weight: Thaler and Ravishankar 1998). All managers compute the same
+keepers, so these are not stored. When a worker ends, only its bins get another keeper.
 """
 
 import uuid

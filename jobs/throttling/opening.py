@@ -1,10 +1,10 @@
 """
-The moment when a host opens: the earliest start of its next request. Only this module computes it. No I/O.
+The moment at which a host opens: the earliest start of its next request. No other module computes this moment. No I/O.
 
-The state of a bin stores its last start instead of its next one. So a gap that becomes shorter or longer applies at
-once. If bytes are limited, the bytes that were read delay the next start too: until `not_before` at the `paid_rate`.
-The part of the delay that is left at the last start is converted to the present rate. Without a `paid_rate` the
-moment is fixed: the bytes that a lost worker has read are unknown.
+The state of a bin stores its last start instead of its next one. So a changed gap applies immediately. If bytes are
+limited, the bytes that were read delay the next start too: until `not_before` at the `paid_rate`. The part of the delay
+that is left at the last start is converted to the present rate. Without a `paid_rate` the moment is fixed, because the
+bytes that a lost worker has read are unknown.
 
 Back-off and closing times delay the next start further. All moments are of the database's clock.
 """
@@ -12,7 +12,7 @@ Back-off and closing times delay the next start further. All moments are of the 
 import datetime as dt
 from typing import Final, NamedTuple
 
-# Longest debt (seconds), however much slower it is paid than planned.
+# Longest debt (seconds), even if the rate becomes much lower.
 LONGEST_OWED: Final = 365 * 24 * 3600.0
 
 
@@ -25,9 +25,7 @@ class LastUse(NamedTuple):
 
 
 def seconds_owed(seconds: float, *, before: float, rate: float) -> float:
-    """
-    Return the time to pay, at another rate, for a debt of `seconds` at the rate `before`. A debt of zero stays zero.
-    """
+    """Convert a debt of `seconds` at the rate `before` to seconds at another rate. A debt of zero stays zero."""
     if seconds <= 0 or before == rate:
         return seconds
     return min(seconds * before / rate, LONGEST_OWED)

@@ -1,7 +1,7 @@
 """
 Pace: the earliest start of the next request to a bin, as one moment. Arithmetic, no I/O.
 
-Three things move it: the gap after each start, the bytes that were read, and the bytes of the last window. A page of
+Three things delay it: the gap after each start, the bytes that were read, and the bytes of the last window. A page of
 `b` bytes from a bin that allows `r` bytes a second takes `b / r` seconds. Its size is known only after it was read. So
 a start pays for a usual page, and the difference is settled when the page has arrived. After a wait for the window, a
 start may come earlier by the time of one usual page.
@@ -81,9 +81,9 @@ class Cadence:
     @property
     def paid_until(self) -> float | None:
         """
-        Return until when the read bytes are paid for, for another worker; None if bytes are not limited.
+        Return the moment until which the bytes that were read delay another worker; None if bytes are not limited.
 
-        A worker that starts its pages from then on exceeds no window, also if earlier pages arrived late.
+        A worker that starts its pages after this moment exceeds no window, even if earlier pages arrived late.
         """
         if self.bytes_per_second is None or self.last_start is None:
             return None
@@ -113,7 +113,7 @@ class Cadence:
 
     @property
     def price(self) -> float:
-        """Return the bytes for which a request that starts now pays. `read` settles the difference."""
+        """Return the bytes that a request that starts now pays in advance. `read` settles the difference."""
         return 0.0 if self.bytes_per_second is None else self._usual
 
     def change(self, *, gap: float, bytes_per_second: float | None) -> None:
@@ -148,7 +148,7 @@ class Cadence:
             self._kept.append(self._kept_for_next)
 
     def restart(self, *, now: float) -> None:
-        """Note that the request that started last leaves only now: the gap counts from here."""
+        """Note that the request that started last leaves only now, so that the gap counts from this moment."""
         self.last_start = now
 
     def read(self, size: float, *, paid: float, now: float) -> None:
@@ -174,9 +174,10 @@ class Cadence:
     @property
     def _kept_for_next(self) -> float:
         """
-        Return the bytes of a window that the next request needs.
+        Return the bytes of a window that are kept for the next request.
 
-        Beside open requests it is the largest size, so that only one page can be larger than expected.
+        While other requests are open, this is the largest size of a page, so that only one page can be larger than
+        expected.
         """
         assert self.bytes_per_second is not None
         usual, largest = self._usual, max(self._sizes, default=EXPECTED_BYTES)
@@ -199,8 +200,8 @@ class Cadence:
             if over <= 0:
                 return page.at + BYTES_WINDOW
         if not self._kept:
-            # A page that is larger than a window arrives alone.
+            # A page that is larger than a window starts only when the window is empty.
             return self._window[-1].at + BYTES_WINDOW
-        # An open request ends first, and the moment is computed again then.
+        # An open request ends before this moment, and then the moment is computed again.
         assert self.last_start is not None
         return self.last_start + BYTES_WINDOW

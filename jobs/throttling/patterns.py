@@ -5,8 +5,8 @@ Patterns of bins' names, such as `*.example.com`. No I/O.
 matches every name. `*.example.com` does not match `example.com`, and neither matches `example.com:8080`: a port that is
 not the scheme's own is part of the name.
 
-A name is compared with many patterns at once. Most patterns are exact names, or a name after `*.`, and are found by a
-look-up. Only other patterns are tried one by one, each in time linear in the name.
+A name is compared with many patterns. Most patterns are exact names, or `*.` and a name, and are found by a look-up.
+Only other patterns are tried one by one, each in time linear in the name.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _ANY: Final = "*"
-# The suffix of a pattern that matches a host at every port but the one of its scheme.
+# The suffix of a pattern that matches a host at every port except the default port of its scheme.
 EVERY_PORT: Final = ":*"
 _HAS_PORT: Final = re.compile(r":[^\]:]*$")
 
@@ -75,7 +75,7 @@ def _matches(pattern: str, name: str) -> bool:
     *middle, last = others
     if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
         return False
-    # The first match of each part leaves most room for the parts after it, so nothing is tried twice.
+    # Take the first match of each part: it leaves most room for the parts after it, so no other match has to be tried.
     begin, end = len(first), len(name) - len(last)
     for piece in middle:
         found = name.find(piece, begin, end)

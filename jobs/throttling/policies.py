@@ -64,7 +64,8 @@ _NO_SHARE_GAP: Final = 3_600.0
 @dataclass(frozen=True, slots=True)
 class RuleValues:
     """
-    Other limits for the bins of a pattern while a window is open; or a denial: until the window closes, or permanent.
+    Other limits for the bins of a pattern while a window is open; or a denial of these bins, until the window closes or
+    forever.
 
     `total` is for all bins of the policy together. Only rules for every bin have one.
     """
@@ -96,8 +97,8 @@ class PolicyValues:
     skips_loopback: bool = False
     share: Fraction = _WHOLE
     _patterns: Patterns = field(init=False, repr=False, compare=False)
-    # A cache. The key has the indices of the rules that match a name. The value is the moment of the computation, and
-    # the end of the denial by these rules.
+    # A cache of the ends of denials. A key has the indices of the rules that match a name. The value is the moment of
+    # the computation, and the end of the denial by these rules.
     _ends: dict[tuple[int, ...], tuple[dt.datetime, dt.datetime | None]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -168,8 +169,8 @@ class PolicyValues:
 
     def next_change(self, at: dt.datetime) -> dt.datetime | None:
         """
-        Return the next moment at which a window of its rules opens or closes. Until then all limits stay. None: they
-        never change.
+        Return the next moment at which a window of its rules opens or closes, because limits do not change before that.
+        None: they never change.
         """
         windows = {rule.window for rule in self.rules}
         moments = [moment for window in windows if (moment := window.next_change(at)) is not None]

@@ -1,8 +1,8 @@
 """
 The sources of a bin's limits, and the source of each limit in force. No I/O.
 
-The sources of a bin are all policies that apply to it, its connector and its host. Each gives a complete set of limits.
-The strictest limit of each kind is in force, and its source is the place to change it.
+The sources of a bin are all policies that apply to it, its connector and its host. Each source gives a complete set of
+limits. The strictest limit of each kind is in force, and an operator changes it at its source.
 """
 
 import datetime as dt

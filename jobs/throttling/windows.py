@@ -16,8 +16,8 @@ _UTC: Final = ZoneInfo("UTC")
 _DAY: Final = dt.timedelta(days=1)
 _MIDNIGHT: Final = dt.time()
 _WEEK: Final = 7 * _DAY
-# Days searched for a change. A clock may skip the only opening of a week, when a country omits a day. It does not
-# happen twice in a row.
+# Number of days that are searched for a change. When a country omits a day, its clock may skip the only opening of a
+# week, but not in two weeks in a row.
 _HORIZON: Final = 16
 
 
@@ -67,7 +67,8 @@ class Window:
 
     def _edges(self, after: dt.datetime) -> Iterator[dt.datetime]:
         """
-        Yield every moment at which the window could open or close, in order. It does not change between two of them.
+        Yield every moment at which the window could open or close, in order. Between two of these moments, it neither
+        opens nor closes.
         """
         begin = after.astimezone(dt.UTC)
         for _ in range(_HORIZON):

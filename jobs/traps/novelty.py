@@ -2,12 +2,12 @@
 New content: the lines of a page that no page of its host had before.
 
 Lines are better evidence than a hash of the whole page. A calendar has a new date on each page, a sorted list has the
-same items in another order, and a missing page repeats its address. None of these pages has a new line. Dates, the path
-or its last segment, and words of the query therefore count for nothing, and a line of letters is compared without its
+same items in another order, and a missing page repeats its address. None of these pages has a new line. Therefore
+dates, the path or its last segment, and words of the query are ignored, and a line of letters is compared without its
 numbers. Other words of the path count, because a page of a reference manual may have little new content besides a name.
 
-The memory of a host is bounded. A line that did not occur for long is forgotten, and counts as new again. So an error
-of the radar finds too much new content, never too little.
+The memory for each host is limited. A line that did not occur for a long time is forgotten, and counts as new again. So
+the radar may count too much new content, but never too little.
 """
 
 import re
@@ -19,11 +19,12 @@ from jobs.traps.templates import Grouped
 # Lines of a page that are compared, and characters of each.
 _LINES: Final = 300
 _LINE_CHARACTERS: Final = 500
-# Lines that a host remembers: up to twice this number.
+# Lines that are remembered for a host: between this number and twice this number.
 _REMEMBERED: Final = 8_000
 # New lines of numbers alone that make a page new. A page with fewer may be a counter or a clock.
 _NEW_NUMBERS: Final = 3
-# Pages of plain addresses that had a line, up to which it is rare, and rare lines that make a page new.
+# A line is rare if at most this number of pages at plain addresses had it. The second number is the number of rare
+# lines that make a page new.
 _COPIES: Final = 2
 _RARE_LINES: Final = 2
 # Numbers up to this one are days, hours, minutes or seconds.
@@ -47,7 +48,7 @@ class Lines:
         True if the page has new content; remember its lines.
 
         A line that only addresses with a query or an odd path had before is new at a plain address. So a page counts as
-        new although its printed version was read first.
+        new even if its version for printing was read first.
 
         A page at a plain address may also differ from another page by a few words only, such as a function that is
         documented for another processor. So lines that few pages had make it new, too. The lines of a trap are soon on
@@ -70,7 +71,7 @@ class Lines:
 
 
 def _lines_of(address: Grouped, text: str) -> Iterator[tuple[int, bool]]:
-    """Yield the key of each line that says something; True beside it if it has words."""
+    """Yield the key of each line that has more than ignored parts, and True if the line has words."""
     for line in text.lower().split("\n", _LINES)[:_LINES]:
         said = line[:_LINE_CHARACTERS]
         for echo in address.echoes:

@@ -29,7 +29,7 @@ class Quarantine:
             self._hosts.setdefault(host, {})[template] = frozenset(proven)
 
     def group_of(self, url: str, *, host: str) -> str | None:
-        """Return the template of the suspect that holds an address back; None if none does."""
+        """Return the template of the suspect that holds an address back; None if no suspect does."""
         suspects = self._hosts.get(host)
         if suspects is None:
             return None
@@ -37,7 +37,7 @@ class Quarantine:
         own = groups[0].template
         for group in groups:
             proven = suspects.get(group.template)
-            # A template that is a suspect itself was not proven good since.
+            # If a template is a suspect itself, its earlier proof of new content does not count.
             if proven is not None and (own not in proven or own == group.template):
                 return group.template
         return None

@@ -1,9 +1,9 @@
 """
 The radar: counts of each group of addresses of a host, and the groups that look like traps.
 
-A group is judged once it used a budget of fetches. It is a suspect if the share of new content is low among its last
-fetches, beyond chance, and also low among a larger number of fetches. An address is avoidable if one of its groups is a
-suspect, unless its own template proved to have new content.
+A group is judged after a certain number of fetches (its budget). It is a suspect if its last fetches have less new
+content than chance explains, and a larger number of fetches has little new content, too. An address is avoidable if one
+of its groups is a suspect, unless its own template proved to have new content.
 """
 
 import math
@@ -95,7 +95,8 @@ class GroupCount:
     def judge(self) -> None:
         """Judge the group by its last fetches if it has used its budget."""
         if self.fetched >= BUDGET and self._new_of(_WINDOW) <= _MOST_NEW:
-            # A wide group has many parts. One poor part is a group of its own, and says nothing about the others.
+            # A wide group has many parts. A part with little new content is a group of its own, and must not make the
+            # wide group a suspect.
             new = self.new if self.group.is_wide else self._new_of(_LONG_WINDOW)
             fetched = self.fetched if self.group.is_wide else min(self.fetched, _LONG)
             self.is_suspect = new <= LEAST_NEW * fetched
@@ -112,7 +113,10 @@ class HostRadar:
         self._counts: dict[str, GroupCount] = {}
 
     def suspect_of(self, address: Grouped) -> GroupCount | None:
-        """Return the suspect to which an address belongs; None if it has none, or its template is proven good."""
+        """
+        Return the suspect to which an address belongs; None if there is no suspect, or the template of the address is
+        proven good.
+        """
         own = self._counts.get(address.groups[0].template)
         if own is not None and own.is_proven and not own.is_suspect:
             return None
@@ -124,9 +128,9 @@ class HostRadar:
 
     def add(self, url: str, address: Grouped, text: str, *, read: int) -> GroupCount | None:
         """
-        Count a fetch; return the suspect to which it belongs, known before or found by it.
+        Count a fetch; return the suspect to which it belongs. The suspect may have become one by this fetch.
 
-        An avoidable fetch counts for its suspect alone: other groups do not become suspects by it.
+        An avoidable fetch counts only for its suspect, so that other groups do not become suspects because of it.
         """
         is_new = self._lines.is_new(address, text)
         if (known := self.suspect_of(address)) is not None:

@@ -3,8 +3,8 @@ The groups of a web address: its template, and wider groups to which traps sprea
 
 A template is the address with its variable parts generalised. The addresses of some traps have many templates, for
 example one for each combination of facets. So an address also belongs to a group for each parameter of its query, and
-to the group of its siblings below one path. Odd addresses have groups, too: deep paths, repeated segments, double
-slashes, and upper-case letters.
+to the group of its siblings below one path. Addresses with odd paths have groups, too: deep paths, repeated segments,
+double slashes, and upper-case letters.
 
 Each group has the rule that would refuse it: an expression for the exclusions of a job.
 """
@@ -60,7 +60,7 @@ class Grouped:
     The groups of an address. The first one is its template.
 
     A `plain` address has no query and no odd path, but its path may be deep. A page may repeat parts of its address:
-    the `echoes` of its path, which are whole texts, and `words` of its query.
+    `echoes` are whole texts from its path, and `words` are words of its query.
     """
 
     host: str
