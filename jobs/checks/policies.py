@@ -210,7 +210,7 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
     patterns = Patterns(rule.pattern for rule in rules)
     times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
     for place, rule in enumerate(rules):
-        # If a pattern matches another one, with the other's stars taken as letters, it matches all hosts of the other.
+        # A pattern covers another one if it matches the text of the other pattern, with its stars taken as letters.
         wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
         found = covering(times[place], [times[other] for other in wider])
         hiding = [wider[other] for other in found or ()]
@@ -220,7 +220,10 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
 
 
 def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
-    """True if both rules only deny hosts. Their overlap, such as a host and its domain, has no effect."""
+    """
+    True if both rules only deny hosts, such as a host and its domain. Then the rule does no harm, although it has no
+    effect.
+    """
     is_named_twice = any(other.pattern.lower() == rule.pattern.lower() for other in hiding)
     return rule.denies and all(other.denies for other in hiding) and not is_named_twice
 

@@ -38,7 +38,7 @@ class Result(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A definition as input. `place` is where it stands, such as a file and the number of its document."""
+    """A definition as input. `place` says where it was found, such as a file and the number of its document."""
 
     place: str
     body: object
@@ -57,7 +57,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of one field. `about` names the object, such as `job docs`, as far as it is known."""
+    """A problem of one field. `about` names the object, such as `job docs`; a missing name is left out."""
 
     place: str
     about: str
@@ -229,7 +229,7 @@ def _problems_of(
     one: _Wanted, context: Context, changes: dict[int, Change], place: int, *, may: Callable[[str], bool]
 ) -> Iterator[Problem]:
     """
-    Carry out one definition, and yield its problems.
+    Create or change the object of one definition, and yield its problems.
 
     Raises:
         NotAllowed: the author may not do it.
@@ -248,7 +248,7 @@ def _problems_with(
     changes: dict[int, Change],
     place: int,
 ) -> Iterator[Problem]:
-    """Give the stored object (None: a new one) its definition, and yield its problems."""
+    """Change the stored object to its definition (None: create one), and yield the problems."""
     before = {} if stored is None else read_whole(one.subject, stored, with_defaults=True)
     found = list(_restore_secrets(one, before))
     if found:
@@ -281,7 +281,9 @@ def _carry_out(one: _Wanted, stored: object, before: Definition, wanted: dict[st
 
 
 def _restore_secrets(one: _Wanted, before: Definition) -> Iterator[Problem]:
-    """Put the stored secrets at the places that the definition leaves out, and yield the places without one."""
+    """
+    Put stored secrets at the places that the definition leaves out, and yield the places for which no secret is stored.
+    """
     held_in, left_out = one.subject.held_in, one.body.get("left_out")
     if held_in is None:
         return

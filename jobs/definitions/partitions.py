@@ -18,7 +18,10 @@ _AUTHOR = "the control partition"
 
 
 def read_for_partitions(job_id: int) -> Definitions:
-    """Return the definitions of a job and of all that applies to it. Partitions share the key of the sealed secrets."""
+    """
+    Return the definitions of a job and of all objects that apply to it. Secrets stay sealed, because partitions share
+    the key.
+    """
     used = {
         POLICY: Q(seeds__job=job_id, seeds__removed_at=None) | Q(applies_everywhere=True),
         REPOSITORY: Q(jobs=job_id),
@@ -40,10 +43,10 @@ def read_for_partitions(job_id: int) -> Definitions:
 
 def adopt(definitions: Definitions) -> int:
     """
-    Import the definitions; return the id of the job. If a policy is not among the definitions, it no longer applies
-    everywhere.
+    Import the definitions; return the id of the job. A policy that is not among the definitions does not apply
+    everywhere any more.
 
-    Missing authority groups are made: tokens of documents need only the name of their group.
+    Missing authority groups are created, because tokens of documents need only the name of their group.
     """
     name = next(str(one["name"]) for one in definitions if one["definition"] == JOB.name)
     make_groups({group for one in definitions if (group := one.get("authority_group"))})

@@ -1,4 +1,4 @@
-"""Stored objects as definitions: whole, with sealed secrets, for comparisons, and without secrets for exports."""
+"""Stored objects as definitions: for comparisons, with sealed secrets, and for exports, without secrets."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def read_shown(name: str, object_id: int) -> Definition:
 
 
 def read_all() -> Iterator[Definition]:
-    """Yield the definitions of all objects, in the order of an import. Private policies come, too."""
+    """Yield the definitions of all objects, including private policies, in the order of an import."""
     for subject in SUBJECTS.values():
         rows = subject.rows().order_by("name").iterator(chunk_size=_CHUNK)
         yield from _shown(subject, rows)
@@ -63,7 +63,7 @@ def read_rows(chosen: Mapping[Subject, Sequence[Any]], *, alone: bool) -> Iterat
     """
     Yield the definitions of these objects in the order of an import.
 
-    Policies and connections that the jobs name come before them, unless `alone`.
+    The policies and connections of jobs are also included, before the jobs, unless `alone`.
     """
     numbers = [] if alone else [job.pk for job in chosen.get(JOB, ())]
     used = {
@@ -94,7 +94,7 @@ def _without_defaults(serializer: serializers.Serializer[Any], shown: Mapping[st
             value = [_without_defaults(field.child, item) for item in stored]
         default = field.default() if callable(field.default) else field.default
         if default is serializers.empty or value != default:
-            # A whole number of seconds is written as one.
+            # A whole number of seconds is written without a fraction.
             definition[name] = int(value) if isinstance(value, float) and value.is_integer() else value
     return definition
 

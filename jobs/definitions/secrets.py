@@ -42,8 +42,8 @@ def secrets_of(value: Any, schema: Schema, *, below: tuple[str | int, ...] = ())
 
 def find_holder(value: Any, path: str) -> tuple[tuple[str | int, ...], dict[str, Any]] | None:  # noqa: ANN401 (JSON)
     """
-    Return the place in a value to which a path leads, and the mapping that contains this place; None if the value has
-    no such place.
+    Return the place to which a path leads, as a tuple of keys and indices, and the mapping that contains it; None if
+    the value has no such place.
     """
     steps = path.split(".")
     place: list[str | int] = []

@@ -23,7 +23,7 @@ _NOT_WRITTEN: Final = frozenset({"definition", "name", "left_out"})
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The author of an import. If `everywhere`, the author may limit the whole cluster."""
+    """The author of an import. `everywhere` is true if the author may store policies that limit the whole cluster."""
 
     name: str
     everywhere: bool
@@ -188,7 +188,7 @@ def _with_ids(pipeline: dict[str, Any], found: Sequence[OutputConnection]) -> di
     if not isinstance(ends, Mapping):
         return pipeline
     numbers = {output.name: str(output.pk) for output in found}
-    # A name of digits must not become the number of another output.
+    # An unknown name of digits must not be read as the number of another output.
     return {**pipeline, "outputs": {numbers.get(str(name), f"{name!r}"): stage for name, stage in ends.items()}}
 
 
@@ -201,7 +201,7 @@ class _Names:
     problems: dict[str, list[str]] = field(default_factory=dict)
 
     def find(self, subject: str, model: type[Any], named: Mapping[str, str | None]) -> list[Any]:
-        """Return the object of each name, given by field; None for no name, and for a name with a problem."""
+        """Return the object of each name, by field; None for an empty name, and for a name with a problem."""
         rows = model._default_manager.filter(name__in={name for name in named.values() if name is not None})  # noqa: SLF001
         found = {row.name: row for row in rows if getattr(row, "private_to_id", None) in {None, self.job_id}}
         for place, name in named.items():
@@ -251,5 +251,5 @@ JOB: Final = Subject(
     lambda definition: _of_jobs(_connector_of(definition)),
     lambda stored: _of_jobs(stored.repository.connector),
 )
-# In the order of an import: each names only objects of those before it.
+# In the order of an import: a definition refers only to objects of earlier kinds.
 SUBJECTS: Final[Mapping[str, Subject]] = {one.name: one for one in (POLICY, REPOSITORY, OUTPUT, JOB)}

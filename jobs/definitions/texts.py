@@ -22,13 +22,13 @@ JSON: Final = "json"
 FORMATS: Final = (YAML, JSON)
 # Largest file that is read (bytes). A job with 100,000 addresses has about 8 MB.
 MOST_BYTES: Final = 64 * 1024 * 1024
-# Most mappings and lists inside of each other.
+# Largest depth of mappings and lists inside each other.
 _MOST_DEPTH: Final = 60
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 # Longest line before the writer folds a text (characters).
 _WIDTH: Final = 10_000
-# Texts that the writer quotes. If one of these is not quoted, it is not a text.
+# Texts that the writer quotes: without quotes, a reader would not read them as texts.
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
 _TRUTH: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")

@@ -77,7 +77,10 @@ def _explain_elsewhere(typed: str, *, job_id: int | None, now: dt.datetime) -> E
 
 
 def _renumbered(section: Section, number: int) -> Section:
-    """Return a section with the number of its job in the control partition, which has no page of its host."""
+    """
+    Return a section with the number of its job in the control partition, without a link to the host, which has no page
+    there.
+    """
     section.job.pk = number
     if section.item is not None:
         section.item.job_id = number

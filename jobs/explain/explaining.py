@@ -48,7 +48,7 @@ class Section:
 
     @property
     def deciding(self) -> Judgement | None:
-        """Return the first blocked gate; None if the document is on its way, or would be."""
+        """Return the first blocked gate; None if no gate blocks the document."""
         return first_blocked(self.gates, is_forecast=self.is_forecast)
 
 
@@ -120,7 +120,7 @@ def _sections(items: Sequence[QueueItem], address: Address, *, now: dt.datetime)
             suspect=suspects.get(item.job_id),
             now=now,
         )
-        # The last document of the way is the document itself.
+        # The last step is left out, because it is the document itself.
         sections.append(Section(item.job, item, host, judge(facts), held[item.job_id], way.steps[:-1], way.referrers))
     return sections
 
@@ -168,7 +168,7 @@ def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) ->
     seen, cluster = see_job(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)
-    # The lane would be ready, and have the owner of the seed.
+    # For a document that is not known yet: its lane would be ready, and the owner of the seed would hand it out.
     known = replace(
         host.known,
         ready_at=now,

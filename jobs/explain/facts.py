@@ -1,7 +1,7 @@
 """
-The facts about one address: the documents that jobs know under it, their hosts, and the rules of their jobs.
+The facts about one address: the documents that have it in jobs, their hosts, and the rules of their jobs.
 
-A bounded number of statements reads them, each by an index, so the cost does not grow with the documents.
+A limited number of statements reads them, each by an index, so the cost does not grow with the number of documents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ MOST_NAMED: Final = 50
 _SEEDS: Final = 2_000
 _REDIRECTS: Final = 1_000
 _LARGEST_SEED: Final = 200_000
-# Lanes of a host that are examined for jobs that may admit an unknown address.
+# Largest number of a host's lanes in which jobs are searched that may admit an unknown address.
 _LANES: Final = 500
 # Documents ahead of this one in the queue that are counted.
 COUNTED_IN_LINE: Final = 1_000
@@ -43,7 +43,7 @@ SELECT seed.job_id, seed.policy_id, policy.name AS policy,
   FROM jobs_seed AS seed LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = seed.policy_id
  WHERE seed.job_id = ANY(%(jobs)s) AND seed.removed_at IS NULL ORDER BY seed.id LIMIT %(most)s
 """
-# Due documents of the lane with a lower number, from its head on: an index has exactly these.
+# Due documents of the lane with a lower `seq`, from the head of the lane on. An index has exactly these documents.
 _BEFORE: Final[LiteralString] = f"""
 SELECT count(*) AS documents
   FROM (SELECT FROM jobs_queueitem
@@ -145,7 +145,10 @@ def find(address: Address, *, job_id: int | None) -> Found:
 
 
 def _documents_of(address: Address) -> tuple[QuerySet[QueueItem], dict[int, str]]:
-    """Return the documents with this address, in its normal form if there are any, and the names of their jobs."""
+    """
+    Return the documents with this address, and the names of their jobs. If documents have its normal form, return
+    these.
+    """
     known = QueueItem.objects.filter(hash=hash_of(address.identifier))
     names = _names_of(known)
     if not names and address.typed != address.identifier:
@@ -205,7 +208,7 @@ def read_rules(jobs: Sequence[Job], address: Address) -> dict[int, RulesOfJob]:
 
 
 def _read_seeds(job_ids: Sequence[int]) -> tuple[dict[int, list[str]], dict[int, dict[int, str]], set[int]]:
-    """Return the addresses and the policies of the seeds of jobs, and the jobs whose seeds are too many."""
+    """Return the addresses and the policies of the seeds of jobs, and the jobs that have too many seeds to read."""
     connection.ensure_connection()
     with named_rows(connection.connection) as cursor:
         facts = {"jobs": list(job_ids), "largest": _LARGEST_SEED, "most": _SEEDS + 1}

@@ -41,14 +41,14 @@ class Status(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """The reasons of gates beside the causes of verdicts."""
+    """The reasons of gates, in addition to the causes of verdicts."""
 
     # --- Normal form ---
     NORMAL = "normal"
     # --- Known ---
     SEED = "seed"
     FOUND = "found"
-    # The page on which it was found is known, and the way to that page is not.
+    # The page on which the address was found is known, but the way to this page is not.
     FOUND_LATER = "found_later"
     FOUND_BEFORE = "found_before"
     UNKNOWN = "unknown"
@@ -120,7 +120,7 @@ class Judgement:
     """
     The status of one gate with its reason: a `Reason`, or the cause of `verdict`.
 
-    `facts` are the values that its sentence names. `subject` tells outputs apart.
+    `facts` are the values that appear in its sentence. `subject` distinguishes the gates of several outputs.
     """
 
     gate: Gate
@@ -149,7 +149,7 @@ def closed_by(verdict: Verdict) -> Judgement:
 
 # Causes of documents that are about to be read, or are read now.
 MOVING: Final = frozenset({Cause.IN_PROGRESS, Cause.NEXT})
-# The gate that each cause of a verdict closes. A moving document is at the gate of its claim.
+# The gate that each cause of a verdict closes. A document that is about to be read is at the gate of its claim.
 GATE_OF: Final[Mapping[Cause, Gate]] = {
     **dict.fromkeys((Cause.STOPPED, Cause.DENIED, Cause.CLOSED), Gate.DENY_LIST),
     **dict.fromkeys(
@@ -190,8 +190,8 @@ def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judg
     """
     Return the judgements in the order of their gates. Gates behind the first blocked one are not reached.
 
-    The judgement of an output stays as it is, because its copy does not depend on the next request. A forecast
-    continues behind the gate of unknown addresses, as if the address were known.
+    The judgement of an output stays as it is, because its copy does not depend on the next request. In a forecast, the
+    gates after the gate of unknown addresses are judged as if the address were known.
     """
     places = {gate: place for place, gate in enumerate(Gate)}
     ordered = sorted(judgements, key=lambda one: places[one.gate])

@@ -29,7 +29,7 @@ _MAY_EDIT_POLICY: Final = "jobs.change_throttlepolicy"
 _MAY_SEE: Final = "jobs.view_job"
 
 
-# Reasons that end when the document is fetched again.
+# Reasons whose remedy is to fetch the document again.
 _FETCHED_AGAIN: Final = frozenset(
     {Cause.RETRY, Reason.BAD_RESULT, Reason.READ_IN_RUN, Reason.READ_LATER, Reason.EXPIRES, Reason.NOT_HELD}
 )

@@ -68,7 +68,7 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
 
 
 def _mends(section: Section) -> Iterator[Mend]:
-    """Yield the operations on the document, whichever gate decides."""
+    """Yield the operations on the document, which do not depend on the deciding gate."""
     if section.item is None:
         return
     if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:

@@ -10,7 +10,7 @@ from django.db import connection
 from jobs.models import Link, OutLinks, QueueItem
 from jobs.queue.sql.rows import named_rows
 
-# Documents that link to the document, at most.
+# Largest number of documents that link to the document.
 _REFERRERS: Final = 20
 # Longest way that is followed.
 _LONGEST: Final = 200

@@ -6,9 +6,9 @@ first T seconds after a look, and after x seconds with probability exp(-r (x - T
 `fresh_share`. With T = 0 it is the freshness of Cho and Garcia-Molina ("Effective page refresh policies for web
 crawlers", 2003).
 
-As a function of looks per second the share is concave, also for a document that has several rates with some chance
-each. So a budget of looks buys the most freshness if the last look at each document buys the same: its *price*, in
-seconds of freshness (Azar and others, "Tractable near-optimal policies for crawling", 2018). At a given price,
+As a function of looks per second the share is concave, also for a document that has several possible rates, each with
+its chance. So a budget of looks buys the most freshness if the last look at each document buys the same: its *price*,
+in seconds of freshness (Azar and others, "Tractable near-optimal policies for crawling", 2018). At a given price,
 documents that change too often are looked at only at the longest interval.
 """
 
@@ -66,7 +66,7 @@ class Looks:
         """Return the interval at which one more look buys `price` seconds of freshness, at most the longest one."""
         if price <= 0:
             return self.intervals[0]
-        # The last look buys the more, the longer the interval is.
+        # The longer the interval is, the more freshness one more look buys. So a bisection finds the interval.
         place = bisect_left(self.prices, price, key=lambda row: _mean(row, chances))
         if place == 0:
             return self.intervals[0]

@@ -1,9 +1,9 @@
 """
 Plans: the price of a look for each goal on one host.
 
-A goal takes the highest price at which it is met: the fewest looks. If the goals of a host need more looks than it
-allows, the price rises for all of its documents until the looks suffice. A goal that already has a higher price keeps
-that price, so goals that need few looks lose looks last.
+A goal gets the highest price at which it is met, because that price needs the fewest looks. If the goals of a host need
+more looks than it allows, the price rises for all of its documents until the looks suffice. A goal that already has a
+higher price keeps its price, so goals that need few looks are the last to lose looks.
 """
 
 import math
@@ -53,11 +53,11 @@ class Demand:
         return sum(table.fresh(one, table.best_interval(one, price)) for one in self.sample) / len(self.sample)
 
     def price(self) -> float:
-        """Return the highest price at which the goal is met, 0 if it needs all looks that buy anything."""
+        """Return the highest price at which the goal is met; 0 if it needs all looks that increase freshness."""
         return _highest(lambda price: self.fresh(price) >= self.share, most=self.most())
 
     def most(self) -> float:
-        """Return a price that is so high that each document gets only the least number of looks."""
+        """Return a price at which each document gets only the least number of looks."""
         return self.looks.within + 1 / RATES[0]
 
 
@@ -85,7 +85,7 @@ def plan(demands: Sequence[Demand], *, allows: float | None) -> list[Promise]:
             return sum(demand.looks_at(max(price, own)) for demand, own in zip(demands, wanted, strict=True))
 
         if looks(0.0) > most:
-            # The least price at which the looks suffice; if no price does, the highest.
+            # The lowest price at which the allowed looks are enough; if there is none, the highest price.
             common = _highest(lambda price: looks(price) > most, most=max(demand.most() for demand in demands))
             prices = [max(common, own) for own in wanted]
     gets = [demand.looks_at(price) for demand, price in zip(demands, prices, strict=True)]
@@ -97,7 +97,10 @@ def plan(demands: Sequence[Demand], *, allows: float | None) -> list[Promise]:
 
 
 def smoothed(before: float | None, found: float) -> float:
-    """Return the price to use after one more sample: samples differ, so a price moves a part of the way."""
+    """
+    Return the price to use after one more sample. Samples differ by chance, so the price moves only a part of the way
+    to its new value.
+    """
     if not before or not found:
         return found
     return math.exp(math.log(before) + (math.log(found) - math.log(before)) * _PART)

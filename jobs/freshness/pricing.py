@@ -19,8 +19,9 @@ from jobs.freshness.templates import template_of
 BEFORE_PRICES: Final = 300.0
 # Longest interval of a job without a bound (seconds).
 LONGEST: Final = 30 * 86_400.0
-# A host that allows more looks than its goals need also looks at new documents, to learn how often they change: at most
-# this number of seconds after the first look, and at most this many times the time between two looks later.
+# If a host allows more looks than its goals need, new documents get additional looks, which show how often they change.
+# The second look comes at most this number of seconds after the first one. Each later interval is at most the last
+# interval times the factor.
 _FIRST: Final = 900.0
 _GROWTH: Final = 4.0
 # Share of the requests of a host that these looks may take.

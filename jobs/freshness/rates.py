@@ -7,7 +7,7 @@ change", 2003). Here the *evidence* of a document is the logarithm of the likeli
 rates. Together with the *prior* of its template it gives the chance of each rate. The prior is the mean of these
 chances over a sample of documents, so a new document begins with the rates of its template.
 
-Old looks are forgotten slowly, because pages change their habits.
+Old looks lose their weight slowly, because the change rate of a page may change.
 """
 
 import math
@@ -17,12 +17,12 @@ from functools import cache
 from typing import Final
 
 _DAY: Final = 86_400.0
-# Changes per second: from once in 2 years to once in 40 seconds. Each is three times the one before.
+# Change rates (per second), from once in 2 years to once in 40 seconds. Each is three times the rate before it.
 RATES: Final = tuple(3.0**step / (730 * _DAY) for step in range(14))
 Evidence = tuple[float, ...]
 Chances = tuple[float, ...]
 NO_EVIDENCE: Final[Evidence] = (0.0,) * len(RATES)
-# The prior before anything is known: about once a week, and most of it is doubt.
+# The prior of a template without a sample: about once a week, with a wide spread.
 _USUAL: Final = 1 / (7 * _DAY)
 _DOUBT: Final = 3.0
 _WEIGHTS: Final = tuple(math.exp(-((math.log(rate / _USUAL) / _DOUBT) ** 2) / 2) for rate in RATES)

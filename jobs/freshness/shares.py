@@ -1,12 +1,12 @@
 """
-The requests that a host has for its goals, by its own limits and by limits that several hosts share. Requests for other
-documents are subtracted. Arithmetic, no I/O.
+The requests per second that a host has left for its goals, under its own limits and under limits that several hosts
+share. Requests for documents without a goal are subtracted. Arithmetic, no I/O.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-# Share of a host's requests that its goals have at least in a plan: before the first price, their needs are unknown.
+# Least share of a host's requests for its goals in a plan, because before the first price their needs are unknown.
 _LEAST: Final = 0.1
 
 
@@ -29,8 +29,9 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
     """
     Return the requests per second for documents without a goal.
 
-    `waits` are documents in the order of their next readings, None for one with a goal. If `waits` is only the
-    beginning of the lane, its readings stand for all: each document counts by the share of its interval that they span.
+    `waits` are documents in the order of their next readings, None for one with a goal. `waits` may be only the first
+    documents of a lane. The rate of these stands for the rate of all: each document counts by the part of its interval
+    that `waits` covers.
     """
     span = float("inf")
     due = [wait for wait in waits if wait is not None]
@@ -41,8 +42,8 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
 
 def left(rate: float, *, others: float, own: float) -> float:
     """
-    Return the part of a rate that other documents or hosts leave. If a part in proportion to the own needs is larger,
-    return that.
+    Return the larger of two parts of a rate: the part that other documents or hosts leave, and a part in proportion to
+    the own needs.
     """
     own = max(own, rate * _LEAST)
     return max(rate - others, rate * own / (own + others))

@@ -1,6 +1,6 @@
 """
 The template of an address: documents of one template change at similar rates, so a new document begins with the rates
-of the others.
+of this template.
 """
 
 import re

@@ -21,7 +21,8 @@ class ParentState(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """
-    A job's guard asks above `documents` and a share of the job or of one host, or if a seed is lost.
+    The guard of a job asks if more than `documents` are removed and they exceed a share of the job or of one host. It
+    also asks if a seed is lost.
 
     If `percent` is None, it never asks. If `host_percent` is None, single hosts do not count.
     """
@@ -61,7 +62,7 @@ class Parent:
     """
     A document that no longer names `children` of the documents to be removed.
 
-    `reached` also counts the documents behind these children, to which links from them lead, up to a limit.
+    `reached` also counts documents to which links from these children lead, up to a limit.
     """
 
     identifier: str
@@ -126,8 +127,8 @@ def _is_lost(seed: Seed, facts: Facts) -> bool:
     """
     True if a seed no longer exists.
 
-    Also true if it lost its links, and most of its host or of the job would be removed: a login page in its place
-    removes nearly all, and the loss of a few real links only a few.
+    Also true if it lost its links, and most documents of its host or of the job would be removed. A login page in place
+    of the seed has this effect. If a seed really loses a few links, only a few documents are removed.
     """
     if seed.state == ParentState.GONE or facts.share > _MOST:
         return True

@@ -1,1 +1,4 @@
-"""Retention as background tasks: a kind, a built-in template, and the view of each subject of `jobs.duties.retention_subjects`."""
+"""
+Retention as background tasks: their kind, a built-in template, and the page, API and command that show each subject of
+`jobs.duties.retention_subjects`.
+"""

@@ -28,7 +28,7 @@ from nodes.tasks import settings as tasks
 
 _A_DAY: Final = 24 * 3600
 _DOCUMENTS: Final = "documents"
-# More than a worker could hold in memory, and more than is sensible to fetch again after its death.
+# Upper bound: a worker could not hold more documents in memory, and all of them are fetched again if it dies.
 _MOST_DOCUMENTS: Final = 100_000
 
 # --- The cluster -------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Cause(enum.StrEnum):
     NO_TAG = "no_tag"
     NO_OWNER = "no_owner"
     GROUP_FAILS = "group_fails"
-    # Workers claim as much as they may, or read more slowly than the limits allow.
+    # Workers have claimed as many documents as they may, or read more slowly than the limits allow.
     WORKERS = "workers"
     # --- The host ---
     STOPPED = "stopped"
@@ -48,7 +48,7 @@ class Cause(enum.StrEnum):
     # Denied at this time of the week.
     CLOSED = "closed"
     BACK_OFF = "back_off"
-    # Each answer shows whether the host can be asked at its usual pace again.
+    # The host gets one request at a time. Each answer shows whether it can have its usual pace again.
     TRIAL = "trial"
     RAMPING = "ramping"
     PARENT = "parent"
@@ -84,11 +84,11 @@ def is_of_job(cause: Cause) -> bool:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    One cause, its start, and its earliest end. None where that is unknown.
+    One cause, its start, and its earliest end. Values are None if they are unknown.
 
-    `parent` is the id of the parent whose limit it is. `busy` of `places` requests are open, and an answer takes
-    `seconds`. `by` names the person or program that set the cause, and `detail` is a name or reason that belongs to it.
-    `failing` is set if most of the latest requests failed, whatever the cause is.
+    `parent` is the id of the parent if the cause is a limit of a parent. `busy` of `places` requests are open, and an
+    answer takes `seconds`. `by` names the person or program that set the cause, and `detail` is a name or reason that
+    belongs to it. `failing` is set if most of the latest requests failed, whatever the cause is.
     """
 
     cause: Cause

@@ -2,7 +2,7 @@
 The waiting time of documents, charged to the causes of verdicts. Arithmetic, no I/O.
 
 Each waiting document is charged to one cause at each moment: the cause that holds its job, or the verdict on its host.
-So the charges of a moment sum to the waiting documents, and those of a span to their waiting time.
+So the sum of the charges at a moment is the number of waiting documents, and the sum over a span is their waiting time.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -13,7 +13,8 @@ from jobs.verdicts.jobs import HostOfJob, most_common
 
 _S = TypeVar("_S", bound=Hashable)
 
-# Longest time between two readings that is charged (seconds). Nothing is known about a longer one.
+# Longest time between two readings that is charged (seconds). A longer time is not charged, because too little is known
+# about it.
 LONGEST_STEP: Final = 15.0
 
 
@@ -21,7 +22,8 @@ class Reading(NamedTuple, Generic[_S]):
     """
     The waiting documents of each subject by cause at a moment (seconds of any clock).
 
-    `term` numbers the terms of main managers: another one may have charged the time between two terms.
+    `term` is the number of the main manager's term. The time between readings of two terms is not charged, because the
+    earlier main manager may have charged it.
     """
 
     at: float

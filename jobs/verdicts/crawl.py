@@ -35,10 +35,9 @@ def judge_crawl(
     next_due_at: dt.datetime | None = None,
 ) -> CrawlVerdict:
     """
-    Return the verdict on the crawl. `jobs` are the causes that hold each running job as a whole, or None.
+    Return the verdict on the crawl. `jobs` has for each running job the cause that holds the whole job, or None.
 
-    `waiting` and `in_progress` documents are those of jobs that are free to continue. `rate` is their documents a
-    second.
+    `waiting`, `in_progress` and `rate` (documents a second) are sums over the jobs that nothing holds.
     """
     if not jobs:
         return CrawlVerdict(Verdict(Cause.NOT_RUNNING), is_running=False)

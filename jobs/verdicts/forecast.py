@@ -1,10 +1,10 @@
 """
 The forecast of the end of a run: the queues of its hosts, emptied at the rates that they allow. Arithmetic, no I/O.
 
-The queues are a fluid: each host is served at the rate that it allows, as long as the workers can. The workers share
-their time fairly between the hosts. Documents that are still to be found are added to the queues. The forecast has two
-unknowns, and its band comes from both: the number of these documents, and the pace of the crawl compared with the
-model.
+The model treats the queues as a fluid: each host is served at the rate that it allows, as long as the workers' capacity
+is enough. The capacity is shared fairly between the hosts. Documents that are still to be found are added to the
+queues. Two things are unknown: the number of these documents, and the pace of the crawl compared with the model. The
+band of the forecast comes from both.
 """
 
 import datetime as dt
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# A crawl at this part of the rate that its hosts allow is held by the hosts, and not by its workers.
+# Share of the rate that its hosts allow. A crawl at this rate or above is limited by its hosts, and not by its workers.
 _AT_THE_LIMIT: Final = 0.85
-# A host without a limit is as fast as this many documents a second.
+# Documents a second that are assumed for a host without a limit.
 _UNLIMITED: Final = 1_000.0
 # Bounds of the pace, as a factor of the pace in the model.
 _SLOWEST: Final = 0.25
@@ -38,7 +38,7 @@ class Queue(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The documents of a run at one moment: all `known` ones, and the ended ones."""
+    """The documents of a run at one moment: the number of all `known` documents, and of the ended ones."""
 
     seconds: float
     known: int
@@ -57,7 +57,7 @@ class Band:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """
-    The forecast of a run. `hosts_are_the_limit` if more workers would not help.
+    The forecast of a run. `hosts_are_the_limit` is true if more workers would not help.
 
     `found` is the likely number of documents that are still to be found.
     """
@@ -103,7 +103,7 @@ def forecast(
 
 
 def is_gain(before: Band, after: Band) -> bool:
-    """True if a change ends the run noticeably sooner."""
+    """True if a change ends the run noticeably earlier."""
     return after.likely < before.likely * (1 - _GAIN)
 
 
@@ -146,8 +146,9 @@ def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, f
     """
     Return three numbers of documents that are still to be found: the least, the likely and the most.
 
-    Each ended document finds a part of the unknown documents, so discoveries fade exponentially. The halves of the
-    samples show how fast. At most, each document finds as many as a document of the last minutes did.
+    The model assumes that each ended document finds the same part of the unknown documents, so discoveries decrease
+    exponentially. A comparison of the two halves of the samples shows how fast. For the largest number, each document
+    finds as many as a document of the last minutes did.
     """
     first, middle, last = samples[0], samples[len(samples) // 2], samples[-1]
     before = _found_by_each(first, middle)
@@ -170,7 +171,9 @@ def _found_by_each(earlier: Sample, later: Sample) -> float:
 
 
 def end_in_window(now: dt.datetime, seconds: float, *, opens: dt.time, closes: dt.time) -> dt.datetime:
-    """Return the end of work of some seconds that is done only from `opens` until `closes` of each day."""
+    """
+    Return the moment at which work of some seconds ends if it is done only from `opens` until `closes` of each day.
+    """
     at, left = now, seconds
     while True:
         start = dt.datetime.combine(at.date(), opens, at.tzinfo)

@@ -1,9 +1,9 @@
 """
 The verdict on a host: the reason for which it gets no more requests, from facts of one moment.
 
-The most decisive reason comes first: a denied host is not slow because of its gap. A host with a queue always has a
-cause. For a host that is served, the cause follows from the limits and the time of an answer, not from a measured rate.
-A rate lags behind an edit, and is unknown before the first turns have closed.
+The checks begin with the most decisive reason: a denied host is not slow because of its gap. A host with a queue always
+has a cause. For a host that is served, the cause follows from the limits and the time of an answer, not from a measured
+rate. A rate lags behind an edit, and is unknown before the first turns have closed.
 """
 
 import datetime as dt
@@ -16,9 +16,11 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.requests import Requests
 
-# A rate of this part of the allowed one counts as the allowed one: it is counted when turns close, and turns differ.
+# Share of the allowed rate from which on a host counts as being at the allowed rate. Below 1, because requests are
+# counted when turns close, and turns differ.
 _AS_GOOD_AS: Final = 0.85
-# Time after an edit, or after its first turn, for which a host may be below its pace without another reason.
+# Time after an edit of limits, or after its first turn, in which a host may be slower than its pace without another
+# reason.
 _RAMP: Final = dt.timedelta(seconds=20)
 
 
@@ -56,10 +58,10 @@ class Known:
     out.
 
     `ready_at` is the time from which the first of its lanes may hand out a document. `is_owned` is True if a manager
-    has the group of such a seed. `is_served` and `missing_tag` show whether a worker may have its documents.
-    `group_why` is the reason why a group cannot be stuffed. `open_turns` and `lent` are places that workers have;
-    `open_now` are requests that they have open, None if no worker has reported. Rates are the latest, None if unknown.
-    `changed_at` is the time of the last change of its limits.
+    has the group of such a seed. `is_served` is True if a worker may have its documents; otherwise `missing_tag` may be
+    the reason. `group_why` is the reason why a group cannot be stuffed. `open_turns` and `lent` are the turns and the
+    requests that workers may have open. `open_now` is the number of requests that are open; None if no worker has
+    reported. Rates are the latest ones; None if unknown. `changed_at` is the time of the last change of its limits.
     """
 
     limits: Limits
@@ -137,7 +139,7 @@ def _of_a_host_without_a_turn(known: Known, *, now: dt.datetime) -> Verdict:
     if known.ready_at is None:
         return Verdict(Cause.NOT_DUE)
     if known.ready_at > own:
-        # A lane that stands in line for a place below its parent sleeps, too.
+        # The parent is checked first, because a lane that waits for a place below its parent sleeps, too.
         in_use = next((above for above in known.above if above.is_full), None)
         return Verdict(Cause.PARENT, parent=in_use.id) if in_use else Verdict(Cause.NOT_DUE, until=known.ready_at)
     if own > now:
@@ -156,7 +158,7 @@ def _of_a_served_host(known: Known, *, now: dt.datetime) -> Verdict:
         return Verdict(Cause.PARENT, parent=parent.id, until=parent.opens_at)
     limits, seconds = known.limits, known.latest.seconds
     pace, bytes_allowed = 1 / limits.gap if limits.gap > 0 else None, limits.bytes_per_second
-    # Requests a second that the connections can carry.
+    # Requests a second that are possible with the allowed number of connections.
     carried = limits.requests / seconds if seconds else None
     if bytes_allowed is not None and (pace is None or (known.bytes_per_second or 0.0) >= bytes_allowed * _AS_GOOD_AS):
         verdict = Verdict(Cause.BYTES)

@@ -1,4 +1,7 @@
-"""The verdict on a job, or on one of its documents: the job itself first, then the cluster, the document, and its host."""
+"""
+The verdict on a job, or on one of its documents. Causes are checked in this order: the job, the cluster, the document,
+its host.
+"""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -27,7 +30,7 @@ class JobSeen:
     reason: str = ""
     opens_at: dt.datetime | None = None
     is_paused_by_output: bool = False
-    # The reason why its archive takes no more pages, and the beginning of this.
+    # The reason why the archive of the job takes no more pages, and the time since then.
     archive_hold: str = ""
     archive_held_since: dt.datetime | None = None
     # Slots move between partitions.
@@ -114,7 +117,7 @@ def judge_document(
         return Verdict(Cause.RETRY, until=document.check_time)
     if document.other_job:
         return Verdict(Cause.OTHER_JOB, detail=document.other_job)
-    # The document waits there and may continue, although the counters may have changed since.
+    # The document waits at this host, even if the counters, which may be newer, show no waiting document.
     mine = replace(host, waiting=max(1, host.waiting), held=min(host.held, max(1, host.waiting) - 1))
     return judge_host(mine, now=now)
 

@@ -31,7 +31,10 @@ class _Answer(Generic[T]):
 
 
 def covers_others(partition: str) -> bool:
-    """True if a verification of this partition, or of all if the name is "", involves another partition."""
+    """
+    True if a verification of the partition with this name (of all partitions for "") concerns another partition than
+    this one.
+    """
     return partition != here.name() if partition else bool(here.control_name())
 
 

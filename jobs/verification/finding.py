@@ -31,7 +31,7 @@ from jobs.verification.reading import Group, read_groups
 
 # Documents that are compared under lock in one transaction.
 _AT_ONCE: Final = 500
-# Findings that a verification stores. The others are only counted.
+# Largest number of findings that a verification stores. Further findings are only counted.
 STORED: Final = 100_000
 
 
@@ -121,7 +121,8 @@ def _confirm(
             of_others += 1
             continue
         if of_jobs is not None and of_jobs.is_claimed:
-            # A worker may be about to write it: its flush may have failed after it wrote to the output.
+            # Skip a claimed document, because a worker may be about to write it. An earlier flush may have failed after
+            # it wrote to the output.
             skipped += 1
             continue
         identifier = of_jobs.identifier if of_jobs else held[hash_].url if hash_ in held else ""

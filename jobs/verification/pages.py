@@ -79,7 +79,7 @@ def partitions() -> Sequence[str]:
 
 
 def say_begun(request: HttpRequest, begun: Begun[int | None]) -> None:
-    """Say which partitions verify, by which tasks."""
+    """Show a message with the partitions that verify, and their tasks."""
     for row in begun.rows:
         said = _("Partition %(name)s: task %(id)d is scheduled.") if row.partition else _("Task %(id)d is scheduled.")
         messages.success(request, said % {"name": row.partition, "id": row.line})

@@ -1,4 +1,7 @@
-"""The two sides of an output in groups of buckets: its record in the database, and the documents that it holds."""
+"""
+Reads the two sides of a verification in groups of buckets: the record of an output in the database, and the documents
+in the output.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ from nodes.tasks.models import Task
 
 T = TypeVar("T")
 
-# Removals of ghosts above the thresholds of the guard are those of an administrator.
+# Only administrators may remove more ghosts than the thresholds of the guard allow.
 MAY_ALLOW_REMOVALS: Final = "jobs.change_outputconnection"
 MOST_REPAIRS: Final = 2**31 - 1
 
@@ -43,9 +43,10 @@ def verify_output(
     """
     Compare an output with its record in this process, and return the result.
 
-    `sample` is a share of all documents in percent, None for all. If it `repairs`, missing and stale documents are read
-    again and ghosts are removed, `most` of them at most. `allows_removals` removes ghosts above the thresholds of the
-    delete guard. While it runs, `should_continue` gets the progress, and ends the verification early by False.
+    `sample` is a share of all documents in percent, None for all. If `repairs`, missing and stale documents are read
+    again and ghosts are removed, at most `most` documents. `allows_removals` removes ghosts above the thresholds of the
+    delete guard. While it runs, `should_continue` is called with the progress; the verification ends early if the
+    result is False.
 
     Raises:
         Invalid: a part is invalid.

@@ -55,7 +55,7 @@ def convert_repository(part: Part) -> tuple[Definition | None, Definition | None
     part.left()
     definition: Definition = {"definition": "repository", "name": name, "connector": kind}
     definition |= {"configuration": configuration} if configuration else {}
-    # The group must exist, so an import never stores documents that no authority protects.
+    # An import requires that the group exists, so it never creates a connection whose documents no authority protects.
     definition |= {"authority_group": group} if group else {}
     return definition, limits.policy(name)
 

@@ -28,7 +28,7 @@ _INTERVALS: Final = {
     "reseed_interval": "reseed_after",
 }
 _MILLISECONDS: Final = 1000
-# Fields of a window, each with the number here that stands for ManifoldCF's 0. Its days of the week begin with Sunday.
+# Fields of a window, each with the number here for ManifoldCF's 0. In ManifoldCF, the week begins with Sunday.
 _WINDOW: Final = {
     "dayofmonth": ("days_of_month", 1),
     "monthofyear": ("months", 1),

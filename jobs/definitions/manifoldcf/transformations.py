@@ -58,7 +58,7 @@ def convert_stage(given: Part, connection: str, transformation: Transformation |
     if convert is None:
         given.note(f"crawlctl has no transformation {transformation.class_name}, so {connection} is left out.")
         return []
-    # The parts of a specification may be given as one object or as several.
+    # The parts of a specification may be in one object or in several ones.
     joined = Part("stage_specification", specifications[0].place if specifications else given.place, given.notes)
     for specification in specifications:
         joined.children += specification.children
@@ -106,7 +106,7 @@ def _metadata(part: Part, _transformation: Transformation) -> list[StageMade]:
                 set_.append(f"{name} = {value}")
             else:
                 removed.append(name)
-    # This program never keeps values without a text.
+    # The setting has no equivalent, because crawlctl never keeps empty values.
     _values(part, "filterEmpty")
     kept = _kept(part, [*named, *(line.partition(" = ")[0] for line in set_)])
     found = {"rename": renamed, "set": set_, "remove": removed, "keep": kept}
@@ -114,7 +114,7 @@ def _metadata(part: Part, _transformation: Transformation) -> list[StageMade]:
 
 
 def _text(part: Part, _transformation: Transformation) -> list[StageMade]:
-    """Convert ManifoldCF's Tika, which reads the text of files by itself."""
+    """Convert ManifoldCF's stage for Tika inside its own process, which reads the text of files."""
     if any(_values(part, "boilerplateprocessor")):
         part.note("The text is not freed of repeated parts of a page.")
     return [("extract", {}), *_metadata_of_tika(part)]
@@ -189,7 +189,7 @@ def _field_map(part: Part, *, names: Mapping[str, str]) -> tuple[list[str], list
 
 
 def _kept(part: Part, named: Sequence[str]) -> list[str]:
-    """Return the only names that are kept; none if all are."""
+    """Return the names that are kept; an empty list if all names are kept."""
     if "false" not in _values(part, "keepAllMetadata")[:1]:
         return []
     if not named:

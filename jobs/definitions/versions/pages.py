@@ -171,7 +171,7 @@ def _says(version: DefinitionVersion) -> str:
 
 
 def _fields(differences: Differences) -> list[Mapping[str, str]]:
-    """Return the fields in words. A field is left out if it was missing and is empty now, or the reverse."""
+    """Return the fields in words. A field is left out if the only difference is between missing and empty."""
     said = [(name, _in_words(pair["before"]), _in_words(pair["after"])) for name, pair in differences.items()]
     return [
         {"field": name, "before": before, "after": after}

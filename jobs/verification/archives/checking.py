@@ -1,8 +1,8 @@
 """
 One archive file is compared with its copies and its rows, and repaired.
 
-If a copy is whole, other copies are written again from it. Otherwise the records that no copy has are marked as lost,
-and also the file if no record is left. A document is scheduled only if its newest archived body is lost.
+If a copy is whole, damaged copies are written again from it. Otherwise the records that no copy has are marked as lost.
+If no record is left, the file is marked as lost, too. A document is scheduled only if its newest archived body is lost.
 
 The transaction of a file also writes the counts and the number of the file, so each file counts once.
 """
@@ -54,7 +54,7 @@ _FAULTS: Final = {
     State.TRUNCATED: ArchiveFault.Kind.TRUNCATED,
     State.DAMAGED: ArchiveFault.Kind.DAMAGED,
 }
-# Faults that a verification stores. The others are only counted.
+# Largest number of faults that a verification stores. Further faults are only counted.
 _STORED: Final = 100_000
 _Fault = ArchiveFault
 
@@ -81,7 +81,7 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     Raises:
         AnotherAttempt: another attempt carries out the verification.
     """
-    # The verification may have read the row hours ago.
+    # Read again, because the verification may have read the row hours ago.
     file.refresh_from_db()
     check = Check(file, verification.repairs, verification.lost_machine)
     if file.state != FileState.LOST:
@@ -166,7 +166,7 @@ def _compare_rows(check: Check, whole: Seen, rows: Sequence[Row]) -> None:
 
 
 def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
-    """Check a file that no worker has ended or read yet: only its rows say what it must hold."""
+    """Check a file that no worker has ended or read yet, so that only its rows show its expected content."""
     for one in seen:
         if one.state is State.DELETED:
             check.add(_Fault.Kind.DELETED, place=one.place, result=MARKED_LOST)
@@ -182,7 +182,7 @@ def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -
 
 
 def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
-    """Mark the records that no copy has as lost. With a repair, the best copy is the file from now on."""
+    """Mark the records that no copy has as lost. With a repair, the best copy replaces the other copies."""
     compared = []
     for one in seen:
         if one.has_content:

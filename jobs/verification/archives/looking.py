@@ -62,8 +62,9 @@ def look_at_local(place: str, root: Path, path: str, *, length: int, sha256: str
     """
     Return the copy on this machine.
 
-    It is out of reach if the disk of its root is not mounted, so that the root is missing or empty, or if it cannot be
-    read: another account owns it, or its disk returns errors. Only content that was read can be damaged.
+    The copy is out of reach in two cases: the root is missing or empty, because its disk is not mounted; or the file
+    cannot be read, because another account owns it or the disk returns errors. A copy counts as damaged only if its
+    content was read.
     """
     local = root / path
     if not files.is_mounted(root):

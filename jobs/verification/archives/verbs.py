@@ -45,9 +45,9 @@ def verify_archive(
     """
     Compare the archives with their rows in this process, and return the result.
 
-    `sample` is a share of the files in percent, None for all. If it `repairs`, damaged copies are written again from
-    whole ones, and documents whose body is lost are scheduled. The local copies of the `lost_machine` count as
-    deleted. While it runs, `should_continue` is called with the progress, and ends the verification early by False.
+    `sample` is a share of the files in percent, None for all. If `repairs`, damaged copies are written again from whole
+    ones, and documents whose body is lost are scheduled. The local copies of the `lost_machine` count as deleted. While
+    it runs, `should_continue` is called with the progress; the verification ends early if the result is False.
 
     Raises:
         Invalid: the sample is invalid.
@@ -137,7 +137,8 @@ def carry_out(
         with suppress(ArchiveFile.DoesNotExist):
             # A worker deletes the row of a file that was never created.
             check_file(verification, file)
-    # A file without a row here may be one of another partition with the same directory or store.
+    # Not if several partitions use the same directory or store: a file without a row here may belong to another
+    # partition.
     if here.placement() is None:
         check_foreign(verification, archive_root(), host=host, stores=current()[ARCHIVE_STORES])
     note(verification, ended_at=Now(), refused="")
