@@ -19,6 +19,9 @@ const LIMIT = { type: "line", stepped: "middle", borderWidth: 1.5, pointStyle: "
 
 const drawn = new Map();
 
+/** True if the bars have whole numbers only, so that a fraction on their axis would mean nothing. */
+const areCounts = (series) => series.filter(({ line }) => !line).every(({ values }) => values.every(Number.isInteger));
+
 function draw(figure) {
   const { labels: moments, series, stacked = false, lying = false } = JSON.parse(figure.dataset.chart);
   const labels = moments.map(inLocalTime);
@@ -40,6 +43,7 @@ function draw(figure) {
   };
   if (lying) names.ticks = { ...names.ticks, autoSkip: false, callback: shorten };
   const numbers = { ...axis, beginAtZero: true };
+  if (areCounts(series)) numbers.ticks = { ...numbers.ticks, precision: 0 };
   drawn.get(figure)?.destroy();
   drawn.set(
     figure,
@@ -56,6 +60,7 @@ function draw(figure) {
       },
       options: {
         animation: false,
+        locale: document.documentElement.lang,
         maintainAspectRatio: false,
         indexAxis: lying ? "y" : "x",
         scales: lying ? { x: numbers, y: names } : { x: names, y: numbers },

@@ -319,6 +319,31 @@ def test_reports_draw_pictures_of_their_tables(browser, web, machine):
             assert page.locator("canvas").evaluate(_IS_DRAWN)
 
 
+def test_charts_have_local_times_of_one_form_and_whole_counts(browser, web, machine):
+    fill()
+    with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
+        page.goto("/account/")
+        page.locator("button[name=language][value=de]").click()
+        expect(page.locator("html")).to_have_attribute("lang", "de")
+        page.goto("/reports/history/")
+
+        chart = page.locator("canvas").evaluate(_READ_CHART)
+        row = page.locator("tbody time").inner_text()
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", label) for label in chart["labels"])
+    assert row[:5] in {label[-5:] for label in chart["labels"]}
+    assert chart["counts"] == ["0", "1"]
+    assert chart["locale"] == "de"
+
+
+_READ_CHART = """
+canvas => {
+  const chart = Chart.getChart(canvas);
+  const counts = chart.scales.y.ticks.map(({ label }) => label);
+  return { counts, labels: chart.data.labels, locale: chart.options.locale };
+}
+"""
+
+
 _IS_DRAWN = """
 canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(value => value)
 """

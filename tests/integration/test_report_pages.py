@@ -83,6 +83,7 @@ def test_the_history_is_shown_with_its_timeline(viewer, job):
         ("fetch", 1),
     ]
     assert len(picture["labels"]) == 60
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", label) for label in picture["labels"])
 
 
 def test_the_heads_of_columns_sort_and_turn(viewer, job):

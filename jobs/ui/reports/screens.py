@@ -78,7 +78,8 @@ def timeline_chart(timeline: Timeline) -> Chart:
     moments = [
         timeline.since + number * timeline.step for number in range(max(map(len, timeline.counts.values()), default=0))
     ]
-    form = "%H:%M:%S" if timeline.step < dt.timedelta(minutes=1) else "%d %b %H:%M"
+    # The labels have the date, also for moments of today, because the chart may show several days.
+    form = "%Y-%m-%d %H:%M:%S" if timeline.step < dt.timedelta(minutes=1) else "%Y-%m-%d %H:%M"
     return {
         "labels": [moment.strftime(form) for moment in moments],
         "series": [
