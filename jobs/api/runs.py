@@ -173,7 +173,8 @@ class FlippedDocumentsSerializer(serializers.Serializer[Flip]):
 
 class DifferingDocumentsSerializer(serializers.Serializer[Differing]):
     """
-    Documents of one kind. `count` are among the compared documents, `estimate` among all documents of both runs.
+    Documents of one kind: their number among the compared documents (`count`), and the estimated number among all
+    documents of both runs (`estimate`).
 
     With a probability of 95 %, the number of all documents is between `least` and `most`. An exact number equals both.
     `flips` are the largest numbers of documents by host and result, if they were counted.

@@ -207,8 +207,8 @@ class JobInListSerializer(JobSerializer):
     """
     A job in a list: without its specification, which may be long, and with a few of its seeds.
 
-    The fields of these parts have other names than the full lists, so that a client does not send a part back as the
-    whole.
+    Shortened fields have other names than the complete ones, so that a client does not send back a shortened list as
+    the complete one.
     """
 
     seeds_in_all = serializers.IntegerField(

@@ -161,7 +161,7 @@ class SettingsView(ContractView):
 
 def _read_body(body: object) -> tuple[object, int | None]:
     """
-    Return the settings JSON of a body, and the version that the body was made from, if the body names it.
+    Return the settings JSON of a body, and the version on which it is based; None if the body does not name one.
 
     The body is the settings JSON, or the answer of GET with a changed `document`.
 

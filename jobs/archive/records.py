@@ -97,8 +97,8 @@ class Archived:
     """
     An exchange as the archive stores it.
 
-    `date` is the time of the request. For a revisit, `digest` is the digest of the original body. `facts` are lines
-    that people read, and programs skip.
+    `date` is the time of the request. For a revisit, `digest` is the digest of the original body. `facts` are lines for
+    people, which programs skip.
     """
 
     url: str

@@ -51,7 +51,7 @@ class Found:
     """
     An answer in a file. `fingerprint` distinguishes its record from others at the same offset.
 
-    A not-modified answer of another tool may be an ordinary record. Its kind is NOT_MODIFIED, too.
+    Other tools store a not-modified answer as an ordinary record. Its kind is NOT_MODIFIED here, too.
     """
 
     url: str

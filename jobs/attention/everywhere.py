@@ -40,7 +40,7 @@ def read_attention_everywhere(*, now: dt.datetime) -> list[AttentionLine]:
 
 def read_attention_for_open_page(*, now: dt.datetime) -> list[AttentionLine]:
     """
-    Return the same lines, but those of other partitions may be some seconds old.
+    Return the same lines as `read_attention_everywhere`, but those of other partitions may be some seconds old.
 
     An open page is read repeatedly, and must not wait for a silent partition.
     """

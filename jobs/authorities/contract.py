@@ -38,7 +38,7 @@ class Question:
 
 def read_question(parameters: Iterable[tuple[str, str]], *, is_strict: bool = False) -> Question:
     """
-    Return the question of the parameters of a request.
+    Return the question that the parameters of a request ask.
 
     If a domain has several users, the last one counts, as in ManifoldCF. `is_strict` refuses unknown parameters.
 

@@ -39,8 +39,8 @@ class AnotherAttempt(Exception):
 
 def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int] | str:
     """
-    Change the documents of the operation of this task, from its last chunk on. Return the number of changed documents,
-    or the reason why none changed.
+    Change the documents of the operation that belongs to this task. Another attempt continues after the last chunk.
+    Return the number of changed documents, or the reason why none changed.
 
     Raises:
         JobMoves: the job is in a transition. The retry policy tries again.

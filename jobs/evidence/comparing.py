@@ -176,7 +176,8 @@ def _in_total(found: Sequence[int]) -> str:
 
 def _without_partner(ones: Sequence[int], others: Sequence[int], reach: int) -> Iterator[int]:
     """
-    Yield the sorted seconds without a partner of their own among the seconds of the other side, at most `reach` away.
+    Yield the sorted seconds that have no partner among the seconds of the other side at most `reach` away. Each partner
+    counts for one second.
 
     The earliest possible partner is the best choice, because `reach` is the same for all seconds.
     """

@@ -30,7 +30,7 @@ _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
 @dataclass(frozen=True, slots=True)
 class Recorder:
     """
-    One worker: its life, and its record from `since` until `complete_until` (seconds since 1970).
+    One worker, with its begin and its end, and its record from `since` until `complete_until` (seconds since 1970).
 
     `ended` is None while it runs. `since` is None if it has not reported yet. A worker that `reported_all` has ended
     after its last report. `why` is the reason of the gap before its first report.
@@ -59,11 +59,11 @@ class Gap:
 
 def repeated(complete_until: int, *, now: float, latest: int, named: Gap | None) -> Gap | None:
     """
-    Return the gap of minutes that are recorded again, because the clock was set back; None if there is none.
+    Return the gap for minutes that occur again because the clock was set back; None if it was not.
 
     After such a jump, the record is complete until a moment in the future. `latest` is the last closed minute, and
-    `named` is the newest gap of the record: it prevents a second gap for the same jump, however long the clock needs to
-    reach this moment again.
+    `named` is the newest gap of the record: it prevents a second gap for the same jump until the clock reaches this
+    moment again.
     """
     if complete_until <= now + MINUTE:
         return None

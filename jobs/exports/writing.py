@@ -68,7 +68,7 @@ def _begin(context: TaskContext, arguments: Mapping[str, Any]) -> Export | None:
     """
     Begin an attempt. Return None if the export was deleted.
 
-    A task without a row was made by a template or directly: its arguments describe the export.
+    If a task has no row, a template or an operator created the task directly, and its arguments describe the export.
     """
     export = Export.objects.select_for_update().filter(task=context.task).first()
     if export is None:

@@ -28,8 +28,8 @@ class Wanted:
     """
     Options of an extraction.
 
-    Without `parts`, attachments and members are not opened. With `language`, the language of a text is detected if the
-    file names none.
+    If `parts` is False, attachments and members are not opened. If `language` is True, the language of a text is
+    detected if the file names none.
     """
 
     parts: bool = True

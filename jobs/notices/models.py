@@ -153,7 +153,8 @@ class NotificationCheck(models.Model):
     The state of the last check, in one row.
 
     The next check reads events of journals after `job_event` and `read_until`, without the events in `seen`.
-    `progress` has the run, the processed documents and the time of the last one of each running job.
+    `progress` has for each running job its run, the number of processed documents, and the time at which this number
+    last grew.
     """
 
     id = models.SmallIntegerField(primary_key=True, default=1)

@@ -65,7 +65,7 @@ def ask_for_tokens(login: str) -> frozenset[str]:
 
 def users_of(login: str, *, domain: str) -> dict[str, str]:
     """
-    Return the names of a user by domain, as authorities are asked about them.
+    Return the names of a user by domain. Authorities are asked about these names.
 
     An authority without a domain is asked about the login. An authority with a domain is asked about the part before
     the last `@`, if the rest is its domain. A login without `@` belongs to `domain`, unless that is empty.

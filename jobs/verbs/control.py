@@ -127,7 +127,7 @@ def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChan
 @dataclass(frozen=True, slots=True)
 class SentBackEverywhere:
     """
-    The number of documents to read again; `has_more` if one call cannot send back all.
+    The number of documents that were sent back. `has_more` is True if one call cannot send back all.
 
     A partition is `left_out` if it did not answer, or if the job starts or ends there.
     """
@@ -202,8 +202,8 @@ def _send_back_here(
 @dataclass(frozen=True, slots=True)
 class Verb:
     """
-    An operation of an operator on a job: its row of the lifecycle's table, its function, its effect in a sentence, and
-    the permission for it.
+    An operation of an operator on a job: its transition in the lifecycle's table, its function, a sentence about its
+    effect, and the permission that it needs.
     """
 
     transition: Transition

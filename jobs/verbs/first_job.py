@@ -1,4 +1,7 @@
-"""The parts of a job that its shortest form leaves out: a policy for a chosen pace, and connections that do not exist yet."""
+"""
+Creates the parts of a job for which its shortest form does not ask: a policy for a chosen pace, and connections that do
+not exist yet.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -76,8 +76,8 @@ def restore(
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
-    Restore documents that an operator removed from an output of a job, in all partitions. If the job lost the output,
-    give the output back.
+    Restore documents that an operator removed from an output of a job, in all partitions. If the job has lost the
+    output, it gets the output again.
 
     Raises:
         Invalid, Unknown, Refused, PartitionAway: as `restoring.restore_output` and `restore`.

@@ -24,8 +24,8 @@ class SeedWanted:
     A seed as input. A password in an address is never stored, since pages would show it. A repeated address is stored
     once.
 
-    `id` is the stored seed that this one replaces. Without an id, it replaces the next seed that no other wanted seed
-    names.
+    `id` is the stored seed that this one replaces. Without an id, this one replaces the next stored seed whose id no
+    wanted seed has.
     """
 
     urls: tuple[str, ...]

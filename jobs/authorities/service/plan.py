@@ -56,9 +56,10 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    The answer of one authority. `user` is the name that it was asked about, None if a mapper has none for the user.
+    The answer of one authority. `user` is the name about which it was asked; None if a mapper found no name for the
+    user.
 
-    `seconds` is the time until the answer, and `is_kept` says that it was in the cache.
+    `seconds` is the time until the answer. `is_kept` is True if the answer was in the cache.
     """
 
     authority: AuthorityFacts

@@ -1,9 +1,9 @@
 """
-The contract of authorities and mappers, which a connection of the application `authorities` configures.
+The contract of authorities and mappers. The application `authorities` stores connections to them.
 
 An authority answers which access tokens a user has. A mapper turns the name of a user into the name in another system.
-Both are opened once for each version of their connection. They are used by one event loop, and may answer several
-questions at once. A plugin names an `AuthorityKind` or a `MapperKind` as its entry point.
+Both are opened once for each version of their connection. One event loop uses them, and may ask several questions at
+the same time. A plugin names an `AuthorityKind` or a `MapperKind` as its entry point.
 """
 
 import enum
@@ -35,8 +35,8 @@ class Access:
     """
     The answer of an authority about one user.
 
-    `tokens` are those of the user. An answer that is not AUTHORIZED has no tokens: the API and the service add the deny
-    token. `why` is a sentence for administrators, or "".
+    `tokens` are the access tokens of the user. An answer that is not AUTHORIZED has no tokens: the API and the service
+    add the deny token. `why` is a sentence for administrators, or "".
     """
 
     status: Status

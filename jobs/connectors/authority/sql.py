@@ -1,5 +1,5 @@
 """
-The authority that asks any PostgreSQL database with a configured query.
+The authority that asks a PostgreSQL database of any application with a configured query.
 
 The query has one parameter, `%(user)s`, and each row has a token in its first column. It runs in a read-only transaction
 with a time limit at the server. Its text is a single statement: the server refuses several statements with a parameter.

@@ -7,8 +7,8 @@ The authority that reads users and groups from a YAML file.
     groups:
       staff: {groups: [company]}
 
-The tokens of a user are its own and the names of its groups, with the groups of these groups. The file is read again
-when it has changed. It must be below CRAWLCTL_FILE_ROOTS.
+The tokens of a user are those in `tokens`, and the names of its groups and of the groups of these groups. The file is
+read again when it has changed. It must be below CRAWLCTL_FILE_ROOTS.
 """
 
 import asyncio

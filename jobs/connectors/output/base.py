@@ -24,8 +24,8 @@ class Entry:
     """
     One document for an output. `content` is None if the document is to be removed.
 
-    `hash` has 32 hex digits, and is the key together with the output's id. `url` is the same for additions and removals
-    of a document.
+    `hash` has 32 hex digits. Together with the id of the output, it is the key of the document. `url` is the same for
+    additions and removals of a document.
     """
 
     hash: str
@@ -39,8 +39,9 @@ class OutputError(Exception):
     """
     An output cannot accept a write. The message can be shown as it is.
 
-    The whole flush must be rolled back. The obstacle (a full disk, a missing directory) may pass, so the documents
-    return to the queue and are not lost. `disk` is a folder of the disk that lacks room or is read-only, or None.
+    The whole flush must be rolled back. The cause (a full disk, a missing directory) may pass, so the documents return
+    to the queue and are not lost. `disk` is a folder on the disk that is full or read-only; None if the disk is not the
+    cause.
     """
 
     def __init__(self, message: str, *, disk: Path | None = None) -> None:
@@ -56,8 +57,8 @@ class Output(Protocol):
     """
     A destination of documents, configured for one connection.
 
-    `holds` is True if the output keeps documents. Only then does the crawl record its content. Rows of a `cursor` are
-    named tuples. Its transaction is that of the flush.
+    `holds` is True if the output keeps documents. Only then does the crawl record its content. Each `cursor` belongs to
+    the transaction of the flush, and returns named tuples.
     """
 
     @property
@@ -164,7 +165,8 @@ class Lists(Protocol):
     """
     An output that can list what it holds, so that it can be verified.
 
-    `buckets_at_once` is the number of buckets of one listing: large if the output must be read as a whole.
+    `buckets_at_once` is the number of buckets that one listing has. It is large if a listing must read the whole
+    output.
     """
 
     @property

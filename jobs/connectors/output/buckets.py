@@ -1,5 +1,6 @@
 """
-Buckets of documents: the first 12 bits of the hash make 4,096 of them, which are ranges of the hash.
+Buckets of documents. The first 12 bits of the hash are the number of the bucket, so there are 4,096 buckets, and each
+is a range of hashes.
 
 A random choice of buckets is a random choice of documents, and an index reads each bucket without the others.
 """

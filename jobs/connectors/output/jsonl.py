@@ -197,11 +197,12 @@ class JsonLinesOutput:
 
     def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> str:
         """
-        Return the output's mark, by a query that raises an error if the database has ended this transaction.
+        Read the mark of the output, and prove by this query that the database has not ended this transaction. Return
+        the mark.
 
-        A process that was frozen here may have been marked failed, and another worker may have its documents: this
-        process must then not append its own lines. Such a node's session is ended before its documents are released.
-        While the session lives its locks keep all other processes from these documents.
+        If this process was frozen, it may have been marked failed, and another worker may have its documents. Then this
+        process must not append its lines. The session of a failed node is ended before its documents are released, so
+        the query fails. As long as the session lives, its locks keep all other processes from these documents.
         """
         if self._memory is not None:
             return self._memory.read_mark(cursor)

@@ -54,7 +54,7 @@ class LengthMemory:
         return str(row[0]) if row is not None else ""
 
     def compare(self, *, mark: str) -> None:
-        """Report once the lines that the file lost since the last append."""
+        """Report a loss of lines since the last append. The same loss is reported only once."""
         # The stored length is read before that of the file. In the other order, growth between the reads would look
         # like a loss.
         remembered = self._read()

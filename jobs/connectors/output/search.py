@@ -81,7 +81,7 @@ class SearchOutput:
         self.id = id
 
     def check(self) -> None:
-        # The output is in the database of the crawl. If the database is down, nothing is crawled.
+        # Nothing to check: the output is in the database of the crawl, which works if a crawl runs.
         return
 
     def add_or_replace(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> None:

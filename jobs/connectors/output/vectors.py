@@ -74,8 +74,8 @@ def cut(parts: Iterable[tuple[str, str]], *, characters: Mapping[str, str | None
     """
     Return the words of texts, each with its weight; None if only PostgreSQL can compute them.
 
-    `characters` has all characters of the texts that are not ASCII: a letter with its small form, a blank for a
-    character between words, None for one that only PostgreSQL understands.
+    `characters` has a value for each character of the texts that is not ASCII: the lower-case form of a letter, a blank
+    for a character between words, None for a character that only PostgreSQL understands.
     """
     replaced = [
         (character, small) for character, small in characters.items() if small is not None and small != character

@@ -170,8 +170,8 @@ class Activity:
         carry: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """
-        Report a reference to another document. The first of several references to one identifier counts, with the
-        carried values of all.
+        Report a reference to another document. If an identifier is referenced several times, the first reference
+        counts, with the carried values of all of them.
         """
         named = Reference(
             hash=hash,
@@ -223,10 +223,11 @@ class Activity:
         charset: str = "",
     ) -> None:
         """
-        End: the document was read, and every output is to hold it with this version, and with the parts reported before.
+        End: the document was read. Every output must hold it with this version, and with the parts that were reported
+        before.
 
-        `body` has its bytes if the pipeline `reads` them, in the `charset` that the source names. The outputs
-        get its access by the rules of the job, with tokens of the repository's authority group.
+        `body` has the bytes of the document if the pipeline `reads` them, and `charset` is the one that the source
+        names. The outputs get the access by the rules of the job, with tokens of the repository's authority group.
 
         Raises:
             BadPart: the connector retained parts that outputs must not keep.
@@ -311,7 +312,8 @@ class Activity:
         """
         End: try again `after` seconds.
 
-        Without a `limit` there is no last attempt: the connector counts by itself (`Document.failures_of`).
+        Without a `limit`, there is no last attempt, and the connector itself must count attempts
+        (`Document.failures_of`).
         """
         document = self.document
         self._end(

@@ -1,10 +1,11 @@
 """
 The contract between the crawl and a kind of source.
 
-A repository connector gets one document at a time and reports its result through an `Activity`: ManifoldCF's contract
-(`needs_indexing`, `ingest`, `no_document`, `delete`, `reference`, `retry_later`), async. The activity turns the reports
-into one `Outcome`, a value that the flush writes. A connector never sees the queue. Apart from the ending it may report
-when to fetch the document again (`set_schedule_bounds`, `originated_at`) and its steps (`record`).
+A repository connector gets one document at a time and reports the result through an `Activity`. This is ManifoldCF's
+contract (`needs_indexing`, `ingest`, `no_document`, `delete`, `reference`, `retry_later`) as asynchronous Python. The
+activity turns the reports into one `Outcome`, a value that the flush writes. A connector never sees the queue. Apart
+from the ending it may report when to fetch the document again (`set_schedule_bounds`, `originated_at`) and its steps
+(`record`).
 
 A connector reports exactly one *ending* for each document: `ingest`, `unchanged`, `no_document`, `delete`, `failed`,
 `retry_later` or `wait_for`. References may be added before it. A document that ends without having been read
@@ -132,7 +133,7 @@ class Part:
     """
     A part of a document, such as an attachment or a member of an archive: an entry of its own in each output.
 
-    `id` is its path within the document, unique there. Without a `content`, outputs keep the part as they have it.
+    `id` is its path within the document, unique there. If `content` is None, outputs keep their content of the part.
     """
 
     id: str

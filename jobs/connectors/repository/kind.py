@@ -47,8 +47,8 @@ class Asked:
     """
     A job's request to a source, as it is stored: the configuration of its connection, and its own specification.
 
-    If it `is_confined`, pages or the API stored its connection. `redirects` are those of its seeds that were followed
-    to other hosts, as (source, target). If it `keeps_archive`, outcomes have raw exchanges.
+    If it `is_confined`, pages or the API stored its connection. `redirects` are the followed redirects of its seeds to
+    other hosts, as (source, target). If it `keeps_archive`, outcomes have raw exchanges.
     """
 
     configuration: Mapping[str, Any] = field(default_factory=dict)
@@ -182,9 +182,9 @@ class Pace(Protocol):
 
     def request_leaves(self, address: str) -> None:
         """
-        Note that a request for this address is about to leave, but may not have left yet.
+        Note that a request for this address will be sent soon.
 
-        Until `request_sent` no other request of the bin may leave.
+        Until `request_sent` is called, no other request of the bin may be sent.
         """
 
     def request_goes(self) -> None:
@@ -275,7 +275,8 @@ class Runtime(abc.ABC):
 
     def store(self, connection: psycopg.Connection[Any]) -> Callable[[str], bool]:
         """
-        Store new knowledge of the source for the other workers. Runs in the database's thread.
+        Store what this worker has learned about the source, for the other workers. This method runs in the database's
+        thread.
 
         Return a predicate: True if the stored knowledge is about the bin of an identifier.
         """
@@ -341,7 +342,8 @@ class RepositoryKind(Protocol):
         """
         Return the problems of a job's request that only the connector can find, without a request to the source.
 
-        `registry.check` has checked the fields before, as `configuration` and `specification` declare them.
+        `registry.check` calls this method after it has checked the fields that `configuration` and `specification`
+        declare.
         """
 
     def status(self, configuration: Mapping[str, Any]) -> str:
@@ -351,8 +353,8 @@ class RepositoryKind(Protocol):
         """
         Name the documents with which a run begins, and return the version for the next call.
 
-        `last_version` is the result of the last seeding that a complete run followed, "" at first. Runs in a thread of
-        a manager, without a database. Other jobs do not wait for it.
+        `last_version` is the result of the last seeding with a complete run, "" before the first one. This method runs
+        in a thread of a manager, without a database, and other jobs do not wait for it.
 
         Raises:
             SeedingFailed: the source cannot answer now.

@@ -1,8 +1,9 @@
 """
 The state that documents of a connection share across worker processes: gates and sessions.
 
-An action that is done once for all documents runs behind a closed gate. The document that closes the gate executes it,
-and all others wait (`Activity.wait_for`) until the gate opens. The result is stored as a session for all.
+An action that is executed once for all documents, such as a login, happens behind a closed gate. The document that
+closes the gate executes it, and all others wait (`Activity.wait_for`) until the gate opens. The result is stored as a
+session for all.
 """
 
 from collections.abc import Sequence

@@ -112,7 +112,8 @@ class Transformation(Protocol):
         Return the document, followed by its components if it has any, or the refusal of the document.
 
         The first item is the document itself. An item that the stage does not change is returned as it is. An exception
-        is a defect: the document ends as EXTRACTION_FAILED. A stage that `runs_in` the loop has a coroutine instead.
+        is a defect: the document ends as EXTRACTION_FAILED. A stage that `runs_in` the loop implements
+        `transform_async` instead.
         """
 
 

@@ -1,7 +1,7 @@
 """
 The splitter: a stage that opens e-mails and archives, and passes on each of their parts as a component with its bytes.
 
-A later stage reads the parts, such as `tika`. The text extraction needs no splitter, because it reads parts itself.
+A later stage, such as `tika`, reads the parts. The text extraction needs no splitter, because it reads parts itself.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,9 +10,9 @@ class TextHandler(XmlHandler):
     """
     Collects the text of an XML file.
 
-    Text counts within the elements `texts` (if empty, within all elements), but not within the elements `hidden`. Each
-    of `blocks` ends a line, and `characters` are elements that stand for characters. The handler stops at the limit of
-    the budget.
+    Only text within the elements `texts` counts (within all elements if this is empty), except text within the elements
+    `hidden`. Each element of `blocks` ends a line. `characters` has elements that stand for a character. The handler
+    stops at the limit of the budget.
     """
 
     def __init__(

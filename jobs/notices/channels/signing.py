@@ -1,5 +1,5 @@
 """
-Signatures of webhooks, as the specification Standard Webhooks says.
+Signatures of webhooks, by the specification Standard Webhooks.
 
 The secret is `whsec_` and base64 of 24 to 64 bytes. The signature is the HMAC-SHA256 of the id, the time and the body.
 """

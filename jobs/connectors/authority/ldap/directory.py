@@ -2,7 +2,7 @@
 Connections to LDAP directories: the only module that imports ldap3 (docs/decisions/0091).
 
 ldap3 waits in threads. A connection has one thread for each question that it may ask at once. A cancelled question ends
-its thread by closing the socket. Each value of a filter is escaped here.
+its thread by closing the socket. `escaped` escapes a value for a filter.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Session:
         self, base: str, filter_: str, attributes: Sequence[str], *, scope: str = "SUBTREE", is_whole: bool = False
     ) -> Iterator[Entry]:
         """
-        Yield the entries below a base that a filter selects, page by page.
+        Yield the entries below a base that match a filter. They are requested page by page.
 
         Referrals to other servers are not followed: the account's password is for the configured servers. If the result
         must be whole (`is_whole`), a referral is an error.

@@ -12,7 +12,7 @@ class KnownPage:
     """
     The location of the answer that was read under a configuration of the job.
 
-    `code` is the result code of a page that is not indexed, "" for one that is.
+    `code` is the result code of a page that is not indexed, "" for an indexed page.
     """
 
     configuration: str

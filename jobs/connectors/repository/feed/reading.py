@@ -55,8 +55,8 @@ class NotRead(Exception):
 @dataclass(frozen=True, slots=True)
 class Feed:
     """
-    `links` are those of the entries, in order, as written, each with the latest date that the feed gives for it, or
-    None.
+    A parsed feed. `links` has the links of its entries as written, in order, each with the latest date that the feed
+    gives for it, or None.
 
     `interval` is in seconds, or None if the feed gives none. `metadata` has the authors and categories of entries.
     """

@@ -112,7 +112,7 @@ def _cookie_in(header: str, url: str) -> tuple[Cookie | None, bool]:
 
 
 def _is_address(host: str) -> bool:
-    """True for an IP address in the form of a canonical address: it has no names below it."""
+    """True if a host is an IP address. There are no names below an address, so it cannot have cookies for them."""
     return ":" in host or host.replace(".", "").isdigit()
 
 

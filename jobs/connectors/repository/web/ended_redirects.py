@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 def ended_with(source: str, redirects: Mapping[str, str], *, seeds: Collection[str]) -> list[str]:
     """
     Return the sources of the redirects that end if `source` answers with a page; an empty set if `source` has no
-    redirect. `redirects` gives the target of each source.
+    redirect. `redirects` has the target of each source.
 
-    The sources are `source` and the sources after it in its chain. The chain ends before a seed, and before an address
-    to which another redirect leads.
+    These are `source` and the addresses to which it redirected, step by step. The chain stops before a seed, and before
+    an address to which another redirect leads.
     """
     ended: list[str] = []
     at = source

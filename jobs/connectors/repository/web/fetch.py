@@ -334,8 +334,8 @@ class _Body:
 
 def _codings_of(headers: Mapping[str, str]) -> str:
     """
-    Return the codings of a body: of its content and of its transfer. The coding `chunked` is left out, because it is
-    already decoded.
+    Return the codings of a body, from Content-Encoding and Transfer-Encoding. The coding `chunked` is left out, because
+    it is already decoded.
     """
     content, transfer = headers.get("Content-Encoding", ""), headers.get("Transfer-Encoding", "")
     if transfer in {"", "chunked"}:

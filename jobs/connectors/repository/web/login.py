@@ -2,9 +2,9 @@
 Logins: the pages that need one, the recognition of the login page, and the login itself.
 
 A login is needed when a page answers with the login page: a redirect to its address, a form with a certain target, or a
-text. Then the login page is fetched, and its form is sent with the configured values and all its own (including hidden
-fields). Redirects are followed. The login has succeeded if the result is not the login page again and matches the
-success pattern, if there is one.
+text. Then the login page is fetched, and its form is sent with the configured values and with the values that the page
+has for other fields (also hidden ones). Redirects are followed. The login has succeeded if the result is not the login
+page again and matches the success pattern, if there is one.
 
 No field and no cookie is ever sent to a host that the login does not name.
 """

@@ -10,7 +10,7 @@ from jobs.connectors.repository.web.fetch import Fetcher, FetchFailed, IsWanted,
 
 class RecordedFetches:
     """
-    Fetches as `fetcher` does, and records each request as a "fetch" of the document that needed it.
+    Fetches with `fetcher`, and records each request as a "fetch" of the document that needed it.
 
     The pace is notified when a request has left, because the source's minimum gap begins at that moment. That may be
     long after the permission, because a connection may have to be opened first.

@@ -1,8 +1,8 @@
 """
 Reading of responses on aiohttp connections, as tolerant as in other clients.
 
-aiohttp's parser refuses many responses that curl and browsers read. Here it parses heads only. `framing.py` rewrites a
-refused head for a new parser, and finds the ends of bodies.
+aiohttp's parser refuses many responses that curl and browsers read. In this module it parses only heads. `framing.py`
+rewrites a refused head for another attempt, and finds the ends of bodies.
 
 The rest of a response with errors could look like the answer to the next request on the same connection. So that
 connection is never used again.

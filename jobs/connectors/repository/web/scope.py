@@ -3,7 +3,8 @@ The addresses that belong to a job: a kind of scope around its seeds, and patter
 
 An address is admitted if it is in one seed's scope, an include pattern matches (if there are any), and no exclude
 pattern does. An address with a parameter that links lose is admitted only as a seed. Patterns are searched for anywhere
-in the canonical address. The engine's time is linear in its length, so a pattern cannot block a crawl.
+in the canonical address. RE2 needs a time that is linear in the length of the address, so a pattern cannot block a
+crawl.
 
 If a seed redirects to another host of its registrable domain (example.org to www.example.org), that host joins the
 scope (`Scope.follow`).

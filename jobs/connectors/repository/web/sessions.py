@@ -62,8 +62,8 @@ class Sessions:
         """
         Return a session other than the `refused` one. Log in if no other worker has done so meanwhile.
 
-        Return None if the document has to wait: for another worker's login, or for a person after a failed login. Its
-        ending has been reported then.
+        Return None if the document has to wait: for another worker's login, or for a person after a failed login. In
+        this case, the ending of the document has been reported.
         """
         shared = activity.shared
         assert shared is not None

@@ -67,7 +67,7 @@ class OverLimit(BadUrl):
 
 def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIMITS) -> str:
     """
-    Return the one form of this address. A relative address is resolved against `base`, which is in that form itself.
+    Return the canonical form of this address. A relative address is resolved against `base`, which must be canonical.
 
     Raises:
         BadUrl: the address cannot be parsed, or is not of the web.
