@@ -159,7 +159,8 @@ class StopRequest:
     The request of SIGTERM or SIGINT to a supervising process. `number` is the first signal that came, None before.
 
     A second signal ends the process and all services at once. The request is a flag to be polled, neither an exception
-    nor an event: a handler runs between any two instructions, even inside of a lock that it would need.
+    nor an event: a signal handler runs between any two instructions, so its thread may hold the very lock that an event
+    would take.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:

@@ -9,9 +9,9 @@ silence (`nodes.decisions.judge`). Third, the store *mirrors* the database for i
 their owners as shares. The main manager writes this pool and these shares, and only where something differs.
 
 A session lasts while its node trusts itself: a node that cannot reach the database gives up leadership. A chosen node
-that does not become main manager gives up leadership, too. An outage of the store does not affect a crawl. During it no
-node is elected and no node is failed because of it. Its thread keeps trying, so that every node has its session again
-as soon as the store answers.
+that does not become main manager gives up leadership, too. An outage of the store does not affect a crawl: it elects no
+node and marks no node as failed. The thread of a session keeps trying, so that every node has its session again as soon
+as the store answers.
 """
 
 import datetime as dt

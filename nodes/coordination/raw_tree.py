@@ -19,7 +19,7 @@ PAGE: Final = 50
 _MOST: Final = 2000
 _SECRET: Final = re.compile("token|uuid|password|secret|credential|latch", re.IGNORECASE)
 _HIDDEN: Final = "(hidden)"
-# Names of latches begin with the token of a session.
+# Names of latches begin with the token of a session, which is hidden.
 _TOKEN: Final = re.compile(r"\b[0-9a-f]{32}(?=-\d{10}\b)")
 
 

@@ -677,7 +677,7 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _wholly(self) -> Iterator[None]:
-        """If the block fails, drop the session: that undoes whatever it did in part."""
+        """If the block fails, drop the session, which undoes the part that the block has already done."""
         try:
             yield
         except BaseException:

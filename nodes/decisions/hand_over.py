@@ -1,10 +1,10 @@
 """
 The move of an item from one live manager to another, without a pause.
 
-The main manager begins the move (`Release`): from then on the owner begins nothing more with the item. The owner
-withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Taken offers
-continue meanwhile. If a process dies meanwhile, the row shows the state of the move. If the owner has ended, or
-takes too long, the main manager takes the item back (`TakeBack`).
+The main manager begins the move (`Release`): from then on the owner offers no further documents of the item. The owner
+withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Offers that workers
+have taken continue during the move. If a process dies, the row of the item shows the state of the move. If the owner
+has ended, or takes too long, the main manager takes the item back (`TakeBack`).
 """
 
 import datetime as dt

@@ -27,8 +27,8 @@ class Pulse:
 
     def __init__(self, *, interval: dt.timedelta, timeout: dt.timedelta, give_up: dt.timedelta, clock: Clock) -> None:
         """
-        `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
-        process waits out.
+        `timeout` is the timeout with which the node registered. `give_up` is the longest outage of the database that
+        the process waits out.
         """
         self._interval = interval.total_seconds()
         self._timeout = timeout.total_seconds()

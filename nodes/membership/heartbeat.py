@@ -66,8 +66,8 @@ class HeartbeatThread:
     ) -> None:
         """
         `timeout` is the one that the node registered with. `give_up` is the longest outage of the database that the
-        process waits out. `abandon` is called when the work hangs for good: only this thread is left to end the
-        process.
+        process waits out. `abandon` is called when the work hangs for too long: it ends the process, which only this
+        thread can still do.
 
         This thread calls `on_notification` for each notification of `channels`, and with two empty texts after a
         reconnect: notifications may be lost. It calls `answered` after each beat, with the names of the conditions of

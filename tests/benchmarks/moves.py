@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _MANAGERS, _GROUPS = 100, 10_000
 # Reads of a page, for the median.
 _READS = 20
-# Seconds between starts at a host, between two moves, and until a new crawl has an even rate. Pages of all hosts
-# together.
+# Three times in seconds: between the starts of two requests to a host, between two moves of the group, and until a new
+# crawl has an even rate. Then the pages of all hosts together, and the number of hosts.
 _GAP, _BETWEEN, _WARM_UP = 0.1, 1.0, 8.0
 _PAGES, _HOSTS = 6_000, 4
 

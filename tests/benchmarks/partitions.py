@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 _EVERY = 0.25
 # Longest crawl (seconds).
 _PATIENCE = 600.0
-# Kinds of processes by a part of their command line; the first that fits counts.
+# Kinds of processes, each with a part of its command line. The first entry that matches applies.
 _KINDS = (
     ("postgres: walsender", "PostgreSQL: sender of rows"),
     ("postgres: logical replication", "PostgreSQL: receiver of rows"),
@@ -90,7 +90,10 @@ class Processes:
             self._kinds[pid] = next((kind for part, kind in _KINDS if part in command), _OTHERS)
 
     def _is_ours(self, process: psutil.Process) -> bool:
-        """True for a process of the demo. A server has another user, so its environment may lack the directory."""
+        """
+        True for a process of the demo. A database server may run as another user and without the directory in its
+        environment, so it is recognized by its number.
+        """
         if process.environ().get("CRAWLCTL_VAR", "").startswith(str(self._directory)):
             return True
         if process.name() != "postgres":

@@ -1,4 +1,4 @@
-"""The form of a page, as a browser without scripts would send it."""
+"""Reads a form from a page, with the values that a browser without scripts would send."""
 
 from html.parser import HTMLParser
 

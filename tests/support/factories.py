@@ -153,7 +153,7 @@ def state_of(row):
 
 
 def hash_of(name):
-    """Return a hash that is spread like those of real documents."""
+    """Return the hash of a document's name. Hashes are spread as those of real documents are."""
     return uuid.uuid5(uuid.NAMESPACE_URL, str(name))
 
 

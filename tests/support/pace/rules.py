@@ -120,8 +120,9 @@ class MostBytes(Rule):
     """
     At most this many bytes a second are sent, over any window of ten seconds.
 
-    A page counts at its answer. A single page may exceed a window, because it cannot be requested in parts. If fewer
-    than `FEW_PAGES` of its largest pages fill a window, the last page of a window may exceed it by a part.
+    A page counts at its answer. A single page may exceed a window, because it cannot be requested in parts. If a window
+    has room for fewer than `FEW_PAGES` of its largest pages, the last page in a window may exceed the limit by less
+    than its own size.
     """
 
     per_second: float
