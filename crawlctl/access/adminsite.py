@@ -59,7 +59,7 @@ class SetUpSite(UnfoldAdminSite):  # type: ignore[misc]
     index_title = _("Set-up")
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """True for users who may view jobs. The permissions of each model decide the rest."""
+        """True for users who may view jobs. On each page, the permissions of its model apply as well."""
         return request.user.is_active and request.user.has_perm("jobs.view_job")
 
     def register_documents(self) -> None:

@@ -106,7 +106,7 @@ def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
     try:
         group_model, permission_model = apps.get_model("auth", "Group"), apps.get_model("auth", "Permission")
     except LookupError:
-        # The migrations were undone so far that the groups no longer exist.
+        # The migrations were undone back to a state without the table of groups.
         return
     with transaction.atomic(using=using):
         found = permission_model.objects.using(using).select_related("content_type")

@@ -66,7 +66,7 @@ class _Sealing(io.BufferedIOBase):
     def write(self, content: "ReadableBuffer", /) -> int:
         part = memoryview(content).cast("B")
         self._content += part
-        # The last chunk is known at the end only, so one chunk always stays.
+        # Only the end of the content shows which chunk is the last, so one chunk is always held back.
         while len(self._content) > _CHUNK:
             self._seal(bytes(self._content[:_CHUNK]), is_last=False)
             del self._content[:_CHUNK]

@@ -33,7 +33,7 @@ _QUIET_SHARE = 5
 # the pages. So most links that a crawler finds are duplicates, as on a real site.
 _STEEPNESS = 3
 
-# The random numbers of a page: eight for its own traits, the rest one for each link that it may have.
+# The random numbers of a page: eight for its own traits, and one for each link that it may have.
 _DRAWS = Struct(f"<8H{MOST_LINKS}H")
 _DRAW_VALUES = 1 << 16
 

@@ -111,7 +111,7 @@ def _have_started(scope: str) -> bool:
 
 
 def _delete_jobs(scope: str) -> None:
-    """Abort and delete the sandbox's jobs, through its remaining nodes, as far as the time allows."""
+    """Abort and delete the sandbox's jobs, through its remaining nodes. Give up when the time is over."""
     ends_at = time.monotonic() + _ENDS_WITHIN
     while time.monotonic() < ends_at and (job := Job.objects.filter(node_scope=scope).first()):
         for verb in (control.delete, control.abort):

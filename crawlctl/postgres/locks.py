@@ -1,4 +1,4 @@
-"""File locks, which the kernel releases when their holder ends, in whatever way."""
+"""File locks. The kernel releases a lock when its holder ends, even after a crash or a kill."""
 
 import fcntl
 import os

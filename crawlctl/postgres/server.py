@@ -185,7 +185,7 @@ class Server:
         """
         Start the process and return it when it takes connections. `further` are options of this start only.
 
-        `log` is the open log of the home, if that is not our standard error, as it is in the guardian.
+        `log` is the open log of the home. In the guardian the log is standard error, so it gives none.
 
         First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it.
         After a crash or a reboot, the pid in its lock files may belong to any process. So the search is for PostgreSQL

@@ -22,7 +22,8 @@ def run_beside(service: Service) -> Iterator[None]:
     """
     Run a service until the block ends. If the service dies, log that and start it again.
 
-    The death of the service does not affect this process. The death of this process, in whatever way, ends the service.
+    The death of the service does not affect this process. The death of this process ends the service, even after a
+    kill.
     """
     supervisor = Supervisor(say=logger.error)
     supervisor.start(service)

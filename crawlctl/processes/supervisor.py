@@ -124,7 +124,10 @@ class Supervisor:
                 self._see_end(child, code, now=now)
 
     def stop(self, *, within: float) -> None:
-        """End all services, group by group. Kill those of a group that have not ended within this number of seconds."""
+        """
+        End all services, group by group. Kill the services of a group that have not ended within this number of
+        seconds.
+        """
         while self._ranks:
             rank = self._ranks[-1]
             for child in rank:

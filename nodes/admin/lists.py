@@ -86,7 +86,7 @@ class SeenChanges(ModelAdmin):  # type: ignore[misc]
 
 
 class BoundedList(SeenChanges):
-    """The first thousand rows in the order of their names. Others are found by searching."""
+    """The first thousand rows in the order of their names. A search finds further rows."""
 
     paginator = FirstPages
     counts_rows = True

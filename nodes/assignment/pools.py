@@ -2,9 +2,9 @@
 Work pools: several jobs, each with its items and with the nodes that can execute it, assigned in one call.
 
 A strategy of pools gets the situation and the placements of the strategies before it, and places the items that it
-wants to. So strategies can be chained: the first for special cases, the last for the rest. `share_out` checks each
-result. If an item is lost, invented, placed twice or placed where its job cannot run, the strategy is at fault and the
-result is refused.
+wants to. So strategies can be chained: the first for special cases, the last for all remaining items. `share_out`
+checks each result. If an item is lost, invented, placed twice or placed where its job cannot run, the strategy is at
+fault and the result is refused.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -117,7 +117,7 @@ class ItemLock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockSeen:
     """
-    A lock as others see it: its holder, its start, and the rest of its lease (by the store's clock).
+    A lock as others see it: its holder, its start, and the remaining time of its lease (by the store's clock).
 
     `holder` is empty if it is unknown: the stored data is not a lock, and counts as an expired one.
     """

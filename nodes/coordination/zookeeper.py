@@ -64,7 +64,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Attempts of a transaction that loses to others. Each begins with a fresh read. DJM registers with the same number.
+# Attempts of a transaction that is refused because another one was faster. Each begins with a fresh read. DJM registers
+# with the same number.
 _TRIES: Final = 10
 
 # Attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
@@ -118,8 +119,8 @@ class ZooKeeperCoordination(Participant):
     ) -> None:
         """
         `timeout` is the timeout of the session: the silence after which other nodes consider this node lost. With
-        `only_looks` the process never connects or joins, and writes nothing. It then computes the rest of a lease by
-        its own machine's clock.
+        `only_looks` the process never connects or joins, and writes nothing. It then computes the remaining time of a
+        lease by its own machine's clock.
 
         Raises:
             BadName: the name of the cluster or the node is invalid.

@@ -131,7 +131,9 @@ class ZooKeeperLocks:
     """The locks of one cluster, as one node takes them. Repeat any call that raises Conflict or Absent."""
 
     def __init__(self, tree: Tree, *, node: str, clock: Clock, only_looks: bool) -> None:
-        """With `only_looks` nothing is written, so only this machine's clock can tell the rest of a lease."""
+        """
+        With `only_looks` nothing is written, so the remaining time of a lease is computed by this machine's clock.
+        """
         self._tree, self._node, self._clock, self._only_looks = tree, node, clock, only_looks
 
     def acquire(
@@ -269,7 +271,7 @@ class ZooKeeperLocks:
                 if _is_free(item, data, stat, now=now)
             ]
             if free:
-                # If another node takes one right now, the next call removes the rest.
+                # If another node takes one of these locks at the same time, the next call removes the remaining ones.
                 with suppress(Conflict):
                     session.commit_in_parts([counting], free)
 

@@ -206,7 +206,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """True if the session is lost for good."""
+        """True if the session is lost permanently."""
         return self._is_over
 
     @property

@@ -6,8 +6,8 @@ its node, so that other nodes can end it. Its limits are fractions of the node's
 the wait could keep the node from judging the holder of the lock.
 
 Conversely, a server may die, or a connection may be cut, without a sign at this end. TCP notices most of these cases
-(keepalives, user timeout). A limit on this side ends the others, such as a proxy that still answers for the server: a
-wait for a statement lasts little longer than the server itself would let the statement run.
+(keepalives, user timeout). The remaining cases, such as a proxy that still answers for the server, are ended by a limit
+on this side: a wait for a statement lasts little longer than the server itself would let the statement run.
 """
 
 import datetime as dt

@@ -2,7 +2,7 @@
 Checks before a process becomes a node: its sessions have the limits that it asks for, and the server has room.
 
 A pooler between the process and the server may hand out sessions with other limits. Then a process that froze in a
-transaction could block an election for good. A full server might accept the first connection of a node, and refuse its
+transaction could block elections permanently. A full server might accept the first connection of a node, and refuse its
 connection for heartbeats.
 """
 

@@ -35,8 +35,8 @@ def allocate(
     """
     Return the actions of the main manager for the items of its scope.
 
-    `timeout` is the longest time that an owner may take to let an item go. Without a manager that takes items,
-    everything stays as it is.
+    `timeout` is the longest time that an owner may take to let an item go. If no manager takes items, no action is
+    returned.
     """
     available_managers = available_managers_of(managers)
     there = {manager.id for manager in managers}

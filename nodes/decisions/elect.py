@@ -73,8 +73,9 @@ def elect(
     vacancy = _vacancy(cluster, is_steady=is_steady, beat=beat)
     if vacancy is None:
         return None
-    # Older managers had their chance while the leadership was vacant and this manager existed. Counting from the
-    # vacancy alone would let the youngest manager of a cluster that was down for a night overtake the oldest at once.
+    # Older managers had their chance while the leadership was vacant and this manager existed. After a night in which
+    # the whole cluster was down, the vacancy alone is long enough for every manager. The youngest could then overtake
+    # the oldest.
     uptime = cluster.looked_at - me.started_at
     if is_chosen is None and min(vacancy.open_for, uptime) < candidates.index(me) * beat:
         return None

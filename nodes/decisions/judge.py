@@ -78,8 +78,8 @@ def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
         )
     is_lost = node.is_absent and node.kind == NodeKind.MANAGER
     cause = FailureCause.ABSENT if is_lost and not node.is_silent else FailureCause.SILENT
-    # The node's own timeout, not the judge's: after an outage of the database a node with a long timeout beats seldom,
-    # and must have had all of it to be heard again.
+    # The node's own timeout, not the judge's: a node with a long timeout beats seldom. After an outage of the database
+    # it needs its whole timeout to beat again.
     if node.heartbeat_age > PATIENCE[cause] * node.timeout and is_steady(node.timeout):
         silence, timeout = node.heartbeat_age.total_seconds(), node.timeout.total_seconds()
         gone = "gone from the store of coordination, and " if cause == FailureCause.ABSENT else ""

@@ -1,4 +1,4 @@
-"""Attached processes: they end when the process that started them ends, in whatever way."""
+"""Attached processes: they end when the process that started them ends, even after a kill."""
 
 import os
 import threading

@@ -72,7 +72,7 @@ def record_request(
 
 
 def as_secret(value: str) -> str:
-    """Return a value that the journal shows as a secret, and compares with others."""
+    """Return a value that hides a secret in the journal. Two such values differ if the secrets differ."""
     return f"{MARK}{value}"
 
 

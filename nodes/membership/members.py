@@ -161,7 +161,8 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
 
 # Locks: the node's row NO KEY UPDATE, in a transaction of its own. It waits for a transaction that marks the node
 # failed, and then updates nothing, because the status is checked again after the wait. A database that went back in
-# time gets no beat. All else that an idle node asks regularly is in the same statement: a thousand nodes ask it.
+# time gets no beat. This one statement also reads everything else that an idle node needs regularly, because a thousand
+# nodes may execute it.
 _BEAT: Final[LiteralString] = f"""
 WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1

@@ -105,7 +105,8 @@ def look_at(address: str, port: int) -> None:
 
 
 def _refused(address: str, port: int, error: OSError) -> CannotServe:
-    # For an unknown host name the error number is from another list. For all others Python's text is longer.
+    # For an unknown host name, the error number is from another list, so Python's text is used. For all other errors,
+    # the text of the number is shorter than Python's.
     number = error.errno or 0
     why = os.strerror(number) if number > 0 else error.strerror
     return CannotServe(f"metrics cannot be served at {address}, port {port}: {why}.")

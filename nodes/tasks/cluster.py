@@ -71,7 +71,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         self._worker, self._stop_within, self._attached = worker, stop_within, attached
         self._ends_by_signal, self._wakes_by_signal = os.pipe()
         self._is_stopping = False
-        # The children read this pipe, and end when this process has ended in whatever way.
+        # The children read this pipe, and end when this process has ended, even after a kill.
         self._alive_here, self._alive_there = os.pipe()
         Conf.MAX_RSS = memory_limit
         execution.become(execution.Executor(session, worker=worker, beat=beat))

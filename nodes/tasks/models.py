@@ -156,7 +156,7 @@ class ArchivedTask(TaskFacts):
 
 
 class TaskTemplate(models.Model):
-    """A template of repeated tasks. The recruiter makes a task of it whenever `next_at` has come."""
+    """A template of repeated tasks. The recruiter makes a task of it at each `next_at`."""
 
     urn = models.TextField(unique=True)
     kind = models.TextField()

@@ -4,8 +4,9 @@ Measures the cost of 50 open live pages beside a crawl: `python -m tests.benchma
 A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can. Meanwhile web sockets
 follow live pages of each kind, and read what they are sent. The report shows the web server's share of the CPU of the
 run, which is the CPU of daemons and PostgreSQL without that of the site. It also shows the server's time for the
-overview, the page of a job, that of hosts, and lists of the set-up pages. The job of these pages has 100,000 hosts with 10,000,000 documents.
-(Tests prove that no page reads more documents or counts than it shows.) The exit code is non-zero above the limits.
+overview, the page of a job, the page of hosts, and lists of the set-up pages. The job of these pages has 100,000 hosts
+with 10,000,000 documents. (Tests prove that no page reads more documents or counts than it shows.) The exit code is
+non-zero above the limits.
 """
 
 import argparse

@@ -161,7 +161,10 @@ def _a_failed_worker_flushes(trial):
 
 
 def _a_take_outlives_its_worker(trial):
-    """Hold a worker's take behind its fence and kill the worker. The take commits after others have judged it."""
+    """
+    Hold a worker's take behind its fence and kill the worker. The take commits after the main manager has marked the
+    worker as failed.
+    """
     trial.start(roles_apart=True)
     trial.do(
         """
@@ -298,7 +301,7 @@ def _pages_take_longer_than_the_gap(trial):
 
 
 def _hosts_change_their_worker(trial):
-    """Stop each worker that serves a host, so that others take over at once."""
+    """Stop each worker that serves a host, so that other workers take over immediately."""
 
     def befall(scenario):
         for _ in range(4):

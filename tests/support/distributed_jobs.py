@@ -16,8 +16,8 @@ class Diary(DistributedJob):
     """
     A job that notes for each run of an item its begin, its work and its end, by the machine's clock.
 
-    It checks the rest of its lease before each entry, because it may have been frozen. Runs with irreversible effects
-    should do the same.
+    It checks the remaining time of its lease before each entry, because it may have been frozen. Runs with irreversible
+    effects should do the same.
     """
 
     job_id = "diary"

@@ -1,6 +1,6 @@
 """
 A queue of any number of documents in some shape, made by a few statements. One manager and one worker move its
-documents a step at a time, by the functions of the daemons.
+documents step by step, with the functions of the daemons.
 """
 
 import datetime as dt

@@ -345,7 +345,7 @@ class Fleet:
         self.instances.pop(name).kill()
 
     def conflicts(self):
-        """Return items that two runs held at once, as far as is known by now."""
+        """Return items that two runs held at the same time, by the reports that have arrived."""
         for instance in self.instances.values():
             if not instance.is_frozen:
                 instance.hear()

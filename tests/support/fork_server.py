@@ -195,7 +195,7 @@ def _show_words(words, room):
         )
     assert end - begin >= room
     _show(begin, end, [os.fsencode(word) for word in words])
-    # Variables of crawlctl come first, because the rest may be cut. The C library no longer reads this place.
+    # Variables of crawlctl come first, because the last variables may be cut. The C library no longer reads this place.
     ours_first = sorted(os.environb.items(), key=lambda item: not item[0].startswith(b"CRAWLCTL_"))
     _show(begin_environment, end_environment, [b"=".join(item) for item in ours_first])
 

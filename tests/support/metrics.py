@@ -10,7 +10,7 @@ from tests.support.processes import wait_for
 
 
 def free_port(*, others=0):
-    """Return a loopback port that was free just now, as were the next `others` ports."""
+    """Return a loopback port that was free a moment ago. The next `others` ports were free as well."""
     while True:
         with ExitStack() as closes:
             first = closes.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]

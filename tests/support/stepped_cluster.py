@@ -154,7 +154,7 @@ class SteppedCluster:
         self.ghosts.append(manager)
 
     def drain_manager(self, manager):
-        """Ask a manager to stop. Its office and its groups go to others before it notices."""
+        """Ask a manager to stop. Other managers get its leadership and its groups before it notices."""
         self.managers = [other for other in self.managers if other is not manager]
         members.begin_draining(self.connection, node_id=manager.identity.id, reason="asked to stop")
         if manager.identity.id == self.term.main_id:

@@ -96,7 +96,8 @@ def unlink(user: User, *, made_by: str) -> None:
     End the logins of a user at the provider. The user keeps its roles, and has no password until an administrator sets
     one.
 
-    Its sessions end, and its API tokens are revoked, because no login would limit their time from then on.
+    Its sessions end, and its API tokens are revoked, because a user that no longer logs in at the provider could use
+    them without a time limit.
 
     Raises:
         Refused: the user does not log in at a provider.

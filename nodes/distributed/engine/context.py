@@ -63,7 +63,7 @@ class JobContext:
                 self._listeners.remove(listener)
 
     def stop(self) -> None:
-        """Signal that the run should stop. Return at once, whatever listeners do."""
+        """Signal that the run should stop. Return without waiting for the listeners."""
         with self._lock:
             self._stopping.set()
             listeners, self._listeners = self._listeners, []

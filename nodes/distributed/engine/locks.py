@@ -20,7 +20,8 @@ from nodes.distributed.engine.observer import ObserverGroup, Work
 
 logger = logging.getLogger(__name__)
 
-# Fractions of a lease: the rest at which it is extended, the rest at which a run must stop, and the check interval.
+# Fractions of a lease: the remaining time at which it is extended, the remaining time at which a run must stop, and the
+# check interval.
 _PROLONGED_AT: Final = 2 / 3
 _ENDED_AT: Final = 1 / 6
 _CHECKED_EVERY: Final = 1 / 12

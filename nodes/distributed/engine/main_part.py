@@ -100,7 +100,7 @@ class MainPart:
             if seconds_since_boot() - self._cleaned_at >= self._tuning().clean_every.total_seconds():
                 self._clean(office)
         except (NotMain, NotMember) as error:
-            # The worker's part joins again. The new main node does the rest.
+            # The worker's part joins again, and the new main node assigns the items.
             logger.info("%s", error)
 
     def _rebalance(self, office: Office) -> None:

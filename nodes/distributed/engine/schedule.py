@@ -68,7 +68,7 @@ class Schedule:
 @dataclass(frozen=True, slots=True)
 class Past:
     """
-    The earlier runs of a job on a node, as far as the next run depends on them.
+    The facts about the earlier runs of a job on a node from which the next run is computed.
 
     `planned_at` is the grid point of the last run. `failures` counts failures in a row.
     """

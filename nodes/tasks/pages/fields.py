@@ -1,4 +1,4 @@
-"""Form fields of tasks: one for each argument of a kind, made of its JSON schema, and those of every task."""
+"""Form fields of tasks: types of fields, and one field for each argument of a kind, made of its JSON schema."""
 
 import json
 from collections.abc import Mapping

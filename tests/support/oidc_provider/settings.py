@@ -12,7 +12,7 @@ INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "oauth2_
 # The tables as they are now, without the history of migrations.
 MIGRATION_MODULES = {"auth": None, "contenttypes": None, "oauth2_provider": None}
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
-# Cookies of a host are those of all its ports, and crawlctl has the usual names.
+# Cookies of a host are sent to all its ports, and crawlctl's cookies have the usual names.
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "provider_session", "provider_csrf"
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
