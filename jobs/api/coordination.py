@@ -58,7 +58,7 @@ class LockSerializer(serializers.Serializer[Any]):
 
 
 class CoordinationSerializer(serializers.Serializer[Any]):
-    """One cluster; of members, pools and locks the first 200 each."""
+    """One cluster, with the first 200 members, the first 200 pools and the first 200 locks."""
 
     store = serializers.CharField()
     cluster = serializers.CharField()

@@ -76,8 +76,8 @@ def are_as_stored(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> bool:
 
 def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | None]:
     """
-    Return the stored seed that each wanted seed replaces: the one with its id, or the next one without an id among the
-    wanted seeds; None for a new seed.
+    Return the stored seed that each wanted seed replaces; None for a new seed. A wanted seed with an id replaces the
+    seed with this id. One without an id replaces the next stored seed whose id is not wanted.
 
     Raises:
         Invalid: the job has no seed with this id, or two wanted seeds have the same id.

@@ -109,7 +109,7 @@ class LinkTable:
         Return the reference of a spelling that is not in the younger generation.
 
         `around` is the part of the page's address on which the spelling depends. `address` is the canonical address if
-        it is already written that way.
+        the spelling is canonical, with or without its origin.
         """
         if address in self._old.addresses:
             return self._at_address(address)
