@@ -22,6 +22,7 @@ from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
 from jobs.attention.partitions import partitions_behind, silent_partitions
 from jobs.attention.restores import restored_database
 from jobs.attention.schedules import missed_schedules
+from jobs.attention.stored_settings import ignored_settings
 from jobs.attention.traps import traps_that_wait
 
 # Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An open
@@ -51,6 +52,7 @@ SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     damaged_archive,
     old_backup,
     restored_database,
+    ignored_settings,
 )
 
 # Sources that are not used for another partition. They read files of this machine, or the control partition already

@@ -34,6 +34,7 @@ ATTENTION: Final[Mapping[str, str | Promise]] = {
     "archive_is_full": _("A job waits for the stores of its archive"),
     "archive_is_damaged": _("An archive is damaged"),
     "authority_silent": _("An authority does not answer"),
+    "setting_ignored": _("A stored setting has no effect"),
 }
 # Conditions with a limit of the rule (`jobs.attention.limits`).
 LIMITS: Final[Mapping[str, str | Promise]] = {

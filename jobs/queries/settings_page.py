@@ -10,7 +10,7 @@ from jobs.settings.table import TABLE
 from nodes.lifecycle import LIVE_STATUSES
 from nodes.models import Node, SettingsVersion
 from nodes.settings import versions
-from nodes.settings.declaration import Setting, ignored_part
+from nodes.settings.declaration import Setting
 from nodes.settings.effective import Source
 
 _VERSIONS_SHOWN: Final = 20
@@ -85,7 +85,7 @@ def read_settings_page() -> SettingsPage:
     return SettingsPage(
         version=stored.version,
         document=document,
-        ignored=ignored_part(TABLE, document),
+        ignored=stored.ignored,
         lines=[_line(setting, stored.said, nodes) for setting in TABLE.stored],
         nodes=nodes,
         history=history,

@@ -140,7 +140,7 @@ def read_document(table: Table, document: object) -> Said:
         InvalidSettings: the document has unknown keys, invalid values, or values that contradict each other. None of it
             is used.
     """
-    said, problems = _read(table, document)
+    said, problems = read_stored(table, document)
     problems = problems or breaches(table, lambda setting: said.get(setting.path, setting.default))
     if problems:
         raise InvalidSettings(problems)
@@ -149,18 +149,12 @@ def read_document(table: Table, document: object) -> Said:
 
 def known_part(table: Table, document: object) -> Said:
     """Return the part of a settings JSON that this release understands. Another release may have stored it."""
-    said, _problems = _read(table, document)
+    said, _ignored = read_stored(table, document)
     return said
 
 
-def ignored_part(table: Table, document: object) -> dict[str, list[str]]:
-    """Return the reasons why parts of a stored settings JSON have no effect in this release, by path."""
-    _said, problems = _read(table, document)
-    return problems
-
-
-def _read(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """Return the values of a settings JSON, and its problems by path."""
+def read_stored(table: Table, document: object) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return the values of a settings JSON, and by path the reasons why its other parts have no effect here."""
     if not isinstance(document, Mapping):
         return {}, {"settings": ["This must be an object of sections, such as cluster and worker."]}
     sections = sorted({setting.section for setting in table.stored})

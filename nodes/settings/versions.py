@@ -7,7 +7,7 @@ node ignores the settings that it does not know.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent, SettingsVersion
-from nodes.settings.declaration import Said, Setting, Table, as_document, ignored_part, known_part, read_document
+from nodes.settings.declaration import Said, Setting, Table, as_document, known_part, read_document, read_stored
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +32,15 @@ _REPORT: Final[LiteralString] = "UPDATE nodes_node SET settings = %(report)s WHE
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A version of the stored settings; 0 before the first was stored."""
+    """
+    A version of the stored settings; 0 before the first was stored.
+
+    `ignored` are the reasons why parts of it have no effect in this release, by path.
+    """
 
     version: int
     said: Said
+    ignored: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,20 @@ def read_newest(connection: psycopg.Connection[Any], *, table: Table) -> Stored:
     if row is None:
         return Stored(0, {})
     version, document = row
-    return _stored(table, version, document)
+    return _logged(_stored(table, version, document))
 
 
 def newest(table: Table) -> Stored:
     """Return the stored settings, read over Django's connection."""
+    return _logged(_newest(table))
+
+
+def ignored(table: Table) -> Mapping[str, Sequence[str]]:
+    """Return the reasons why parts of the stored settings have no effect here, by path. Log nothing."""
+    return _newest(table).ignored
+
+
+def _newest(table: Table) -> Stored:
     row = SettingsVersion.objects.first()
     return Stored(0, {}) if row is None else _stored(table, row.version, row.document)
 
@@ -155,6 +169,10 @@ def report(connection: psycopg.Connection[Any], *, node_id: UUID, settings: Mapp
 
 
 def _stored(table: Table, version: int, document: object) -> Stored:
-    for path, reasons in ignored_part(table, document).items():
-        logger.warning("ignored %s of stored settings version %d: %s", path, version, " ".join(reasons))
-    return Stored(version, known_part(table, document))
+    return Stored(version, *read_stored(table, document))
+
+
+def _logged(stored: Stored) -> Stored:
+    for path, reasons in stored.ignored.items():
+        logger.warning("ignored %s of stored settings version %d: %s", path, stored.version, " ".join(reasons))
+    return stored

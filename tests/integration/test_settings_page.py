@@ -5,7 +5,9 @@ import json
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils import timezone
 
+from jobs.attention.sources import read_attention
 from jobs.settings.table import CLAIMED, TABLE
 from nodes.models import SettingsVersion
 from nodes.settings import versions
@@ -154,3 +156,19 @@ def test_a_preview_of_fields_keeps_what_was_typed():
 
 def test_viewers_see_values_without_fields():
     assert 'name="set-' not in visitor("viewer").get(PAGE).content.decode()
+
+
+def test_the_attention_list_names_stored_settings_without_an_effect(caplog):
+    document = {"worker": {"claimed": -5, "shoe_size": 44}, "cluster": {"node_timeout": 8}}
+    SettingsVersion.objects.create(version=1, document=document, made_by="vera")
+
+    lines = [line for line in read_attention(now=timezone.now()) if line.kind == "setting_ignored"]
+    logged = [record for record in caplog.records if "stored settings version" in record.getMessage()]
+    versions.store(TABLE, {"cluster": {"node_timeout": 8}}, made_by="vera")
+    later = [line.kind for line in read_attention(now=timezone.now())]
+
+    assert [(line.subject, line.link) for line in lines] == [("worker.claimed", PAGE), ("worker.shoe_size", PAGE)]
+    assert "The stored setting worker.shoe_size has no effect, and its default applies:" in lines[1].sentence
+    # An open overview reads the list once a second.
+    assert logged == []
+    assert "setting_ignored" not in later
