@@ -180,10 +180,11 @@ class ConnectionAdmin(_SetUp):
                 "back": reverse(back, args=[connection.pk]),
             }
             return render(request, "admin/jobs/ask_first.html", context)
-        if why := verbs.check(self.form.model_kind, connection.pk, made_by=request.user.get_username()):
-            messages.error(request, why)
-        else:
+        checked = verbs.check(self.form.model_kind, connection.pk, made_by=request.user.get_username())
+        if checked.works:
             messages.success(request, _("The connection works."))
+        if checked.said:
+            messages.add_message(request, messages.WARNING if checked.works else messages.ERROR, checked.said)
         return redirect(back, connection.pk)
 
     def _kind(self, request: HttpRequest, connection: verbs.Connection | None) -> Any:  # noqa: ANN401 (a kind)

@@ -115,8 +115,8 @@ class _ConnectionView(_SetUpView):
 
     def _check(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        why = verbs.check(self.model, int(pk), made_by=_name(request))
-        return Response({"works": not why, "detail": why})
+        checked = verbs.check(self.model, int(pk), made_by=_name(request))
+        return Response({"works": checked.works, "detail": checked.said})
 
 
 @extend_schema_view(

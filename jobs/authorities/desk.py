@@ -23,7 +23,7 @@ from jobs.authorities.contract import tokens_shown
 from jobs.authorities.models import LONGEST_ERROR, AuthorityConnection, Generation, MappingConnection, ServiceToken
 from jobs.authorities.service.asking import Service
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot
-from jobs.connectors.authority.kind import Limits
+from jobs.connectors.authority.kind import Checked, Limits
 from jobs.settings.authorities import CACHE_LIFETIME, CHECKS
 from nodes.settings.running import current
 
@@ -176,17 +176,15 @@ class Desk:
         self._news.store()
         return answers
 
-    def check(self, facts: Facts) -> str:
-        """Return the reason why a connection cannot be used, as a sentence, or "" if it can."""
+    def check(self, facts: Facts) -> Checked:
+        """Check the system of a connection. Return the result, with a reason or a remark."""
         self.refresh()
-        why = self._wait(self._service.check(facts))
+        checked = self._wait(self._service.check(facts))
         self._news.store()
-        return why
+        return checked
 
-    def check_all(self) -> dict[_Key, str]:
-        """
-        Check all connections at the same time. Return the reason why each connection cannot be used, or "" if it can.
-        """
+    def check_all(self) -> dict[_Key, Checked]:
+        """Check all connections at the same time."""
         self.refresh()
         found = self._wait(self._service.check_all())
         self._news.store()

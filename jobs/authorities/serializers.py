@@ -75,7 +75,7 @@ class MappingSerializer(_ConnectionSerializer):
 
 
 class CheckedSerializer(serializers.Serializer[Any]):
-    """The result of a check: the reason why the connection cannot be used, or nothing."""
+    """The result of a check: the reason why the connection cannot be used, or a remark, or nothing."""
 
     works = serializers.BooleanField()
     detail = serializers.CharField()

@@ -22,6 +22,7 @@ from jobs.authorities.models import (
 )
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycle
 from jobs.connectors.authority import registry
+from jobs.connectors.authority.kind import Checked
 from jobs.connectors.stored_secrets import unmask
 from jobs.verbs.connections import distrust_versions
 from nodes.api.bearer import OF_A_SERVICE, digest_of, new_token
@@ -169,9 +170,9 @@ def kinds_of(model: type) -> Mapping[str, Any]:
     return registry.authorities() if model is AuthorityConnection else registry.mappers()
 
 
-def check(model: Kind, connection_id: int, *, made_by: str) -> str:
+def check(model: Kind, connection_id: int, *, made_by: str) -> Checked:
     """
-    Check the system of a connection. Return the reason why it cannot be used, as a sentence, or "" if it can.
+    Check the system of a connection. Return the result, with a reason or a remark.
 
     Raises:
         Unknown: the connection does not exist.
@@ -185,9 +186,11 @@ def check(model: Kind, connection_id: int, *, made_by: str) -> str:
     )
     facts = next((one for one in of_model if one.id == connection_id), None)
     # The service does not know a connection that is not yet committed.
-    why = "It was changed just now. Check it again." if facts is None else desk().check(facts)
-    record_request(f"{made_by} checked the {_NOUNS[model]} {connection.name}: {why or 'it works'}", made_by=made_by)
-    return why
+    changed = Checked(works=False, said="It was changed just now. Check it again.")
+    checked = changed if facts is None else desk().check(facts)
+    said = ", ".join(filter(None, ["it works" if checked.works else "", checked.said]))
+    record_request(f"{made_by} checked the {_NOUNS[model]} {connection.name}: {said}", made_by=made_by)
+    return checked
 
 
 # --- Tokens of services ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.connectors.authority.kind import Limits, Status, Unreachable
 from jobs.connectors.authority.ldap.access import sid_in_words
+from jobs.connectors.authority.ldap.directory import users_elsewhere_in_words
 from jobs.connectors.authority.ldap.kinds import AUTHORITY, MAPPER
 from tests.support.slapd import BASE, in_base64, sid, slapd
 from tests.support.tables import each_row
@@ -143,6 +144,19 @@ def ask(kind, configuration, *users):
     return asyncio.run(asking())
 
 
+def checked(kind, configuration):
+    """Return the remark of a check."""
+
+    async def checking():
+        authority = opened(kind, configuration)
+        try:
+            return await authority.check()
+        finally:
+            await authority.close()
+
+    return asyncio.run(checking())
+
+
 def test_tokens_are_all_groups_with_nested_ones_and_cycles_end(server):
     (alice,) = ask(AUTHORITY, server.configuration(group_attribute="cn"), "alice")
 
@@ -254,9 +268,27 @@ ref: ldap://abroad.example/ou=groups,dc=abroad
         with pytest.raises(Unreachable, match=f"A part of {BASE} is on another server.*ldap://abroad.example/"):
             ask(AUTHORITY, everywhere, "bob")
 
-        (narrow,) = ask(AUTHORITY, {**everywhere, "groups_base": GROUPS}, "bob")
+        narrow, missing = ask(AUTHORITY, {**everywhere, "groups_base": GROUPS}, "bob", "bert")
+        remark, no_remark = checked(AUTHORITY, everywhere), checked(AUTHORITY, {**everywhere, "base": PEOPLE})
 
     assert narrow.tokens == ("others",)
+    assert missing.status is Status.USER_NOT_FOUND
+    assert missing.why == remark
+    assert remark.startswith(f"A part of {BASE} is on another server, which is not asked: ldap://abroad.example/")
+    assert remark.endswith("Users there are not found.")
+    assert no_remark == ""
+
+
+def test_the_zones_of_active_directory_are_no_missing_users():
+    zone = "ldap://ForestDnsZones.ad.example/DC=ForestDnsZones,DC=ad,DC=example"
+    others = [
+        "ldap://ad.example/CN=Configuration,DC=ad,DC=example",
+        "ldap://DomainDnsZones.ad.example/dc=domaindnszones,dc=ad,dc=example",
+    ]
+
+    assert users_elsewhere_in_words("DC=ad,DC=example", [zone, *others]) == ""
+    child = "ldap://child.ad.example/DC=child,DC=ad,DC=example"
+    assert child in users_elsewhere_in_words("DC=ad,DC=example", [zone, child])
 
 
 def test_the_next_server_is_asked_if_one_does_not_answer(server):

@@ -14,7 +14,7 @@ from jobs.authorities.desk import desk
 from jobs.authorities.models import AuthorityConnection, MappingConnection, ServiceToken
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts
-from jobs.connectors.authority.kind import Status
+from jobs.connectors.authority.kind import Checked, Status
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web import formats
@@ -102,7 +102,6 @@ def _context(request: HttpRequest, *, checked: Any = None, **more: Any) -> dict[
         "mappings": [
             _row(row, MapperFacts, checked, now=now) for row in MappingConnection.objects.select_related("prerequisite")
         ],
-        "is_checked": checked is not None,
         "tokens": [
             {
                 "id": token.pk,
@@ -119,7 +118,8 @@ def _context(request: HttpRequest, *, checked: Any = None, **more: Any) -> dict[
 
 def _row(row: verbs.Connection, facts: type, checked: Any, *, now: Any) -> dict[str, Any]:  # noqa: ANN401 (a template's)
     kind = verbs.kinds_of(type(row)).get(row.kind)
-    why = None if checked is None else checked.get((facts, row.pk), _("It was changed just now. Check it again."))
+    changed = Checked(works=False, said=_("It was changed just now. Check it again."))
+    found = None if checked is None else checked.get((facts, row.pk), changed)
     return {
         "id": row.pk,
         "name": row.name,
@@ -127,5 +127,5 @@ def _row(row: verbs.Connection, facts: type, checked: Any, *, now: Any) -> dict[
         "prerequisite": row.prerequisite.name if row.prerequisite else "",
         "silent": formats.moment(row.silent_since, now=now) if row.silent_since else "",
         "error": row.last_error,
-        "why": why,
+        "checked": found,
     }

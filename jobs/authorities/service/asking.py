@@ -14,7 +14,7 @@ from typing import Any, Final
 from jobs.authorities.service.cache import Cache
 from jobs.authorities.service.line import Line, OnResult
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot, chain, questions
-from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Status, Unreachable
+from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Checked, Status, Unreachable
 from jobs.metrics import authority as figures
 
 # The answer of a mapper: a name or None.
@@ -67,18 +67,16 @@ class Service:
         asked = [self._answer(known, authority, user) for authority, user in questions(known.snapshot, users)]
         return list(await asyncio.gather(*asked))
 
-    async def check(self, facts: Facts) -> str:
-        """Return the reason why a connection cannot be used, as a sentence, or "" if it can."""
+    async def check(self, facts: Facts) -> Checked:
+        """Check the system of a connection. Return the result, with a reason or a remark."""
         return await self._line(facts).check()
 
-    async def check_all(self) -> dict[tuple[type, int], str]:
-        """
-        Check all connections at the same time. Return the reason why each connection cannot be used, or "" if it can.
-        """
+    async def check_all(self) -> dict[tuple[type, int], Checked]:
+        """Check all connections at the same time."""
         snapshot = self._known.snapshot
         every: list[Facts] = [*snapshot.authorities, *snapshot.mappers.values()]
         found = await asyncio.gather(*(self.check(facts) for facts in every))
-        return {_key(facts): why for facts, why in zip(every, found, strict=True)}
+        return {_key(facts): checked for facts, checked in zip(every, found, strict=True)}
 
     async def close(self) -> None:
         for task in self._closing:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from jobs.authorities.service.plan import AuthorityFacts, Facts
 from jobs.connectors.authority import registry
-from jobs.connectors.authority.kind import Opened, Unreachable
+from jobs.connectors.authority.kind import Checked, Opened, Unreachable
 from jobs.connectors.schema import BadSpecification
 from jobs.metrics import authority as figures
 
@@ -67,20 +67,20 @@ class Line:
         except Exception as error:
             raise self._failed(f"The connector failed: {type(error).__name__}.") from error
 
-    async def check(self) -> str:
-        """Check the system. Return the reason why it cannot be used, as a sentence, or "" if it can."""
+    async def check(self) -> Checked:
+        """Check the system. Return the result, with a reason or a remark."""
         try:
             async with asyncio.timeout(self._facts.limits.seconds):
                 opened: Opened = self._open()
-                await opened.check()
+                remark = await opened.check()
         except TimeoutError:
-            return f"No answer within {self._facts.limits.seconds:g} s."
+            return Checked(works=False, said=f"No answer within {self._facts.limits.seconds:g} s.")
         except Unreachable as error:
-            return _storable(str(error))
+            return Checked(works=False, said=_storable(str(error)))
         except Exception as error:  # noqa: BLE001 (a plugin may raise anything)
-            return f"The connector failed: {type(error).__name__}."
+            return Checked(works=False, said=f"The connector failed: {type(error).__name__}.")
         self._answered(None)
-        return ""
+        return Checked(works=True, said=_storable(remark or ""))
 
     async def close(self) -> None:
         opened, self._opened = self._opened, None

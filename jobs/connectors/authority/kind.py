@@ -44,6 +44,14 @@ class Access:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a check. `said` is the reason why the connection does not work, or a remark, or ""."""
+
+    works: bool
+    said: str = ""
+
+
 NOT_FOUND: Final = Access(Status.USER_NOT_FOUND)
 
 
@@ -54,9 +62,9 @@ class Unreachable(Exception):
 class Opened(Protocol):
     """The common part of authorities and mappers."""
 
-    async def check(self) -> None:
+    async def check(self) -> str | None:
         """
-        Check that the system can be reached with the configured account.
+        Check that the system can be reached with the configured account. Return a remark for administrators, or nothing.
 
         Raises:
             Unreachable: the system did not answer.

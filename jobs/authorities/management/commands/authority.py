@@ -84,9 +84,10 @@ class Command(BaseCommand):
 
 
 def _check(model: verbs.Kind, name: str) -> str:
-    if why := verbs.check(model, _find(model, name), made_by=getpass.getuser()):
-        raise CommandError(f"{name}: {why}", returncode=1)
-    return f"{name} works."
+    checked = verbs.check(model, _find(model, name), made_by=getpass.getuser())
+    if not checked.works:
+        raise CommandError(f"{name}: {checked.said}", returncode=1)
+    return " ".join(filter(None, [f"{name} works.", checked.said]))
 
 
 def _find(model: Any, name: str) -> int:  # noqa: ANN401 (any of the models)

@@ -4,11 +4,18 @@ The authority that asks an LDAP directory about a user. It finds the groups of t
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jobs.connectors.authority.kind import NOT_FOUND, Access, Limits, Status, Unreachable
-from jobs.connectors.authority.ldap.directory import Account, Entry, Session, Sessions, escaped
+from jobs.connectors.authority.ldap.directory import (
+    Account,
+    Entry,
+    Session,
+    Sessions,
+    escaped,
+    users_elsewhere_in_words,
+)
 
 # Groups of one user.
 _MOST_GROUPS: Final = 5_000
@@ -46,10 +53,8 @@ class Directory:
     async def access(self, user: str) -> Access:
         return await self._sessions.ask(lambda session: self._access(session, user))
 
-    async def check(self) -> None:
-        base = self._layout.base
-        if await self._sessions.ask(lambda session: session.entry(base, ("objectClass",))) is None:
-            raise Unreachable(f"The directory has no entry {base}, or the account may not read it.")
+    async def check(self) -> str:
+        return await self._sessions.ask(lambda session: check_base(session, self._layout.base))
 
     async def close(self) -> None:
         await self._sessions.close()
@@ -109,12 +114,25 @@ class Directory:
         return tuple(filter(None, ("memberOf", self._layout.group_attribute)))
 
 
+def check_base(session: Session, base: str) -> str:
+    """
+    Return the sentence about parts of a base of users that are on other servers, or "".
+
+    Raises:
+        LDAPException, Unreachable: the base cannot be read.
+    """
+    if session.entry(base, ("objectClass",)) is None:
+        raise Unreachable(f"The directory has no entry {base}, or the account may not read it.")
+    return session.users_elsewhere(base)
+
+
 def find_user(session: Session, *, base: str, filter_: str, user: str, attributes: Sequence[str]) -> Entry | Access:
     """Return the entry of a user. If there is no entry or more than one, return the answer of the authority."""
-    found = session.search(base, filter_.replace("{user}", escaped(user)), attributes)
+    elsewhere: list[str] = []
+    found = session.search(base, filter_.replace("{user}", escaped(user)), attributes, elsewhere=elsewhere)
     first, second = next(found, None), next(found, None)
     if first is None:
-        return NOT_FOUND
+        return replace(NOT_FOUND, why=users_elsewhere_in_words(base, elsewhere))
     if second is not None:
         # The name is ambiguous, and one user must not get the tokens of another.
         return Access(Status.UNAUTHORIZED, why="Several entries of the directory have this name.")

@@ -8,13 +8,14 @@ its thread by closing the socket. `escaped` escapes a value for a filter.
 import asyncio
 import contextlib
 import math
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import ldap3
 from ldap3.core.exceptions import LDAPException, LDAPInvalidCredentialsResult, LDAPNoSuchObjectResult
@@ -28,6 +29,10 @@ _PORTS: Final = {"ldap": 389, "ldaps": 636}
 _PAGE: Final = 500
 # Longest text of an error in an answer (characters).
 _SHOWN: Final = 200
+# A filter that selects no entry.
+_NO_ENTRY: Final = "(!(objectClass=*))"
+# Parts to which the root of each domain of Active Directory refers.
+_WITHOUT_USERS: Final = re.compile(r"/(DC=ForestDnsZones|DC=DomainDnsZones|CN=Configuration),", re.IGNORECASE)
 
 Attributes = Mapping[str, Sequence[bytes]]
 
@@ -124,13 +129,20 @@ class Session:
         raise Unreachable(said)
 
     def search(
-        self, base: str, filter_: str, attributes: Sequence[str], *, scope: str = "SUBTREE", is_whole: bool = False
+        self,
+        base: str,
+        filter_: str,
+        attributes: Sequence[str],
+        *,
+        scope: str = "SUBTREE",
+        is_whole: bool = False,
+        elsewhere: list[str] | None = None,
     ) -> Iterator[Entry]:
         """
         Yield the entries below a base that match a filter. They are requested page by page.
 
         Referrals to other servers are not followed: the account's password is for the configured servers. If the result
-        must be whole (`is_whole`), a referral is an error.
+        must be whole (`is_whole`), a referral is an error. The addresses of referrals are added to `elsewhere`.
 
         Raises:
             LDAPException, Unreachable
@@ -152,12 +164,22 @@ class Session:
                 if found["type"] == "searchResEntry":
                     attributes_found = {name.lower(): values for name, values in found["raw_attributes"].items()}
                     yield Entry(found["dn"], attributes_found)
-                elif is_whole and found["type"] == "searchResRef":
-                    raise Unreachable(_reference_in_words(base, found["uri"]))
+                elif found["type"] == "searchResRef":
+                    if is_whole:
+                        raise Unreachable(f"{_reference_in_words(base, found['uri'])} Choose a base without it.")
+                    if elsewhere is not None:
+                        elsewhere += found["uri"]
             controls = self._connection.result.get("controls") or {}
             cookie = controls.get("1.2.840.113556.1.4.319", {}).get("value", {}).get("cookie")
             if not cookie:
                 return
+
+    def users_elsewhere(self, base: str) -> str:
+        """Return the sentence about parts of a base of users that are on other servers, or ""."""
+        elsewhere: list[str] = []
+        # A referral does not depend on the filter.
+        list(self.search(base, _NO_ENTRY, ("1.1",), elsewhere=elsewhere))
+        return users_elsewhere_in_words(base, elsewhere)
 
     def entry(self, dn: str, attributes: Sequence[str]) -> Entry | None:
         """Return the entry of this name; None if it does not exist."""
@@ -281,7 +303,13 @@ def escaped(text: str) -> str:
 
 def _reference_in_words(base: str, addresses: Sequence[str]) -> str:
     shown = " ".join(", ".join(addresses).split())[:_SHOWN]
-    return f"A part of {base} is on another server, which is not asked: {shown}. Choose a base without it."
+    return f"A part of {base} is on another server, which is not asked: {shown}."
+
+
+def users_elsewhere_in_words(base: str, addresses: Sequence[str]) -> str:
+    """Return the sentence about the addresses of referrals below a base of users, or ""."""
+    found = [address for address in addresses if not _WITHOUT_USERS.match(unquote(urlsplit(address).path))]
+    return f"{_reference_in_words(base, found)} Users there are not found." if found else ""
 
 
 def in_words(error: Exception) -> str:

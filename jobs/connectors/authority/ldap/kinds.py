@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.authority.kind import Access, AuthorityKind, Limits, MapperKind, Status, Unreachable
-from jobs.connectors.authority.ldap.access import Directory, Layout, find_user
+from jobs.connectors.authority.ldap.access import Directory, Layout, check_base, find_user
 from jobs.connectors.authority.ldap.directory import Account, Address, Sessions, check_filter
 from jobs.connectors.schema import Field, FieldKind, Schema
 
@@ -121,9 +121,8 @@ class LdapMapper:
         names = found.texts(self._attribute)
         return names[0] if len(names) == 1 else None
 
-    async def check(self) -> None:
-        if await self._sessions.ask(lambda session: session.entry(self._base, ("objectClass",))) is None:
-            raise Unreachable(f"The directory has no entry {self._base}, or the account may not read it.")
+    async def check(self) -> str:
+        return await self._sessions.ask(lambda session: check_base(session, self._base))
 
     async def close(self) -> None:
         await self._sessions.close()
