@@ -113,5 +113,5 @@ def write_roles(*, using: str, apps: Apps = installed_apps, **_: Any) -> None:
         stored = {f"{permission.content_type.app_label}.{permission.codename}": permission for permission in found}
         for role, permissions in ROLES.items():
             group, _created = group_model.objects.using(using).get_or_create(name=role)
-            # A migration that was undone has removed some permissions.
+            # Skip permissions that do not exist, because a migration was undone.
             group.permissions.set(stored[name] for name in permissions & stored.keys())

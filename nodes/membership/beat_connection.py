@@ -45,7 +45,7 @@ class BeatConnection:
         self._dsn, self._node_id, self._timeout = dsn, node_id, timeout
         self._channels, self._on_notification, self._asks = tuple(channels), on_notification, asks
         self._stopping = stopping
-        # Number of the next beats that ask nothing.
+        # Number of beats that must still go without questions.
         self._asks_nothing_for = 0
         self._connection: psycopg.Connection[Any] | None = None
 

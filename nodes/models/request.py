@@ -13,8 +13,8 @@ class ClusterRequest(models.Model):
     """
     One request, made on a page, by the API or by a command, and answered by the main manager of its scope.
 
-    While a request is open, an equal request returns it. A node is named without a foreign key, because the request
-    outlives it.
+    While a request is open, an author of an equal request gets the open one. A node is named without a foreign key,
+    because the request outlives it.
     """
 
     class Kind(models.TextChoices):

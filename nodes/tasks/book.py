@@ -1,5 +1,5 @@
 """
-Requests to background tasks: every action of pages, API and commands, once.
+Actions on background tasks. Pages, the API and commands all call these functions.
 
 Moments are the database's. Each function is one transaction, which commits before the main manager is notified.
 """
