@@ -2,8 +2,8 @@
 Checks of a few invariants of the cluster while it runs.
 
 These checks show operators that the invariants hold now, on their own data. Each check is one statement, so it sees one
-snapshot. A check is cheap, because it reads active rows and a sample of the rest. A state that is allowed for a moment
-(a node has just ended) counts as a violation only after some time.
+snapshot. A check is cheap, because it reads active rows and a sample of the other rows. A state that is allowed for a
+moment (a node has just ended) counts as a violation only after some time.
 """
 
 import logging

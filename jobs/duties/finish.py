@@ -188,7 +188,7 @@ def is_at_rest(at: Pass, job: Any) -> bool:
 
 
 def _end(at: Pass, job: Any, name: str, *, as_: RunEnd) -> bool:
-    """End a run; the job becomes inactive at once if none of its outputs is notified of ends."""
+    """End a run. If no output of the job is notified of ends, the job becomes inactive immediately."""
     if not move(at, job.id, name, facts={**NO_FAILURES, "ended_at": at.now, "run_end": as_}):
         return False
     return _notify_outputs(at, job)

@@ -24,8 +24,8 @@ from nodes.errors import Unknown
 
 def begin_notifying(at: Pass, job: Any) -> bool:
     """
-    Begin to notify a job's outputs of its end, or end the job at once if no output wants to be notified. Return True if
-    the job changed its state.
+    Begin to notify a job's outputs of its end. If no output wants to be notified, end the job immediately. Return True
+    if the job changed its state.
     """
     if job.retry_at is not None and job.retry_at > at.now:
         return False

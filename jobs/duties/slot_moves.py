@@ -257,7 +257,9 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
 
 
 def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
-    """Store the documents of chunks that arrived, in any phase: a restored partition may send again."""
+    """
+    Store the documents of chunks that arrived, in any phase, because a restored partition may send its documents again.
+    """
     applied, known = 0, living.read_living(at.connection)
     lost = move.without if move is not None else ()
     while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:

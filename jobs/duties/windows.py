@@ -33,7 +33,7 @@ SELECT id FROM jobs_job WHERE {_WAITS} AND schedule_due_at <= %(now)s
 SELECT id FROM jobs_job
  WHERE node_scope = %(scope)s AND stop_request = 'none' AND phase = 'active' AND "window" = 'inside' AND window_ends_at <= %(now)s
 """
-# A change of the schedule or of the job's state makes a check due at once.
+# A change of the schedule or of the job's state makes a check due immediately.
 _LOOK_AGAIN: Final[LiteralString] = """
 UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
   FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)

@@ -50,7 +50,7 @@ def explained(request: HttpRequest) -> HttpResponse:
 @page
 @require_POST
 def fetch_again(request: HttpRequest) -> HttpResponse:
-    """Make the document of a form due at once."""
+    """Make the document of a form due immediately."""
     name = name_of_who_may(request, documents.MAY_FETCH)
     return _change(
         request,

@@ -29,7 +29,7 @@ class Demand:
     """
     A goal on a host: a `share` (from 0 to 1) of its documents must be fresh within the time of `looks`.
 
-    `sample` has the chances of some of its documents, and each of them stands for `weight` documents.
+    `sample` has the chances of some of its documents, and each document in the sample represents `weight` documents.
     """
 
     share: float

@@ -110,8 +110,8 @@ class LanePlan:
 @dataclass(frozen=True, slots=True)
 class LaneSample:
     """
-    A sample of a lane's documents. Each stands for `weight` documents. `before` is the last plan of the lane under the
-    same goals.
+    A sample of a lane's documents. Each document in the sample represents `weight` documents. `before` is the last plan
+    of the lane under the same goals.
     """
 
     terms: Sequence[GoalTerms]

@@ -43,7 +43,7 @@ _STORED: Final = struct.Struct(f">{len(RATES)}H")
 
 
 def after_look(evidence: Evidence, seconds: float, *, changed: bool) -> Evidence:
-    """Return the evidence after a look that came `seconds` after the one before."""
+    """Return the evidence after a look that came `seconds` after the last look before it."""
     look = _evidence_of_look(round(math.log(max(seconds, _SHORTEST)) * 32), changed)
     both = [old * _KEPT + new for old, new in zip(evidence, look, strict=True)]
     most = max(both)

@@ -347,7 +347,7 @@ def situation_of(state: JobState) -> str:
 
 
 def is_possible(row: Transition, state: JobState) -> bool:
-    """True if the transition is possible in this state, as far as the state alone decides."""
+    """True if the state allows the transition. Other facts, which this function does not know, may still prevent it."""
     return situation_of(state) in row.sources and all(
         getattr(state, name) == value for name, value in row.requires.items()
     )

@@ -69,8 +69,8 @@ class Rhythm(Generic[_C]):
     """
     Performs the duties that are called (their conditions are true) and due (their intervals have passed).
 
-    A duty that moved something is due again at once, or after its time to collect. `changed` is the sum of the results
-    of the last pass, without duties that collect.
+    A duty that changed something is due again immediately, or after its time to collect. `changed` is the sum of the
+    results of the last pass, without duties that collect.
     """
 
     duties: tuple[Duty[_C], ...]

@@ -72,7 +72,7 @@ class WorkersDie(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of the crawl. `seconds` counts from the start of the one-shot process."""
+    """The state of the crawl. `seconds` is the time since the start of the one-shot process."""
 
     counts: RunCounts
     seconds: float
@@ -100,7 +100,7 @@ class OneShot:
     _connection: psycopg.Connection[Any] | None = None
 
     def interrupt(self) -> None:
-        """Request a pause: documents in flight end, the others wait. A second call ends the workers at once."""
+        """Request a pause: documents in flight end, the others wait. A second call ends the workers immediately."""
         self._interrupts += 1
         if self._interrupts > 1:
             for child in self._children:
@@ -216,7 +216,7 @@ def take_over_job(job: Job, *, scope: str, say: Callable[[str], None]) -> None:
     """
     Take over a job for this scope, after its own one-shot process ended or died.
 
-    Nodes of this machine whose process no longer exists fail at once; others fail after their timeout.
+    Nodes of this machine whose process no longer exists fail immediately; other nodes fail after their timeout.
 
     Raises:
         JobBusy: a live node works on the job.

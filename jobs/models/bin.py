@@ -94,8 +94,8 @@ class BinHour(models.Model):
     """
     The requests of a bin in one hour, and the loosest limits of its turns in that hour.
 
-    `starts` of requests and `bytes_read` are those of turns that closed in the hour. `gap` is the shortest time between
-    two starts (seconds, 0 for no limit). `bytes_per_second` is null if a turn had no limit of bytes.
+    `starts` and `bytes_read` count the requests and the bytes of turns that closed in the hour. `gap` is the shortest
+    time between two starts (seconds, 0 for no limit). `bytes_per_second` is null if a turn had no limit of bytes.
     """
 
     pk = models.CompositePrimaryKey("bin_id", "hour")

@@ -59,8 +59,9 @@ class EvidenceChain(models.Model):
     """
     The chain of a host: the number and the hash of its last block.
 
-    Retention deletes blocks from the beginning only. `pruned_seq` and `pruned_hash` are those of the last deleted block:
-    a trigger writes them (`jobs/migrations`), so that the first block that is left still has a predecessor.
+    Retention deletes blocks from the beginning only. `pruned_seq` and `pruned_hash` are the number and the hash of the
+    last deleted block: a trigger writes them (`jobs/migrations`), so that the first block that is left still has a
+    predecessor.
 
     The chain of gaps has the host '', and `complete_until`: the minutes before it have all requests, or are in a gap.
     """

@@ -13,8 +13,8 @@ class ThrottleGroup(models.Model):
     All running seeds of one policy in one scope; a seed without a policy is a group of its own.
 
     A group exists while one of its seeds runs. A move is a change of this one row: `epoch` grows with every change of
-    owner, and a stuffing manager locks the row with the epoch that it was given. The states are those of
-    `nodes.decisions.items`.
+    owner, and a stuffing manager locks the row with the epoch that it was given. `nodes.decisions.items` defines the
+    states.
     """
 
     policy = models.ForeignKey("jobs.ThrottlePolicy", null=True, blank=True, on_delete=models.CASCADE, related_name="+")

@@ -50,7 +50,7 @@ _MAY_RESEED: Final = models.Q(
 
 
 class Job(models.Model):
-    """One row for each job. The state's dimensions are those of `jobs.lifecycle.job.JobState`."""
+    """One row for each job. The columns of the state are the dimensions of `jobs.lifecycle.job.JobState`."""
 
     name = models.CharField(max_length=200, unique=True)
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.PROTECT, related_name="jobs")

@@ -47,8 +47,8 @@ class PartitionedJob(models.Model):
     (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions, and
     `ends_at_limit_run` the last run that ended because all partitions together had reached the document limit.
 
-    `removals` are those of the last clean-up that the delete guard counted. `decided_run` is the last run that the
-    control partition has decided about, and `held_run` the last one whose removals wait for an operator.
+    `removals` are the removals of the last clean-up that the delete guard counted. `decided_run` is the last run that
+    the control partition has decided about, and `held_run` the last one whose removals wait for an operator.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="partitioned")
@@ -76,10 +76,10 @@ def _edges() -> "ArrayField[Any, Any]":
 
 class ForeignLink(models.Model):
     """
-    A document of another partition to which documents of this one link, with its least depth in the last run that had
-    such a link.
+    A document of another partition that is the target of links from this partition, with its least depth in the last
+    run with these links.
 
-    The row keeps the identifier, because after an answer without a body (a 304) the links are known only from here.
+    The row keeps the identifier, because an answer without a body (a 304) does not contain the links again.
     """
 
     pk = models.CompositePrimaryKey("hash", "job_id")
@@ -164,7 +164,7 @@ class PolicyShare(models.Model):
     """
     The share of this partition in the totals of a policy: `parts` of `of`.
 
-    `number` is that of the control partition for this share, and `version` grows with each change. `lowered_at` is set
+    `number` is the control partition's number for this share, and `version` grows with each change. `lowered_at` is set
     while turns of a higher share may still be open.
     """
 

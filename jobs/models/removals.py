@@ -7,8 +7,9 @@ class RemovalQuestion(models.Model):
     """
     The removals of a run's clean-up, as the delete guard counted them. Each job has one row: its last question.
 
-    `leaving` documents would be removed and `staying` ones kept. `hosts`, `parents`, `seeds` and `examples` are bounded
-    lists for the page and the API, with the most documents first. The question is open while the job's `guard` waits.
+    `leaving` is the number of documents that would be removed, and `staying` the number that would be kept. `hosts`,
+    `parents`, `seeds` and `examples` are bounded lists for the page and the API, with the most documents first. The
+    question is open while the job's `guard` waits.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="removal_question")

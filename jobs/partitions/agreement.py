@@ -38,7 +38,7 @@ def check_partitions(connection: psycopg.Connection[Any]) -> None:
     Check that the settings fit the partition that this database has been since its first start, and note it.
 
     Raises:
-        BadPartitions: a setting contradicts another one or the database; the message names it.
+        BadPartitions: a setting contradicts another setting or the database; the message names the setting.
     """
     stated = placement()
     with connection.transaction():

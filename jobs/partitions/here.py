@@ -16,7 +16,8 @@ from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
-# Beginning of the addresses of another partition's pages and API in the control partition, with its name in the middle.
+# Beginning of the addresses of another partition's pages and API in the control partition. The braces stand for the
+# name of that partition.
 _PATH: Final = "/partition/{}/"
 
 _follows: ContextVar[bool] = ContextVar("follows", default=False)

@@ -208,7 +208,7 @@ def _next_number(
 
 def cancel_move(connection: psycopg.Connection[Any], placement: Placement) -> Move:
     """
-    Cancel a move while it waits for jobs; return it. All jobs go on with the old map.
+    Cancel a move while it waits for jobs; return it. All jobs continue with the old map.
 
     Raises:
         MoveRefused: no move is in progress, or documents are copied already.

@@ -24,7 +24,7 @@ from nodes.errors import Invalid, Refused
 
 # Longest wait (seconds) for a database.
 _CONNECT_WITHIN: Final = 5
-# Longest wait (seconds) for the end of the readers of slots, and the pause between two looks.
+# Longest wait (seconds) for the end of the readers of slots, and the pause between two checks.
 _ENDS_WITHIN: Final = 10.0
 _PAUSE: Final = 0.1
 _RUNNING: Final[LiteralString] = """

@@ -32,7 +32,7 @@ class Share:
 
 
 def first_shares(limit: int, names: Sequence[str]) -> dict[str, int]:
-    """Return equal shares of the places; the first partition gets the rest."""
+    """Return equal shares of the places. The first partition also gets the places that cannot be divided equally."""
     each = limit // len(names)
     return {name: each + (limit - each * len(names) if name == names[0] else 0) for name in names}
 

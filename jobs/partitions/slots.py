@@ -25,7 +25,8 @@ SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' 
 _RENEW_JOBS: Final[LiteralString] = """
 UPDATE jobs_job SET revision = revision + 1 WHERE id IN (SELECT job_id FROM jobs_partitionedjob)
 """
-# All seeds are read again, because another partition read the seeds of moved hosts, perhaps an earlier version.
+# All seeds are read again: until now, another partition read the seeds of moved hosts, and its version of them may be
+# older.
 _READ_SEEDS_AGAIN: Final[tuple[LiteralString, LiteralString]] = (
     """
 UPDATE jobs_seed AS seed

@@ -1,8 +1,8 @@
 """
 Search for a typed text: jobs by their words, hosts by their beginning, documents by their address, live nodes.
 
-Each kind is one bounded query by an index, whatever the size of the crawl. Hosts, documents and nodes are those of all
-partitions.
+Each kind is one bounded query by an index, whatever the size of the crawl. Hosts, documents and nodes of all partitions
+are found.
 """
 
 from collections.abc import Iterator, Sequence

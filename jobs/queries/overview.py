@@ -36,11 +36,11 @@ class OverviewPage:
     """
     The content of the first page.
 
-    `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is the history of all
-    these jobs, including recently ended ones. If more jobs run than can be added up, `running_in_all` is more than
-    `running`. `silent` are the partitions whose last figures are old. `are_more_nodes` is true if a partition did not
-    answer, so that its nodes are missing. `moving` are counts of the jobs that nothing holds. `search_behind_since` is
-    the time of the oldest text that the search index lacks.
+    `totals` are of the `running` jobs, or of the last runs of `jobs` if none runs. `history` is the sum of the
+    histories of these jobs, including jobs that ended recently. If more jobs run than can be added up, `running_in_all`
+    is more than `running`. `silent` are the partitions whose last figures are old. `are_more_nodes` is true if a
+    partition did not answer, so that its nodes are missing. `moving` are counts of the jobs that nothing holds.
+    `search_behind_since` is the time of the oldest text that the search index lacks.
     """
 
     verdict: CrawlVerdict

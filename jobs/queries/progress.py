@@ -32,7 +32,7 @@ SPANS: Final[Mapping[str, Span]] = {
 }
 USUAL_SPAN: Final = "1h"
 
-# A span has at most 2,016 rows, whatever the number of jobs. States are those of the last sample of a step.
+# A span has at most 2,016 rows, whatever the number of jobs. The states of a step come from its last sample.
 _PROGRESS: Final = """
 SELECT date_bin(%(step)s, at, 'epoch') AS begins_at, sum(documents)::bigint, sum(bytes)::bigint, sum(requests)::bigint,
        (array_agg(ARRAY[waiting, active, indexed, unchanged, failed, excluded] ORDER BY at DESC)

@@ -56,7 +56,7 @@ _READ: Final[Mapping[str, Callable[[TaskFilter], Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksEverywhere:
-    """The first page of tasks. `statistics` are those of each partition by name; "" is this one."""
+    """The first page of tasks. `statistics` has the statistics of each partition by its name; "" is this partition."""
 
     statistics: Mapping[str, Statistics]
     running: Sequence[Placed[Task]]
@@ -122,7 +122,7 @@ def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
 
 def see_scheduled(wanted: TaskFilter, *, after: Key | None = None, is_open: bool = False) -> ListedEverywhere:
     """
-    Return a page of scheduled tasks: first the tasks with a worker, then the waiting ones by their dates.
+    Return a page of scheduled tasks: first the tasks with a worker, then waiting tasks by their dates.
 
     Raises:
         TooSlow: the statement would take too long.

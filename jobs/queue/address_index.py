@@ -131,8 +131,8 @@ def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
 
 def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
-    Write the addresses of a job again as new ones, if most documents in its blocks have left the queue; return the
-    number of jobs.
+    If most documents in the blocks of a job have left the queue, store the addresses of its documents as new addresses
+    again, so that new blocks are made. Return the number of jobs.
 
     Raises:
         FenceRefused: another node is the main manager.

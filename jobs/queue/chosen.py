@@ -143,8 +143,8 @@ SELECT count(*) FROM sent
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """
-    The result of a chunk: `changed` documents, and `skipped` ones, which were claimed or locked. `after` is the key
-    after which the next chunk continues, None at the end.
+    The result of a chunk: the numbers of `changed` documents, and of `skipped` documents, which were claimed or locked.
+    `after` is the key after which the next chunk continues, None at the end.
     """
 
     changed: int

@@ -269,7 +269,7 @@ def release_of_lost_workers(
     Put the documents of failed and stopped workers of a scope back into the queue, in chunks.
 
     Return the number of documents. No further chunk begins once `enough` documents are back. Each chunk is a
-    transaction: if the main manager dies in between, the next one releases the rest.
+    transaction: if the main manager dies between two chunks, the next main manager releases the remaining documents.
     """
     released = 0
     groups: set[int] = set()

@@ -156,8 +156,8 @@ def _parameters(
     new: Sequence[New], due: Sequence[Any], waiting: Sequence[Any], *, nearer: Set[uuid.UUID], run_no: int
 ) -> dict[str, list[Any]]:
     """
-    Return the parameters of `_WRITE` for new documents, for known ones that come back into the run, and for documents
-    that the run has not done yet. The `nearer` ones were farther away from the seeds until now.
+    Return the parameters of `_WRITE` for new documents, for known documents that come back into the run, and for
+    documents that the run has not done yet. `nearer` documents were farther away from the seeds until now.
     """
     revived = [_seed_of(row, stage=row.stage, run_no=run_no, rescan=row.stage == Stage.ACTIVE) for row in waiting]
     moved: list[tuple[int, int, int, int, str, int]] = []

@@ -4,8 +4,8 @@ Sending back: failed documents of a job's run are read again, all of them or tho
 A document that was denied, or held back as a part of a trap, has not failed, so it is sent back only if its code is
 given.
 
-In an active job, the documents are due at once. Otherwise the next run reads them, if it rechecks known documents or
-looks for changes. Each chunk is a transaction of its own.
+In an active job, the documents are due immediately. Otherwise the next run reads them, if it rechecks known documents
+or looks for changes. Each chunk is a transaction of its own.
 """
 
 import datetime as dt

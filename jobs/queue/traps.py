@@ -110,7 +110,7 @@ class TrapCounts:
 
     def write(self, connection: psycopg.Connection[Any], *, at_once: bool) -> set[int]:
         """
-        Write the counts if a suspect is new, if the last write is some time ago, or at once.
+        Write the counts if a suspect is new, if the last write is some time ago, or in any case if `at_once`.
 
         Return the jobs with a new suspect. The caller notifies the workers of these.
         """

@@ -54,7 +54,7 @@ UPDATE jobs_indexeddocument AS record SET version = given.version
   FROM unnest(%(hashes)s::uuid[], %(versions)s::text[]) AS given(hash, version)
  WHERE record.output_id = %(output)s AND record.hash = given.hash
 """
-# The documents of jobs that write to the output, mostly one for each hash. A part stands for its document.
+# The documents of jobs that write to the output, mostly one for each hash. For a part, the jobs of its document count.
 _ITEMS: Final[LiteralString] = """
 SELECT wanted.hash, item.job_id, item.identifier, item.stage,
        item.indexed_before

@@ -78,8 +78,9 @@ def make_transition(
     """
     Make a transition of the lifecycle's table, record it, and return it.
 
-    `facts` are other columns of the job that change with it. `reason` is shown beside its status; without one the
-    status has no reason, unless the row keeps the old one. A main manager passes its `term`, which is its fence.
+    `facts` are other columns of the job that change with it. `reason` is shown with the status of the job. Without a
+    `reason`, the status has none, unless the table's row keeps the old reason. A main manager passes its `term`, which
+    is its fence.
 
     Raises:
         FenceRefused: the term is no longer the main manager's.

@@ -94,8 +94,8 @@ class ParentSeen:
     """
     A parent under its lock: its open requests and documents over all its bins.
 
-    `workers` are those of its open turns; None stands for offered turns. A parent of the `whole_group` limits every
-    lane of this pass.
+    `workers` are the workers of its open turns; None represents turns that are offered and not taken. A parent of the
+    `whole_group` limits every lane of this pass.
     """
 
     id: int
@@ -125,7 +125,7 @@ class LaneSeen:
     is_ahead: bool = False
 
     def may_go_to(self, worker: uuid.UUID | None) -> bool:
-        """True if this worker may get the lane's documents. None stands for any worker."""
+        """True if this worker may get the lane's documents. None means any worker."""
         return worker is None or self.workers is None or worker in self.workers
 
 

@@ -1,8 +1,8 @@
 """
 The limits of a bin at one moment, and the strictest of several limits. No I/O.
 
-A rate is a gap (docs/decisions/0015): each of `starts` in a `period` keeps `period / starts` from the one before it. So
-no window of any length and position holds more than the rate allows.
+A rate is a gap (docs/decisions/0015): with `starts` in a `period`, each start comes at least `period / starts` after
+the start before it. So no window of any length and position holds more than the rate allows.
 """
 
 import datetime as dt

@@ -93,7 +93,7 @@ class Cadence:
         """
         Start nothing before `opens_at`. The last request at any worker started at `used_at`; None means no request.
 
-        `page_bytes` is the usual size of a page as far as other workers know it.
+        `page_bytes` is the usual size of a page, as other workers measured it.
 
         If another worker sent that request, its pages may still be in the window, so the new worker waits for two usual
         pages.

@@ -75,7 +75,10 @@ def of_stop(since: dt.datetime) -> Source:
 
 
 def decisive(sources: Sequence[Source]) -> Decisive:
-    """Return the source of the strictest limit of each kind; of equal ones the first."""
+    """
+    Return the source of the strictest limit of each kind. If several limits are equal, return the first of their
+    sources.
+    """
     requests = min(sources, key=lambda source: source.limits.requests, default=None)
     gap = max(sources, key=lambda source: source.limits.gap, default=None)
     return Decisive(

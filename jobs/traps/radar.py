@@ -18,7 +18,7 @@ from jobs.traps.templates import Group, Grouped
 LEAST_NEW: Final = 0.25
 # Standard deviations of the bound of that share: about one good group in a thousand is above it by chance.
 _DEVIATIONS: Final = 3.0
-# Fetches after which a group is judged by the last ones, as many as these.
+# Number of fetches after which a group is judged, by the same number of its last fetches.
 BUDGET: Final = 50
 _WINDOW: Final = (1 << BUDGET) - 1
 # Fetches whose share of new content must be low, too: a good group may have a run of poor pages.
@@ -43,7 +43,7 @@ def most_new(new: int, fetched: int) -> float:
     return (share + square / (2 * fetched) + spread) / (1 + square / fetched)
 
 
-# Fetches with new content, among the last ones of a budget, up to which a group is a suspect.
+# Largest number of fetches with new content, among the last `BUDGET` fetches, with which a group is a suspect.
 _MOST_NEW: Final = max(new for new in range(BUDGET) if most_new(new, BUDGET) < LEAST_NEW)
 
 

@@ -45,7 +45,7 @@ class Group:
     """
     Addresses of one host that may be one trap. `rule` is the expression that would exclude the addresses.
 
-    `parameter` is the query parameter that they share, "" for none. A group `is_wide` if it spans the host.
+    `parameter` is the query parameter that they share, "" for none. `is_wide` is true if the group spans the host.
     """
 
     template: str

@@ -29,7 +29,7 @@ class Above:
     """
     A parent that may keep a host waiting. Its rate is the latest, None if unknown.
 
-    `open_documents` are those of the open turns below it.
+    `open_documents` counts the documents of the open turns below it.
     """
 
     id: int

@@ -16,7 +16,7 @@ FAILING_SHARE: Final = 0.5
 @dataclass(frozen=True, slots=True)
 class Requests:
     """
-    Requests that ended. `codes` counts the failed ones by result code.
+    Requests that ended. `codes` counts the failed requests by result code.
 
     `seconds` is the average time of an answer, None if nothing was measured. `failing_since` is the start of the
     earliest failed request.

@@ -50,7 +50,9 @@ def note(verification: Verification, **facts: object) -> None:
 
 
 def refuse(verification: Verification, why: str, *, ends: bool) -> None:
-    """Store why an attempt failed. A verification without a task `ends`, because no other attempt follows."""
+    """
+    Store why an attempt failed. `ends` is true for a verification without a task, because no other attempt follows.
+    """
     rows = _rows_like(verification).filter(pk=verification.pk, ended_at=None)
     rows.update(refused=why, **({"ended_at": Now(), "moved_at": Now()} if ends else {}))
 

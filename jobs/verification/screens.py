@@ -146,7 +146,9 @@ def last_result(rows: Sequence[V]) -> V | None:
 def row_of(
     verification: OutputVerification | ArchiveVerification, *, partition: str, address: str, now: dt.datetime
 ) -> Record:
-    """Return the cells that verifications of all kinds have. `address` is that of their page in their partition."""
+    """
+    Return the cells that verifications of all kinds have. `address` is the address of their page in their partition.
+    """
     state = state_of(verification)
     return {
         "key": key_in(partition, verification.pk),

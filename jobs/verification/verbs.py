@@ -1,4 +1,4 @@
-"""Operations of operators: the verification of an output, at once or by a background task."""
+"""Operations of operators: the verification of an output, in this process or by a background task."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar

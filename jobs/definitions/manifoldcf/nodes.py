@@ -26,7 +26,10 @@ class Note:
 
 @dataclass(slots=True)
 class Part:
-    """One object of the JSON. A caller takes its parts one after the other, and `left` reports the rest."""
+    """
+    One object of the JSON. A caller takes its parts one after the other, and `left` notes the parts that were not
+    taken.
+    """
 
     kind: str
     place: str

@@ -17,7 +17,7 @@ class Converted:
     """
     Seeds and fields of a job; `roots` are directories that a file connection must be able to read.
 
-    `tokens` are those of the forced access list.
+    `tokens` are the access tokens of the forced access list.
     """
 
     seeds: list[str] = field(default_factory=list)

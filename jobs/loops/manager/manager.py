@@ -1,8 +1,8 @@
 """
 The manager: owns groups and stuffs them. The main manager also does the cluster's unique work.
 
-It is one loop in one thread. Each pass reads the state of the cluster, decides about the term of the main manager,
-and performs the duties that are due. A wake-up starts a pass at once; otherwise passes start regularly.
+It is one loop in one thread. Each pass reads the state of the cluster, decides about the term of the main manager, and
+performs the duties that are due. A wake-up starts a pass immediately; otherwise passes start regularly.
 """
 
 import datetime as dt
@@ -243,7 +243,7 @@ class Manager:
 
     @property
     def _is_idle(self) -> bool:
-        """True if this manager has no duty: it is not a main manager, and owns no group as far as it knows."""
+        """True if this manager has no duty: it is not the main manager, and knows no group that it owns."""
         has_duties = self._office.term or self._groups or self.events.may_own_groups
         return not has_duties and self._asked_at > float("-inf")
 

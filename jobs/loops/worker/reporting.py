@@ -8,7 +8,7 @@ from jobs.queue import evidence
 
 async def report_sent_requests(state: WorkerState, *, is_last: bool = False) -> None:
     """
-    Write the requests of complete minutes, or of all minutes if it `is_last`.
+    Write the requests of complete minutes, or of all minutes if `is_last`.
 
     An idle worker writes once a minute the moment until which its record is complete.
     """

@@ -52,7 +52,9 @@ class Results:
         return self.flush_due.comes_within(_CLOSED_WITH_A_FLUSH)
 
     def add(self, ended: Ended, *, is_last: bool, within: float) -> None:
-        """Add an outcome. It is flushed after `within` seconds, or at once if no further outcome is expected soon."""
+        """
+        Add an outcome. It is flushed after `within` seconds, or immediately if no further outcome is expected soon.
+        """
         self._ended.append(ended)
         if len(self._ended) >= _RESULTS_A_FLUSH or is_last:
             self.flush_due.now()
@@ -65,7 +67,7 @@ class Results:
         self.flush_due.within(within)
 
     def give_back(self, claims: Iterable[Claimed]) -> None:
-        """Request the release of documents at once."""
+        """Request the release of documents with the next write, which is due immediately."""
         self._given_back.extend(claims)
         self.flush_due.now()
 

@@ -131,7 +131,7 @@ class SentRequests:
 
     def take(self, *, is_last: bool = False) -> Reported | None:
         """
-        Return the reports of complete minutes, or of all minutes if it `is_last`. They are repeated until `confirm`.
+        Return the reports of complete minutes, or of all minutes if `is_last`. They are repeated until `confirm`.
 
         Return None if there is nothing to report: less than a minute since the last report, or the record is off.
         """

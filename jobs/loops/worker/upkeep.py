@@ -210,7 +210,7 @@ def _end_archive_files_of(state: WorkerState) -> Callable[[psycopg.Connection[An
 
 
 def _stopped_jobs(connection: psycopg.Connection[Any], *, jobs: frozenset[int]) -> set[int]:
-    """Return those of these jobs that must not start any document, including jobs that no longer exist."""
+    """Return the jobs among these that must not start any document, including jobs that no longer exist."""
     rows = connection.execute(
         f"""
         SELECT id FROM jobs_job AS job

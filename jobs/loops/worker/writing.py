@@ -69,7 +69,7 @@ class Ended:
 class ToWrite:
     """
     The results since the last write. `runs_out` is true if the worker has little left to do, so that managers must be
-    notified of free places at once.
+    notified of free places immediately.
     """
 
     ended: Sequence[Ended] = ()
@@ -146,7 +146,7 @@ class Writer:
             batches=given.done_batches,
             filled=flushed.lanes,
             due_later=flushed.waiting_lanes,
-            # A notified manager scans at once, and its clock may be behind the clock of this process.
+            # A notified manager scans immediately, and its clock may be behind the clock of this process.
             now=now - _CLOCKS_DIFFER,
         )
         lost = len(given.given_back) + len(given.refused) - returned

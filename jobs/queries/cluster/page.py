@@ -77,7 +77,7 @@ class GroupTile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The groups of one manager (or of none): the heaviest ones, and the number and weight of all."""
+    """The groups of one manager (or of none): the heaviest groups, and the number and the weight of all groups."""
 
     groups: Sequence[GroupTile] = ()
     in_all: int = 0
@@ -242,7 +242,7 @@ def _shown(nodes: Sequence[NodeLine], *, now: dt.datetime) -> Sequence[NodeLine]
 
 
 def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
-    """Return the running managers except the owner, the one with the least load first."""
+    """Return the running managers except the owner, with the least load first."""
     with connection.cursor() as cursor:
         cursor.execute(_CARRIED, {"scope": CLUSTER_SCOPE})
         carried = {node_id: (groups, weight) for node_id, groups, weight in cursor.fetchall()}

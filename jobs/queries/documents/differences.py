@@ -97,6 +97,6 @@ def _shortened(equal: Sequence[str], *, is_first: bool, is_last: bool) -> Iterat
 
 
 def _removed_first(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines with the removed ones of each change before its added ones."""
+    """Return the lines; in each change, removed lines come before added lines."""
     changes = itertools.groupby(lines, lambda line: line.kind in {Kind.REMOVED, Kind.ADDED})
     return [line for _, group in changes for line in sorted(group, key=lambda line: line.kind is Kind.ADDED)]

@@ -49,7 +49,10 @@ class PartLine:
 
 
 def read_parts(item: QueueItem) -> list[PartLine]:
-    """Return the parts of a document, by path. Their number is limited where they are written."""
+    """
+    Return all parts of a document, by path. No limit is needed here, because the number of parts is limited when they
+    are written.
+    """
     names = dict(item.job.outputs.values_list("pk", "name"))
     rows = IndexedDocument.objects.filter(parent=item.hash, output__in=list(names))
     by_part: dict[str, list[tuple[str, dt.datetime]]] = {}

@@ -46,7 +46,7 @@ _SNIPPET_OPTIONS: Final = f'{_MARKS}, MaxFragments=2, MinWords=10, MaxWords=30, 
 
 # Below this number of matches, the statement reads the matches first, and then the access of each.
 _FEW_MATCHES: Final = 500
-# The share of all documents that the planner expects for a word that is none of the frequent ones in its statistics
+# The share of all documents that the planner expects for a word that is not among the frequent words of its statistics
 # (DEFAULT_TS_MATCH_SEL of PostgreSQL). Such a word may be rare.
 _SHARE_OF_UNKNOWN: Final = 0.005
 
@@ -192,8 +192,8 @@ def search(
     match.
 
     A page begins after the rank of the last document of the page before. So a document that is added or removed
-    meanwhile does not shift the pages. Documents of equal rank are sorted by their partition. This database is that of
-    `partition`.
+    meanwhile does not shift the pages. Documents of equal rank are sorted by their partition. `partition` is the name
+    of the partition of this database.
 
     Raises:
         BadQuery: the query is too long, or `after` is not the `next` of a page.

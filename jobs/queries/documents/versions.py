@@ -31,7 +31,7 @@ def choose_versions(
     versions: Sequence[DocumentVersion], *, number: int | None = None, earlier: int | None = None
 ) -> tuple[DocumentVersion, DocumentVersion | None]:
     """
-    Return a version, by default the newest one, and the one to compare it with, by default the one before it.
+    Return a version, by default the newest one, and the version to compare it with, by default its predecessor.
 
     Raises:
         Unknown: the document has no version with this number.

@@ -16,7 +16,7 @@ EXAMINED: Final = 5_000
 LATELY: Final = dt.timedelta(hours=1)
 _FAILED: Final = {ResultClass.FAILED, ResultClass.REFUSED}
 
-# One row for each code, one for all codes together, and the newest refusals.
+# Returns a row for each code, a row for all codes together, and the newest refusals.
 _ANSWERS: Final = """
 WITH answer AS MATERIALIZED (
 SELECT newest.started_at, newest.entity, newest.result_code, newest.seconds

@@ -2,9 +2,9 @@
 The latest requests by host and by job, from the history, which each flush writes in any case.
 
 For each source with running jobs, a reading has all requests of the last minute, and some before it. So the requests of
-a job or host are always its latest ones without a gap. If the minute has too many rows, its newest part is read. One
-reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing is
-known.
+a job or host are always its latest requests, without a gap. If the minute has too many rows, its newest part is read.
+One reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing
+is known.
 
 A process of the control partition also reads the requests of other partitions, and keeps them separately.
 """

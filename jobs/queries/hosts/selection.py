@@ -77,7 +77,10 @@ class HostIds:
 
 
 def find_busiest(*, limit: int = A_PAGE) -> list[int]:
-    """Return the busiest hosts: those with the most open requests, then waiting ones, the longest wait first."""
+    """
+    Return the busiest hosts: first hosts with open requests, those with the most first; then waiting hosts, the longest
+    wait first.
+    """
     return _ids(_BUSIEST, {"limit": limit, "seeds": _SEEDS})
 
 

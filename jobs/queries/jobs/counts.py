@@ -70,7 +70,7 @@ def count_own_documents(job_ids: Iterable[int], *, cursor: Any = None) -> dict[i
 
 @dataclass(frozen=True, slots=True)
 class CountsEverywhere:
-    """Exact counts of a job's present run with its codes, in all partitions except the silent ones."""
+    """Exact counts of a job's present run with its codes, in all partitions except silent partitions."""
 
     counts: RunCounts
     silent: Sequence[Silent] = ()

@@ -135,7 +135,10 @@ def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
 
 
 def read_running_with(jobs: Sequence[JobLine], *, now: dt.datetime) -> tuple[list[JobLine], int]:
-    """Return the running jobs of a first list with the other observed ones, and the number of all running jobs."""
+    """
+    Return the running jobs of a first list together with other observed running jobs, and the number of all running
+    jobs.
+    """
     running = [job for job in jobs if job.runs]
     if len(running) < JOBS_SHOWN:
         return running, len(running)

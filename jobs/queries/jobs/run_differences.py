@@ -10,7 +10,7 @@ from jobs.lifecycle.endings import Kind, code_of, kind_of_flip, outcome_of
 from jobs.models import Outcome, Run
 from jobs.queue.counting.counters import EXAMPLES
 
-# Runs between two compared ones that are added up.
+# Largest number of runs between two compared runs for which the differences are added up.
 _RUNS: Final = 30
 # The first examples of all rows come before the second examples.
 _EXAMPLES: Final = " || ".join(

@@ -12,7 +12,7 @@ from jobs.lifecycle.schedule import Window, last_opening_of, next_openings
 from jobs.models import Job
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Largest number of schedules on the page; the next ones to be checked.
+# Largest number of schedules on the page. The schedules that are checked next are shown.
 MOST: Final = 200
 # Coming starts of each.
 STARTS: Final = 5
@@ -57,7 +57,7 @@ class ScheduleList:
 
 
 def list_schedules(*, now: dt.datetime) -> ScheduleList:
-    """Return the jobs with a schedule, the next start first; paused ones, and schedules without a start, come last."""
+    """Return the jobs with a schedule, the next start first. Paused jobs, and schedules without a start, come last."""
     found = list(islice(_in_order_of_checks(), MOST + 1))
     lines = [_line(job, now=now) for job in found[:MOST]]
     lines.sort(

@@ -14,7 +14,7 @@ from nodes.database.moment import once_a_moment
 
 # Jobs of one answer.
 MOST: Final = 100
-# The condition is that of the index `run_failed`.
+# The index `run_failed` has exactly this condition.
 _FAILED: Final = f"""
 SELECT run.job_id
   FROM jobs_run AS run

@@ -129,8 +129,8 @@ class Compared:
     """
     The documents of a job under other rules.
 
-    `documents` are known now. The `refused` documents leave by a rule, the `unlinked` ones because no link leads to
-    them any more, and those `beyond` by a hop limit. `at_the_end` counts documents at the longest path, whose links are
+    `documents` are known now. Documents leave for three reasons: `refused` by a rule, `unlinked` because no link leads
+    to them any more, or `beyond` a hop limit. `at_the_end` counts documents at the longest path, whose links are
     unknown. `leaving` counts the documents that leave each output, by its id. `before` and `lost` count documents by
     their places. `arriving` has the addresses of all arrivals of the sample.
     """
@@ -321,7 +321,7 @@ class Reader:
         return sorted(identifier for rows in self._rows(_NAMED, keys) for (identifier,) in rows)
 
     def group(self, keys: Set[bytes]) -> Group:
-        """Return the group of these documents, with the first ones in the order of keys as examples."""
+        """Return the group of these documents. Its examples are the first documents in the order of keys."""
         return Group(len(keys), list(self.named(nsmallest(EXAMPLES, keys))))
 
     def held(self, keys: Collection[bytes], outputs: Sequence[int]) -> Counter[int]:

@@ -125,7 +125,7 @@ class Preview:
 def read_preview(
     before: PolicyValues | None, after: PolicyValues, *, warnings: Sequence[str], now: dt.datetime
 ) -> Preview:
-    """Return the effects of a policy that becomes `after`; `before` is None for a new one, which no seed has yet."""
+    """Return the effects of a policy that becomes `after`; `before` is None for a new policy, which no seed has yet."""
     everywhere = after.applies_everywhere or (before is not None and before.applies_everywhere)
     own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
     is_of_all_hosts = everywhere or not own

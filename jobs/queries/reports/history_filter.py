@@ -21,8 +21,8 @@ class HistoryFilter:
     The activities of a report: from `since` until just before `until`; an empty field means no condition.
 
     `activities` are names as the history shows them: activities of outputs have the output's name in parentheses, or
-    none for all outputs. `entity` and `code` are regular expressions. `omits_jobs` leaves out the activities of jobs:
-    each partition records that a job starts or ends, and a sum of all counts this once.
+    none for all outputs. `entity` and `code` are regular expressions. `omits_jobs` leaves out the activities of jobs.
+    Each partition records the start and the end of a job, so a sum over all partitions would count these several times.
     """
 
     since: dt.datetime

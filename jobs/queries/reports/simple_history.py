@@ -9,7 +9,7 @@ from jobs.partitions.merged import Silent
 from jobs.queries.reports.asking import ask, read_position, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
-# Sort keys of rows; an unknown value comes below all known ones.
+# Sort keys of rows. A missing value sorts below all other values.
 SORTS: Final[Mapping[str, str]] = {
     "start": "past.started_at",
     "activity": "past.activity",

@@ -63,7 +63,7 @@ DO UPDATE SET waiting = excluded.waiting, active = excluded.active, indexed = ex
               unchanged = excluded.unchanged, failed = excluded.failed, excluded = excluded.excluded
 """
 
-# Locks: the Progress rows that it deletes and the longer ones. Only the main manager of the cluster writes these.
+# Locks: the deleted Progress rows, and the rows of longer steps. Only the main manager of the cluster writes these.
 _COARSEN_PROGRESS: Final[LiteralString] = """
 WITH old AS (
     DELETE FROM jobs_progress WHERE step = %(step)s AND at < date_bin(%(longer)s, %(now)s - %(age)s, 'epoch') RETURNING *

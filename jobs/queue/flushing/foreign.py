@@ -19,7 +19,7 @@ from jobs.queue.sql.columns import columns_of
 
 
 class _Given(NamedTuple):
-    """A reference as a document names it."""
+    """A reference that was read with its document, and so has the identifier of its target."""
 
     hash: str
     job_id: int

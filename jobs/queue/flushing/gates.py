@@ -3,7 +3,8 @@ Gates: ManifoldCF's prerequisite events. While a gate is closed, documents behin
 
 A closed gate is a row that one document of one worker inserted. If two workers try to close a gate, one succeeds. A
 flush that lets a document wait locks that row, so the worker that opens the gate finds all documents behind it. A
-document starts to wait before the gate opens, or finds it open and is due at once. Jobs without gates have no cost.
+document either starts to wait before the gate opens, or finds the gate open and is due immediately. Jobs without gates
+have no cost.
 """
 
 import uuid

@@ -112,7 +112,8 @@ SELECT %(job)s, offered.hash, offered.link_type, offered.distance, offered.via
 ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = excluded.distance, via = excluded.via
 RETURNING hash, link_type, distance
 """
-# Deletes the counts that came by deleted links, or from documents without links, with the trees below.
+# Deletes the counts that deleted links gave, or documents that have no links any more, with the trees below these
+# counts.
 _DELETE_TREES: Final[LiteralString] = """
 WITH RECURSIVE deleted AS (
     (SELECT known.hash, known.link_type

@@ -1,7 +1,7 @@
 """
 Applying: a chunk of another partition becomes documents here, in one transaction that counts it.
 
-A document that already exists here stays as it is. It is newer than the one in the chunk, because only a restored
+A document that already exists here stays as it is. It is newer than the document in the chunk, because only a restored
 database sends a document again.
 """
 

@@ -67,7 +67,7 @@ _LANE_HELD: Final[LiteralString] = "seen.id, held.version, held.bin_id, held.ser
 # Locks: Node KEY SHARE, ThrottleGroup SHARE, Job SHARE by id, Budget by job, Bin by id, Lane by id (the states of
 # both); the last two skip locked rows.
 #
-# Each step reads the one before, which fixes the order. PostgreSQL checks a row again after a lock wait, so each
+# Each step reads the step before it, which fixes the order. PostgreSQL checks a row again after a lock wait, so each
 # fence is judged as it is when its lock is held. The next statement reads what the bins allow.
 _HOLD: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (

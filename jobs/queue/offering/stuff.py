@@ -368,7 +368,7 @@ class _Chosen:
 
 def _choose(cursor: psycopg.Cursor[Any], held: Held, *, turns: list[TurnPlan], room: int, now: dt.datetime) -> _Chosen:
     """
-    Claim documents for the planned turns, one after the other, as far as there is room.
+    Claim documents for the planned turns, one turn after the other, until the room is used up.
 
     Most lanes have as many documents as their turns want, so the first query reads only the lanes that fill the room.
     If these had fewer, a second query reads more lanes: a crawl of many hosts has lanes of one document.
@@ -488,7 +488,7 @@ def _offer(
     """
     Write the claimed documents as batches, and the next scan of each lane.
 
-    Return the lanes without due documents beside the offer: they sleep now.
+    Return the lanes without due documents apart from the offer: they sleep now.
     """
     jobs, budgets = held.jobs, held.budgets
     packed = _pack(chosen.turns)

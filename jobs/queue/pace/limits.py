@@ -202,7 +202,7 @@ SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {OPENI
 
 def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now: dt.datetime) -> list[int]:
     """
-    Return those of these lanes that are open now: the present limits allow requests of their bins and addresses.
+    Return the lanes among these that are open now: the present limits allow requests of their bins and addresses.
 
     A denied bin is always open: its documents end without a request.
     """

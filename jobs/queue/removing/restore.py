@@ -369,7 +369,9 @@ def _entry_of(key: str, tombstone: Any, text: Any) -> Entry:
 def _record(
     cursor: psycopg.Cursor[Any], given: Sequence[tuple[int, Entry, Any]], *, now: dt.datetime
 ) -> set[tuple[int, str]]:
-    """Record these entries, each with its output and tombstone; return the new ones by output and hash."""
+    """
+    Record these entries, each with its output and tombstone; return the newly recorded entries by output and hash.
+    """
     recorded: set[tuple[int, str]] = set()
     # Documents first: a part needs the record of its document.
     for are_parts in (False, True):

@@ -60,8 +60,7 @@ SELECT reached.batch, reached.turn, reached.delta, %(batch)s, %(turn)s, %(delta)
 
 def raise_marks(connection: psycopg.Connection[Any]) -> None:
     """
-    Raise each low-water mark as far as it is certain that no row below the mark is active. Needs an autocommit
-    connection.
+    Raise each low-water mark to the highest id below which certainly no row is active. Needs an autocommit connection.
     """
     row = connection.execute(_LAST_IDS).fetchone()
     assert row is not None

@@ -1,4 +1,4 @@
-"""Sets of stages of documents, as lists of SQL. Their order is that of the conditions of indexes."""
+"""Sets of stages of documents, as lists of SQL. The stages have the same order as in the conditions of indexes."""
 
 from typing import Final, LiteralString
 

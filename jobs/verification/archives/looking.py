@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A copy with its state. `size` and `sha256` are those of its content, if it could be read."""
+    """A copy with its state. `size` and `sha256` describe its content, if that could be read."""
 
     place: str
     copy: Copy | None

@@ -29,7 +29,7 @@ def read_screen(name: str) -> Record:
     Return the present screen.
 
     Raises:
-        TopicUnknown: the name is that of another topic.
+        TopicUnknown: the name belongs to another topic.
     """
     if name != TOPIC:
         raise TopicUnknown(name)

@@ -1,4 +1,4 @@
-"""Operations of operators: the verification of all archives, at once or by a background task."""
+"""Operations of operators: the verification of all archives, in this process or by a background task."""
 
 import hashlib
 import socket
