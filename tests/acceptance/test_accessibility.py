@@ -51,9 +51,9 @@ pytestmark = pytest.mark.debian("chromium-headless-shell")
 WEB = "http://pages.test"
 # Addresses whose answers are data or files.
 _NO_PAGES = frozenset({"api/", "static/", "manual/", "metrics", "UserACLs", "mcf-authority-service/"})
-# Addresses whose query leads to a page of its own.
+# Addresses with a query that leads to a separate page.
 _WITH_QUERY = ("/explain/?", "/tasks/run/?", "/tasks/archived/reschedule/?", "/tasks/scheduled/cancel/?")
-# Tables of the set-up. The others have the same forms and lists.
+# Tables of the set-up. Other tables have the same forms and lists.
 _SET_UP = tuple(
     f"/admin/{table}/"
     for table in (
@@ -102,7 +102,7 @@ BRANCH = Branch(
 
 @pytest.fixture
 def pages(machine, settings, monkeypatch, tmp_path):
-    """Fill the database with some of each thing, and return each page by its address."""
+    """Fill the database with objects of each kind. Return all pages by address."""
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, PAGES.path: True, SHOWN.path: ("*",)}
     with psycopg.connect(machine.database.dsn, autocommit=True) as connection:
         register_arrays(connection)
@@ -135,7 +135,7 @@ def is_visited(path):
 
 
 def add_things():
-    """Add the things that a filled queue lacks, and return the keys of two runs."""
+    """Add objects that the filled queue lacks. Return the keys of two runs."""
     job, output = Job.objects.earliest("id"), OutputConnection.objects.earliest("id")
     authorize(SimpleNamespace())
     limit_by_webmaster(None)
@@ -181,7 +181,7 @@ def add_versions_and_an_archive(connection, directory):
 
 
 def rendered(client, paths):
-    """Return the pages by their addresses. A page of the set-up, or of an error, has to use a template of its own."""
+    """Return the pages by their addresses. A page of the set-up, or of an error, must use our own template."""
     shown, seen = {}, set()
     for path in paths:
         answer = client.get(path)
@@ -195,7 +195,7 @@ def rendered(client, paths):
     return shown
 
 
-def test_no_page_breaks_a_rule_of_wcag_in_light_and_dark_on_a_screen_and_a_phone(pages, chromium):
+def test_no_page_breaks_a_rule_of_wcag_in_any_theme_or_size(pages, chromium):
     found = []
 
     with sync_playwright() as playwright:

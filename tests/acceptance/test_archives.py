@@ -1,4 +1,6 @@
-"""A crawl that keeps an archive: each document has a record, and no death of a worker tears one."""
+"""
+Proves that a crawl with an archive has a record of each document, and that kills of workers leave no torn records.
+"""
 
 import subprocess
 import sys
@@ -33,7 +35,7 @@ def stores(tmp_path):
 
 
 def assert_rows_agree_with_files():
-    """Check that each row leads to a complete record of its document with its digest; return the records by kind."""
+    """Check that each row refers to a complete record of its document with its digest. Return the records by kind."""
     kinds = {}
     names = {row.hash: row.identifier for row in QueueItem.objects.all()}
     for row in ArchiveRecord.objects.select_related("file"):

@@ -1,4 +1,6 @@
-"""`runauthority` as a process: real authorities that hang, changes by another process, and its end."""
+"""
+Proves `runauthority` as a process: with real authorities that hang, changes by another process, and an orderly end.
+"""
 
 import concurrent.futures
 import contextlib
@@ -142,7 +144,7 @@ def listed(machine):
     return listing.out
 
 
-def test_the_process_refuses_strangers_and_ends_in_order(machine):
+def test_the_process_refuses_clients_without_a_token_and_ends_in_order(machine):
     database = machine.database
     with hanging_server() as port:
         group = verbs.create_group(name="g", made_by="a test").pk
@@ -181,7 +183,7 @@ def figures(port):
         ["--nonsense"],
     ],
 )
-def test_bad_options_end_with_2_and_no_traceback(machine, options):
+def test_invalid_options_end_with_2_and_no_traceback(machine, options):
     service = machine.start("runauthority", *options)
 
     assert service.wait() == 2, service.err

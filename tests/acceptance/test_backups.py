@@ -1,4 +1,4 @@
-"""Backups of the embedded database by commands, in a directory and on an S3-compatible server."""
+"""Proves backups and restores of the embedded database by commands, in a directory and on an S3-compatible server."""
 
 import shutil
 
@@ -17,7 +17,7 @@ ZSTANDARD = bytes.fromhex("28b52ffd")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Make an installation with two backups: the first without, the second with the secret key."""
+    """Make an installation with two backups. The second backup also has the secret key."""
     directory = tmp_path_factory.mktemp("installation")
     installation = Installation(directory, {})
     copy_migrated(installation.var)
@@ -70,7 +70,7 @@ def test_each_restore_has_a_new_incarnation(old, new, place):
     assert len({incarnation_of(new), first, old.backups(place)[1]["incarnation"]}) == 3
 
 
-def test_a_restore_refuses_data_that_exist(old, place):
+def test_a_restore_refuses_to_overwrite_existing_data(old, place):
     said = old.run("backup", "restore", "--from", place, code=2)
 
     assert "has a database already. Add --keep-old DIRECTORY" in said
@@ -173,7 +173,7 @@ def test_a_killed_backup_leaves_no_backup_and_its_copy_is_deleted(old, place):
     assert [path.name for path in (old.var / "backups").iterdir()] == ["lock"]
 
 
-def test_an_account_without_the_right_is_refused(old, place):
+def test_a_database_account_without_permission_is_refused(old, place):
     with old.server() as address:
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("CREATE ROLE weak LOGIN IN ROLE pg_read_all_data")
@@ -190,7 +190,7 @@ def test_invalid_requests_end_with_2(old, place):
     assert "is not the name" in old.run("backup", "check", "--from", place, "--backup", "x", code=2)
 
 
-def test_a_backup_goes_to_a_bucket_and_comes_back(old, new, tmp_path, monkeypatch):
+def test_a_backup_in_a_bucket_can_be_restored(old, new, tmp_path, monkeypatch):
     with s3_server(tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)

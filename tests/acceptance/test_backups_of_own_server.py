@@ -1,4 +1,4 @@
-"""Backups of an external server: the age of its archived log is watched, and a drill refuses it in one line."""
+"""Proves for an external server that the age of its archived log is watched, and that a restore drill is refused."""
 
 import psycopg
 import pytest

@@ -76,7 +76,7 @@ def _content(path):
 @contextmanager
 def database_beside_event_loop():
     """
-    Let the fixtures use Django's database while the event loop of the connection stands still in the same thread.
+    Let fixtures use Django's database in the thread of the browser's event loop, which does not run meanwhile.
 
     Only calls of the connection run the loop, and none of them uses the database.
     """
@@ -106,7 +106,7 @@ def _address(command):
 
 @contextmanager
 def visitor(browser, web, **options):
-    """Yield an administrator's page. It must not complain, and must not send a request to another server."""
+    """Yield an administrator's page. The test fails if the page logs an error or sends a request to another server."""
     # Animations take a tenth of the processor as long as they are shown.
     context = browser.new_context(base_url=web, reduced_motion="reduce", **options)
     try:
@@ -208,7 +208,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         expect(cell(page, "run")).to_contain_text("aborted")
 
 
-def test_a_slider_shows_the_cluster_at_each_minute_in_the_browser(browser, machine):
+def test_a_slider_shows_the_cluster_at_any_minute_in_the_browser(browser, machine):
     for minute, name in enumerate(("manager-a", "manager-b")):
         node = {"name": name, "kind": "manager", "status": "running", "machine": "m", "tags": []}
         at = dt.datetime(2026, 1, 1, 12, minute, tzinfo=dt.UTC)
@@ -256,7 +256,7 @@ def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser
         expect(page.locator(".message")).to_contain_text("is a seed of Site now")
 
 
-def test_every_page_is_whole_on_a_phone_in_the_dark_and_without_scripts(browser, web, machine):
+def test_every_page_works_on_a_phone_in_the_dark_theme_and_without_scripts(browser, web, machine):
     database = machine.database
     fill()
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
@@ -310,7 +310,7 @@ def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
     # `visitor` asserts that there was no dialog, no foreign request and no violation of the content security policy.
 
 
-def test_reports_draw_pictures_of_their_tables(browser, web, machine):
+def test_reports_draw_charts_of_their_tables(browser, web, machine):
     fill()
     with visitor(browser, web) as page:
         for address in (*REPORTS[:3], "/reports/queue/?identifier_class=(.*)"):
@@ -413,7 +413,7 @@ def stops(page):
     return [*page.evaluate("window.defects"), *(f"{element} is not reached" for element in unreached)]
 
 
-def test_every_control_is_reached_by_keys_and_shows_its_focus(browser, web, machine):
+def test_every_control_can_be_reached_by_keys_and_shows_its_focus(browser, web, machine):
     database = machine.database
     fill()
     output = database.value("SELECT id FROM jobs_outputconnection")
@@ -494,7 +494,7 @@ def tab_to(page, text):
     pytest.fail(f"no key leads to {text}")
 
 
-def test_rows_that_change_places_leave_the_focus_where_it_is(browser, web):
+def test_rows_that_change_places_keep_the_focus(browser, web):
     fill()
     with visitor(browser, web) as page:
         page.locator("[data-list=jobs] [data-key] a").first.focus()
@@ -578,7 +578,7 @@ def job_id(database):
     return database.value("SELECT id FROM jobs_job")
 
 
-def test_a_login_gets_as_many_fields_as_it_needs(browser, web):
+def test_a_form_of_a_login_has_as_many_fields_as_the_login_needs(browser, web):
     login = "id_configuration_logins-0"
     with visitor(browser, web) as page:
         page.goto("/admin/jobs/repositoryconnection/add/")

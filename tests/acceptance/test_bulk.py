@@ -1,5 +1,5 @@
 """
-An operation on documents survives the deaths of its processes, and has the same result as an undisturbed operation.
+Proves that an operation on documents survives kills of its processes, with the result of an undisturbed operation.
 """
 
 import psutil
@@ -58,7 +58,7 @@ def is_in_chunk(machine, operation, number):
 
 
 def executing_child(command):
-    """Return the process of a worker that executes tasks: the first of its children."""
+    """Return the process that executes the tasks of a worker. It is the first child of the worker."""
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
 
 

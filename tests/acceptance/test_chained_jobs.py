@@ -1,4 +1,4 @@
-"""Real daemons start the next job of a chain exactly once, whichever main manager is killed meanwhile."""
+"""Proves that real daemons start the successor of a chain exactly once, even if main managers are killed meanwhile."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def walk(cluster, world, sink):
 
 
 def run_both(walk, second, *, run_no):
-    """Run the first job, and kill managers at its end until the second one has run."""
+    """Run the first job, and kill managers at its end until the second job has run."""
     walk.sink.hold("complete")
     walk.ask("start")
     walk.let_go()

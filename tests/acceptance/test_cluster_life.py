@@ -30,7 +30,7 @@ def count_events(cluster, kind):
 
 
 def goes_on_beating(cluster, daemon, beats=3):
-    """Wait until the daemon has written this many more heartbeats."""
+    """Wait until the daemon has written this number of further heartbeats."""
     before = cluster.node_of(daemon).heartbeat_at
     wait_for(
         lambda: (cluster.node_of(daemon).heartbeat_at - before).total_seconds() > beats * HEARTBEAT,
@@ -54,7 +54,7 @@ def test_the_oldest_manager_is_main_and_later_ones_join(cluster):
     assert cluster.node_of(first).status == "failed"
 
 
-def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster):
+def test_a_main_that_ends_in_order_is_replaced_immediately_without_failures(cluster):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager")
 
     first.send(signal.SIGTERM)
@@ -165,7 +165,7 @@ def test_daemons_with_killed_sessions_work_again_within_two_heartbeats(cluster, 
     wait_for(lambda: sessions_of(cluster, *daemons) == {2}, saying="each holds two connections")
 
 
-def test_the_manager_of_a_crawl_does_not_open_a_session_each_second(machine, serve):
+def test_the_manager_of_a_crawl_keeps_its_sessions_open(machine, serve):
     site = serve(pages=8, traps=0)
     before = machine.database.value(SESSIONS_SO_FAR)
 

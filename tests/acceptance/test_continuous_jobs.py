@@ -79,7 +79,7 @@ def test_a_source_may_request_an_earlier_check_than_the_job(daemons, world):
 # --- Scans by the connector's model --------------------------------------------------------------
 
 
-def test_documents_of_a_source_that_names_only_additions_are_rechecked(daemons, world):
+def test_documents_of_a_source_that_lists_only_additions_are_rechecked(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     job = world.make_job(seeds=["a"], model=Model.ADD, outputs=[make_output(daemons.output)])
@@ -96,7 +96,7 @@ def test_documents_of_a_source_that_names_only_additions_are_rechecked(daemons, 
     assert held_by(daemons.output) == {world.url("a")}
 
 
-def test_a_crawl_of_a_source_that_names_all_changes_checks_no_other_documents(daemons, world):
+def test_a_run_of_a_source_that_lists_all_changes_checks_only_these(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(names=["b"], version="1")
@@ -110,7 +110,7 @@ def test_a_crawl_of_a_source_that_names_all_changes_checks_no_other_documents(da
     assert held_by(daemons.output) == {world.url("a"), world.url("b")}
 
 
-def test_after_reset_seeding_a_source_that_names_all_changes_is_read_completely(daemons, world):
+def test_after_a_reset_of_seeding_the_whole_source_is_read(daemons, world):
     from django.utils import timezone
 
     from jobs.verbs import control
@@ -131,7 +131,7 @@ def test_after_reset_seeding_a_source_that_names_all_changes_is_read_completely(
 # --- Limits of retries ---------------------------------------------------------------------------
 
 
-def test_a_document_with_too_many_failures_is_skipped_and_the_job_runs_on(daemons, world):
+def test_a_document_with_too_many_failures_is_skipped_and_the_job_continues(daemons, world):
     world.put("a", links=["b"])
     world.put("b", interruptions=-1, limit=RetryLimit(attempts=2))
     job = world.make_job(seeds=["a"])
@@ -191,7 +191,7 @@ def test_a_removal_that_an_output_refuses_is_retried_until_it_succeeds(daemons, 
     assert Job.objects.get().reason == ""
 
 
-def test_a_new_output_of_a_job_gets_everything_at_the_next_run(daemons, world, tmp_path):
+def test_a_new_output_of_a_job_gets_all_documents_at_the_next_run(daemons, world, tmp_path):
     from django.utils import timezone
 
     from jobs.verbs import editing

@@ -18,7 +18,7 @@ REFUSED = {
 }
 
 
-def test_an_impossible_job_is_refused_in_a_sentence(machine):
+def test_an_impossible_job_is_refused_with_a_reason(machine):
     refused = {name: machine.crawl(*arguments) for name, (arguments, _) in REFUSED.items()}
 
     assert {name: crawl.code for name, crawl in refused.items()} == dict.fromkeys(REFUSED, 2)

@@ -14,7 +14,7 @@ def requested_urls(site):
 # --- Everything, once ----------------------------------------------------------------------------
 
 
-def test_every_page_is_fetched_once_and_counted_as_it_ended(machine, serve):
+def test_every_page_is_fetched_once_and_counted_under_its_result(machine, serve):
     site = serve(pages=200, hosts=3, traps=5)
     output = machine.directory / "pages.jsonl"
 
@@ -41,7 +41,7 @@ def test_every_page_is_fetched_once_and_counted_as_it_ended(machine, serve):
     assert len(read_lines(output)) == 200
 
 
-def test_every_text_can_be_found_when_the_crawl_has_ended(machine, serve):
+def test_every_text_can_be_searched_when_the_crawl_has_ended(machine, serve):
     site = serve(pages=200, hosts=1, traps=0)
 
     crawl = machine.crawl(site.start_url, "--output", "search")
@@ -51,7 +51,7 @@ def test_every_text_can_be_found_when_the_crawl_has_ended(machine, serve):
     assert machine.database.rows(waiting) == [(200, 0)]
 
 
-def test_an_identifier_goes_to_the_database_about_once_for_each_worker(machine, serve):
+def test_each_worker_sends_an_identifier_to_the_database_about_once(machine, serve):
     site = serve(pages=1_000, hosts=4, traps=0)
 
     crawl = machine.crawl(site.start_url, "--scope", "any", "--workers", 2)
@@ -138,7 +138,7 @@ def test_another_port_is_another_host_of_the_same_domain(machine, serve, scope):
     assert requested_urls(site) == reachable(site.plan, allows=allowed)
 
 
-def test_a_prefix_matches_everything_that_starts_with_it(machine, serve):
+def test_a_prefix_matches_all_addresses_that_start_with_it(machine, serve):
     site = serve(pages=120, hosts=2, traps=5)
     seed = site.plan.url(2)
     prefix = seed.rpartition("/")[0]
@@ -149,7 +149,7 @@ def test_a_prefix_matches_everything_that_starts_with_it(machine, serve):
     assert requested_urls(site) == reachable(site.plan, start=2, allows=lambda url: url.startswith(f"{prefix}/"))
 
 
-def test_rules_keep_out_the_documents_that_they_name(machine, serve):
+def test_exclude_rules_keep_matching_documents_out_of_the_crawl(machine, serve):
     site = serve(pages=150, hosts=1, traps=5)
 
     crawl = machine.crawl(
@@ -197,7 +197,7 @@ BAD_USAGE = {
 }
 
 
-def test_bad_usage_is_refused_in_a_sentence_and_changes_nothing(machine):
+def test_invalid_usage_is_refused_with_a_reason_and_changes_nothing(machine):
     started = {}
     for name, arguments in BAD_USAGE.items():
         started[name] = machine.start("crawl", *arguments)

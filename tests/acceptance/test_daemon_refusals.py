@@ -14,7 +14,7 @@ DAEMONS = ("runmanager", "runworker", "serve")
 
 
 @each_row("command", DAEMONS)
-def test_a_daemon_says_at_once_that_its_database_cannot_be_reached(command, tmp_path):
+def test_a_daemon_reports_immediately_that_its_database_is_unreachable(command, tmp_path):
     refused = Machine(Database("host=127.0.0.1 port=1 user=x dbname=x"), tmp_path).start(command)
 
     assert refused.wait() == 2
@@ -23,7 +23,7 @@ def test_a_daemon_says_at_once_that_its_database_cannot_be_reached(command, tmp_
 
 
 @each_row("command", DAEMONS)
-def test_a_daemon_takes_no_part_in_a_database_without_its_tables(command, new_machine):
+def test_a_daemon_does_not_start_on_a_database_without_its_tables(command, new_machine):
     refused = new_machine.start(command)
 
     assert refused.wait() == 2

@@ -71,7 +71,7 @@ def test_a_cluster_that_was_killed_as_a_whole_continues_after_a_restart(cluster,
     assert refetches(site) <= 2 * CLAIMED_AT_MOST
 
 
-def test_a_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve):
+def test_a_frozen_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve):
     site = serve(pages=250, hosts=2, traps=3, latency_ms=60)
     _, *workers = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)
@@ -137,7 +137,7 @@ def test_a_stopping_worker_releases_documents_that_have_not_started(cluster, ser
     assert refetches(site) == 0
 
 
-def test_a_second_signal_ends_a_daemon_at_once_and_loses_nothing(cluster, serve):
+def test_a_second_signal_ends_a_daemon_immediately_and_loses_nothing(cluster, serve):
     site = serve(pages=30, traps=0, latency_ms=500)
     # Without the second signal, the process would wait for its requests longer than this test lasts.
     manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_DRAIN_TIMEOUT="600")

@@ -1,4 +1,4 @@
-"""Proves that all processes continue by themselves after the database server ended and came back during a crawl."""
+"""Proves that all processes continue by themselves after a restart of the database server during a crawl."""
 
 import json
 import signal
@@ -101,7 +101,7 @@ def start_job(browser, site, *, output, **facts):
 
 @pytest.mark.debian("postgresql")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["in order", "as in a crash"])
-def test_a_crawl_survives_its_databases_server(machine, server, serve, tmp_path, number):
+def test_a_crawl_survives_a_restart_of_its_database_server(machine, server, serve, tmp_path, number):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=40)
     running, browser = start_everything(machine)
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
@@ -125,7 +125,7 @@ def test_a_crawl_survives_its_databases_server(machine, server, serve, tmp_path,
 
 
 @pytest.mark.debian("postgresql")
-def test_a_one_shot_survives_its_databases_server(machine, server, serve, tmp_path):
+def test_a_one_shot_survives_a_restart_of_its_database_server(machine, server, serve, tmp_path):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=40)
     crawl = machine.start_crawl(
         site.start_url, "--scope", "any", "--connections-per-host", 2, "--workers", 2, output=tmp_path / "pages.jsonl"

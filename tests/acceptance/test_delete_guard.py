@@ -1,4 +1,4 @@
-"""Proves that a crawl whose clean-up would remove too much ends with 3, and continues after an approval."""
+"""Proves that a crawl whose clean-up would remove too many documents ends with 3, and continues after an approval."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_crawl_with_too_many_removals_exits_with_3_until_approved(machine, ser
 
 
 @pytest.mark.parametrize("guard", [5, None], ids=["with the guard", "without it"])
-def test_a_wrong_exclude_pattern_loses_nothing_once_it_is_taken_back(machine, serve, guard):
+def test_a_wrong_exclude_pattern_that_is_removed_again_loses_nothing(machine, serve, guard):
     output = machine.directory / "pages.jsonl"
     site = serve(pages=60, hosts=1, traps=0)
     machine.crawl(site.start_url, "--job", "site", output=output)

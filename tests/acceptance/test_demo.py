@@ -23,7 +23,7 @@ def start(machine):
 
 
 def processes_in(directory):
-    """Return the processes whose environment names this directory, also those with another parent by now."""
+    """Return the processes whose environment names this directory, even if their parent has changed."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -57,7 +57,7 @@ def address_in(command):
     )[1]
 
 
-def test_a_demo_is_exact_and_so_is_the_next_one(machine, start):
+def test_the_results_of_two_demos_in_a_row_are_exact(machine, start):
     first = report_of(start("demo", "--exit", "--pages", "120"))
     second = report_of(start("demo", "--exit", "--pages", "80", "--hosts", "2"))
 
@@ -106,7 +106,7 @@ def test_a_second_demo_on_one_database_is_refused(machine, start):
     assert demo.wait() == 0
 
 
-def test_run_serves_its_processes_until_it_is_stopped(machine, start):
+def test_command_run_keeps_its_processes_running_until_it_is_stopped(machine, start):
     run = start("run", "--workers", "1")
     with urllib.request.urlopen(address_in(run), timeout=30) as page:
         assert page.status == 200

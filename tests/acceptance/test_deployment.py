@@ -88,7 +88,7 @@ def test_the_check_of_the_compose_file_finds_a_misspelled_key():
         PyCompose.from_yaml(yaml.safe_dump(broken))
 
 
-def test_compose_publishes_ports_to_its_own_machine_only():
+def test_compose_publishes_ports_only_on_its_own_machine():
     ports = [port for service in compose()["services"].values() for port in service.get("ports", ())]
 
     assert ports
@@ -140,7 +140,7 @@ def ends_well(command):
 
 
 def answer_of_authority(port):
-    """Return the code of the answer to a question without the token of a service; 0 without an answer."""
+    """Return the status code of the answer to a question without the token of a service, or 0 without an answer."""
     try:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/UserACLs?username=vera", timeout=5)
     except urllib.error.HTTPError as refused:

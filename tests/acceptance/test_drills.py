@@ -1,4 +1,4 @@
-"""Proves that `manage.py drill` injects a real fault, measures its effect, and leaves nothing of it behind."""
+"""Proves that `manage.py drill` injects a real fault, measures its effect, and cleans up afterwards."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
     code, report = drill("freeze", "worker")
 
     assert (code, report["missing"]) == (0, [])
-    # One beat is subtracted, because the victim's last heartbeat may be up to one beat before the freeze.
+    # One interval is subtracted, because the last heartbeat may be up to one interval before the freeze.
     assert report["detected"] >= report["timeout"] - report["beat"]
     assert report["documents"] > 0
     assert report["returned"] >= report["detected"]
@@ -83,14 +83,14 @@ def test_a_drill_that_a_task_performs_leaves_only_its_report(machine):
         (["kill", "worker", "--production"], "No running worker was found"),
     ],
 )
-def test_an_invalid_drill_is_refused_in_a_sentence(machine, arguments, sentence):
+def test_an_invalid_drill_is_refused_with_a_reason(machine, arguments, sentence):
     command = machine.start("drill", *arguments)
 
     assert command.wait() == 2
     assert sentence in command.err
 
 
-def test_a_drill_in_production_is_confirmed_first(cluster, machine):
+def test_a_drill_in_production_needs_a_confirmation(cluster, machine):
     workers = cluster.start("runmanager", "runworker", "runworker")[1:]
 
     command = machine.start("drill", "kill", "worker", "--production", **QUICK_HEARTS)
@@ -100,7 +100,7 @@ def test_a_drill_in_production_is_confirmed_first(cluster, machine):
     assert not any(worker.has_ended for worker in workers)
 
 
-def test_a_node_without_a_possible_replacement_is_spared(cluster, machine):
+def test_a_drill_refuses_to_fault_a_node_without_a_replacement(cluster, machine):
     _, worker = cluster.start("runmanager", "runworker")
 
     command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTS)

@@ -64,7 +64,7 @@ def logged_site(log):
 
 
 def checked(capsys, evidence, log):
-    """Check an export against a log; return the exit code and the answer."""
+    """Check an export against a log. Return the exit code and the answer."""
     try:
         call_command("evidence", "check", str(evidence), "--log", str(log))
     except CommandError as error:

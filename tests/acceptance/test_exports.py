@@ -1,4 +1,4 @@
-"""An export of real processes survives their deaths, and no crawl waits for it."""
+"""Proves that an export survives kills of its processes, and that no crawl waits for an export."""
 
 import json
 
@@ -11,7 +11,7 @@ from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
 from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
-# A little more rows than four parts have.
+# Slightly more rows than four parts have.
 DOCUMENTS = 4 * writing.ROWS_OF_A_PART + 17
 
 
@@ -32,7 +32,7 @@ def hire(cluster, tmp_path):
 
 
 def executing_child(command):
-    """Return the process of a worker that executes tasks: the first of its children."""
+    """Return the process that executes the tasks of a worker. It is the first child of the worker."""
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
 
 
@@ -59,7 +59,7 @@ def test_an_export_survives_kills_of_its_process(cluster, hire, tmp_path):
     assert {path.name for path in tmp_path.glob("export-*")} == {done.file}
 
 
-def test_a_crawl_ends_with_all_task_workers_killed(cluster, hire, serve):
+def test_a_crawl_ends_normally_although_all_task_workers_were_killed(cluster, hire, serve):
     site = serve(pages=100, hosts=2, traps=2)
     cluster.start("runmanager", "runworker")
     worker = hire()

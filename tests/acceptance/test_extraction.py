@@ -1,4 +1,4 @@
-"""Real processes read files of all kinds, and files that attack their reader end alone."""
+"""Proves with real processes that files of all kinds are read, and that files that attack their reader fail alone."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def crawl_with(machine, tree, *kinds):
     return crawl(machine), {line["url"].rpartition("/")[2]: line for line in read_lines(output, since=before)}
 
 
-def test_files_of_all_kinds_get_their_text_and_broken_ones_a_reason(machine, tree):
+def test_files_of_all_kinds_get_a_text_and_broken_files_get_a_reason(machine, tree):
     (tree / "a.pdf").write_bytes(files.pdf("Rye"))
     (tree / "b.docx").write_bytes(files.docx("Oats"))
     (tree / "c.odt").write_bytes(files.odt("Hay"))

@@ -37,7 +37,7 @@ def url(path):
     return f"file://{path}"
 
 
-def test_a_tree_is_indexed_and_kept_in_step(machine, tree):
+def test_a_tree_is_indexed_and_its_changes_are_followed(machine, tree):
     output = machine.directory / "files.jsonl"
 
     first = crawl(machine, url(tree), "--job", "tree", output=output)
@@ -77,7 +77,7 @@ def test_a_deleted_output_is_reported_and_written_again_on_request(machine, tree
     assert held_by(output) == documents
 
 
-def test_entries_without_a_readable_name_or_content_stop_no_crawl(machine, tree):
+def test_entries_without_a_readable_name_or_content_do_not_stop_a_crawl(machine, tree):
     odd = os.fsencode(tree) + b"/caf\xe9.txt"
     Path(os.fsdecode(odd)).write_text("words")
     (tree / "line\nbreak.txt").write_text("words")
@@ -89,7 +89,7 @@ def test_entries_without_a_readable_name_or_content_stop_no_crawl(machine, tree)
     assert (crawled.code, crawled.codes) == (0, {"DIRECTORY": 2, "OK": 5})
 
 
-def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree):
+def test_options_of_web_crawls_and_invalid_paths_are_refused(machine, tree):
     refused = {
         "scope": crawl(machine, url(tree), "--scope", "host"),
         "delay": crawl(machine, url(tree), "--delay", "1", "--max-depth", "2"),
@@ -114,7 +114,10 @@ def test_options_of_the_web_and_places_that_cannot_be_are_refused(machine, tree)
 
 
 def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, tree):
-    """SanityTester: full, add with a minimal run, change with one, delete with one, full, delete the job."""
+    """
+    The steps of SanityTester: a full run, three minimal runs (after an addition, a change, a deletion), a full run,
+    deletion of the job.
+    """
     cluster.start("runmanager", "runworker")
     connection = RepositoryConnection.objects.create(
         name="files", connector="filesystem", configuration={"roots": [str(tree)]}

@@ -1,4 +1,4 @@
-"""Proves in a real browser that a first job needs three fields, and that errors are found without searching."""
+"""Proves in a real browser that a first job needs only three fields, and that errors are shown at their field."""
 
 import re
 

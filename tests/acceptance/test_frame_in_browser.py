@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixt
 
 
 def in_thread(ask):
-    """Return the answer of a question to the database: the event loop of the browser runs in this thread."""
+    """
+    Call the function in another thread, because the event loop of the browser runs in this one. Return the result.
+    """
 
     def asked():
         try:
@@ -40,7 +42,7 @@ def go(page, key, text, found):
     page.keyboard.press("Enter")
 
 
-def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser, machine):  # noqa: F811
+def test_the_palette_finds_pages_by_keys_and_times_are_local(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
     in_thread(lambda: Job.objects.update(name="nightly handbook"))
@@ -76,7 +78,7 @@ def test_keys_find_pages_and_jobs_and_messages_and_times_are_for_people(browser,
         expect(page.locator(".foot")).to_contain_text("Asia/Tokyo")
 
 
-def test_the_bar_has_one_line_in_each_language_beside_a_long_name(browser, machine):  # noqa: F811
+def test_the_bar_has_one_line_in_each_language_even_with_a_long_name(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     with visitor(browser, web, viewport={"width": 1280, "height": 900}) as page:
         in_thread(lambda: User.objects.update(username="a.long.name.of.an.administrator@example.org"))
@@ -117,7 +119,7 @@ def test_a_form_that_is_older_than_the_login_is_sent_with_the_present_token(brow
         expect(page.locator(".message.success")).to_be_visible()
 
 
-def test_a_good_message_goes_by_itself_and_a_warning_stays(browser, machine):  # noqa: F811
+def test_a_message_of_success_disappears_and_a_warning_stays(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
     job = in_thread(Job.objects.get)

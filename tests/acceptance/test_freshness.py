@@ -1,4 +1,4 @@
-"""A crawl of a site with changing pages: the page of the job shows about the true share of fresh pages."""
+"""Proves by a crawl of changing pages that the page of a job shows about the true share of fresh pages."""
 
 import bisect
 import contextlib
@@ -15,7 +15,7 @@ from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import wait_for
 
 PAGES = 140
-# Seconds between two changes of a page, on average, and the goal.
+# Average seconds between two changes of a page, and the time of the freshness goal.
 EVERY = 40.0
 WITHIN = 1.0
 # Longest time between two looks at a page (seconds), the number of looks at each page, and the time without looks at
@@ -49,7 +49,9 @@ class Site:
         return f"<p>Page {number}, version {bisect.bisect(self.changes[number], now)}</p>"
 
     def fresh_share(self, at):
-        """Return the share of pages without a change that is unseen for longer than the goal allows."""
+        """
+        Return the share of fresh pages: those without a change that the crawl has not seen within the time of the goal.
+        """
         return sum(self._is_fresh(number, at) for number in self.read) / len(self.read)
 
     def _is_fresh(self, number, at):

@@ -1,4 +1,4 @@
-"""Proves that a crawl pauses while a disk lacks room, reports it, and continues by itself."""
+"""Proves that a crawl pauses while a disk is too full, shows the reason, and continues by itself."""
 
 from jobs.models import Job
 from jobs.settings.table import TABLE

@@ -12,7 +12,10 @@ from tests.support.processes import held_by, wait_for
 
 @pytest.fixture
 def tree(tmp_path):
-    """Return a root with two nested directories and four files: seven documents, one of them three steps away."""
+    """
+    Return a root with two nested directories and four files. These are seven documents, of which one is three hops
+    away.
+    """
     root = tmp_path / "testdata"
     (root / "testdir" / "testdir2").mkdir(parents=True)
     for name in ("test1.txt", "test2.txt", "testdir/test3.txt", "testdir/testdir2/test4.txt"):
@@ -66,7 +69,7 @@ def test_nearer_documents_are_indexed_and_farther_ones_removed(daemons, tree):
     assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
 
 
-def test_limits_that_a_job_is_given_later_hold_from_the_next_run(daemons, tree):
+def test_hop_limits_that_are_added_later_hold_from_the_next_run(daemons, tree):
     job = make_job(daemons, tree)
     daemons.run(job)
     assert processed(daemons) == 7

@@ -33,7 +33,7 @@ def refetches(site):
     return sum(times - 1 for (status, _), times in site.answers().items() if status == 200)
 
 
-def test_an_interrupted_crawl_says_so_and_is_resumed_to_the_exact_end(machine, site, output):
+def test_an_interrupted_crawl_reports_it_and_is_resumed_to_the_exact_end(machine, site, output):
     crawl = start_and_reach_the_middle(machine, site, output)
 
     crawl.send(signal.SIGINT)
@@ -77,7 +77,7 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
     assert time.monotonic() - began_at < 30
 
 
-def test_a_job_at_work_is_refused_and_a_second_interrupt_waits_for_nothing(machine, serve, output):
+def test_a_job_in_progress_is_refused_and_a_second_interrupt_ends_immediately(machine, serve, output):
     site = serve(pages=20, traps=0, latency_ms=20_000)
     crawl = machine.start_crawl(site.start_url, "--job", "site", output=output)
     wait_for(site.count_requests, saying="the site has been asked for something")

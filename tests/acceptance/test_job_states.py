@@ -1,5 +1,5 @@
 """
-Proves the states of a job with real daemons: crawling reaches each state, and REST calls leave it.
+Proves the states of a job with real daemons: a crawl reaches each state, and REST calls end each state.
 
 `tests/support/walk.py` repeats by hand which change each state allows. A test holds a short state open by its cause: a
 document, an output, a window, or an absent manager.
@@ -149,7 +149,7 @@ def test_a_run_is_aborted_from_any_state_and_notifies_its_outputs(walk):
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_run_is_restarted_and_the_next_one_begins_at_once(walk, paused):
+def test_a_restart_ends_a_run_and_begins_the_next_run_immediately(walk, paused):
     walk.make_job()
     walk.ask("start")
     walk.reaches("ACTIVE")
@@ -167,7 +167,7 @@ def test_a_run_is_restarted_and_the_next_one_begins_at_once(walk, paused):
     assert (shown["run_no"], shown["minimal"]) == (2, paused)
 
 
-def test_a_job_that_resumes_can_be_aborted(walk):
+def test_a_job_that_is_resuming_can_be_aborted(walk):
     walk.make_job()
     walk.ask("start")
     walk.is_asked_for()
@@ -188,8 +188,8 @@ def test_a_job_that_resumes_can_be_aborted(walk):
 
 def window_that_closes_in(seconds):
     """
-    Return a window that opened at the start of this minute and closes `seconds` from now, so that a test can store it
-    before.
+    Return a window that opened at the start of this minute and closes in `seconds`. So a test can store it while it is
+    open.
     """
     from jobs.lifecycle.schedule import Window
 
@@ -198,7 +198,7 @@ def window_that_closes_in(seconds):
     return Window(hours=(opened.hour,), minutes=(opened.minute,), duration=now - opened + dt.timedelta(seconds=seconds))
 
 
-def test_a_window_starts_a_job_makes_it_wait_and_continues_it(walk):
+def test_a_job_starts_waits_and_continues_with_its_windows(walk):
     from django.utils import timezone
 
     from jobs.lifecycle.schedule import Window
@@ -330,7 +330,7 @@ def test_a_job_can_be_restarted_while_it_is_seeded(walk, verb, state):
     walk.ends("aborted")
 
 
-def test_a_window_that_closes_while_a_job_is_seeded_lets_it_wait(walk):
+def test_a_job_waits_after_a_window_that_closes_during_seeding(walk):
     from django.utils import timezone
 
     seeded_meanwhile(walk, start_method="window_inside", windows=[window_that_closes_in(20)], now=timezone.now())
@@ -401,7 +401,7 @@ def test_a_clean_up_that_wakes_documents_makes_the_run_active_again(walk):
     assert walk.held() == {"a", "c"}
 
 
-def test_an_output_is_notified_once_and_an_unavailable_one_later(walk):
+def test_outputs_are_notified_once_and_later_if_they_are_unavailable(walk):
     other = Sink(walk.sink.directory / "other")
     walk.make_job(outputs=[other.connection("other"), walk.sink.connection()])
     walk.let_go()
@@ -492,7 +492,7 @@ def test_a_job_without_its_connector_waits_with_a_reason(walk):
     assert walk.world.asked("b") == 1
 
 
-def test_a_job_whose_output_is_missing_is_not_deleted_before_it_is_back(walk):
+def test_a_job_is_not_deleted_while_its_output_is_missing(walk):
     walk.make_job()
     walk.let_go()
     walk.cluster.run(walk.job)

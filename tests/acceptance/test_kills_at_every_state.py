@@ -1,8 +1,8 @@
 """
 Proves that a job ends like an undisturbed one after kill -9 of every process in each of its transient states.
 
-Each job has run once. In its second run one document is new and one is no longer listed. A document, an output, the
-seeding or an absent manager holds the state until all processes are dead.
+Each job has run once. In its second run, one document is new, and another is no longer listed. A document, an output,
+the seeding or an absent manager holds the state until all processes are dead.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Proves by the sites' own logs that limits over many hosts, and limits of bytes, hold to the single request."""
+"""Proves by the sites' own logs that limits over many hosts, and limits of bytes, are never exceeded by a request."""
 
 from contextlib import ExitStack
 
@@ -81,7 +81,7 @@ def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, ser
     assert sum(fetch.size for site in sites for fetch in site.fetches()) > 10 * 60_000
 
 
-def test_hosts_at_one_address_share_its_limit_from_the_first_request(machine, serve_logged):
+def test_hosts_at_one_ip_address_share_its_limit_from_the_first_request(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
     # One address with a port for each host. A page takes longer than the gap, so the worker must count.
     sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]
@@ -93,7 +93,7 @@ def test_hosts_at_one_address_share_its_limit_from_the_first_request(machine, se
     assert_kept(sites, LeastGap(seconds=0.1, hosts=together), MostOpen(most=1, hosts=together))
 
 
-def test_no_ten_seconds_hold_more_bytes_than_a_host_is_to_send(machine, serve_logged):
+def test_a_host_never_sends_more_bytes_in_ten_seconds_than_its_limit(machine, serve_logged):
     site = serve_logged(pages=60)
 
     crawl = machine.crawl(site.url, "--delay", 0, "--connections-per-host", 4, "--bytes-per-second", 60_000)

@@ -75,7 +75,7 @@ def test_a_session_that_the_site_ends_is_renewed_once(daemons, site):
     assert len(site.logins) == 2
 
 
-def test_the_gate_of_a_worker_that_died_in_a_login_opens_for_another(cluster, site):
+def test_the_gate_of_a_worker_that_died_during_a_login_opens_for_another(cluster, site):
     _, *workers = cluster.start("runmanager", "runworker", "runworker")
     site.answers.clear()
     job = make_job(cluster, site)
@@ -91,7 +91,7 @@ def test_the_gate_of_a_worker_that_died_in_a_login_opens_for_another(cluster, si
     assert len(site.logins) == 2
 
 
-def test_a_wrong_password_pauses_the_job_after_one_attempt_and_says_why(daemons, site):
+def test_a_wrong_password_pauses_the_job_after_one_attempt_with_a_reason(daemons, site):
     job = make_job(daemons, site, password="hunter2")
 
     daemons.start_job(job)

@@ -1,4 +1,4 @@
-"""Proves that every manager can serve all pages, and that a cluster survives the death of a manager's web part."""
+"""Proves that every manager can serve all pages, and that a cluster survives the death of a manager's web server."""
 
 import json
 import signal
@@ -72,7 +72,7 @@ def test_each_manager_serves_all_pages_and_lists_all_managers(machine, cluster):
         assert {node["pid"] for node in nodes} == {first.pid, second.pid}
 
 
-def test_any_manager_answers_each_page_and_each_list_to_one_login(machine, cluster):
+def test_one_login_is_valid_for_all_pages_of_all_managers(machine, cluster):
     managers = [start(machine), start(machine)]
     wait_for(lambda: all(cluster.node_of(manager).status == "running" for manager, _ in managers), saying="both work")
     opener, at_first = (
@@ -91,7 +91,7 @@ def test_any_manager_answers_each_page_and_each_list_to_one_login(machine, clust
     assert answers[0] == answers[1] == dict.fromkeys(ASKED, 200)
 
 
-def test_a_manager_that_is_not_main_takes_orders(machine, cluster):
+def test_pages_of_a_manager_that_is_not_main_accept_requests(machine, cluster):
     managers = dict([start(machine), start(machine)])
     main = cluster.main(*managers)
     (other,) = managers.keys() - {main}
@@ -120,7 +120,7 @@ def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, clu
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_web_server_ends_with_its_manager_in_any_case(machine, number):
+def test_the_web_server_always_ends_with_its_manager(machine, number):
     manager, url = start(machine)
     (web_part,) = web_parts(manager)
 
@@ -141,7 +141,7 @@ def test_the_web_server_ends_with_its_manager_in_any_case(machine, number):
         ("nowhere.invalid:8001", "nowhere.invalid:8001: there is no host 'nowhere.invalid'."),
     ],
 )
-def test_an_unusable_address_to_listen_on_is_reported_in_a_sentence(machine, address, sentence):
+def test_an_unusable_address_to_listen_on_is_reported_with_a_reason(machine, address, sentence):
     manager = machine.start("runmanager", "--http", address)
 
     assert manager.wait() == 2
@@ -149,7 +149,7 @@ def test_an_unusable_address_to_listen_on_is_reported_in_a_sentence(machine, add
     assert "Traceback" not in manager.err
 
 
-def test_a_taken_address_is_reported_in_a_sentence_and_no_node_registers(machine):
+def test_an_address_in_use_is_reported_and_no_node_registers(machine):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         manager = machine.start("runmanager", "--http", address)
@@ -159,7 +159,7 @@ def test_a_taken_address_is_reported_in_a_sentence_and_no_node_registers(machine
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 
 
-def test_pages_answer_under_the_address_that_they_listen_at(machine):
+def test_pages_accept_requests_for_the_address_at_which_they_listen(machine):
     _manager, url = start(machine, "127.0.0.2:0")
 
     assert status(f"{url}/login/") == 200

@@ -81,7 +81,7 @@ def test_each_process_shows_only_its_own_metrics(cluster):
         assert "process_resident_memory_bytes" in names
 
 
-def test_a_lost_worker_is_counted_as_marked_and_its_documents_as_released(cluster, serve):
+def test_a_lost_worker_is_counted_as_failed_and_its_documents_as_released(cluster, serve):
     site = serve(pages=200, latency_ms=60, traps=0)
     (_, of_manager), (worker, _) = (start(cluster, command) for command in ("runmanager", "runworker"))
     job = cluster.make_job(site)
@@ -129,7 +129,7 @@ def test_a_one_shot_shows_its_own_and_its_workers_metrics(machine, serve, tmp_pa
 @each_row(
     "command", [("runmanager",), ("runworker",), ("runjobs",), ("serve",), ("crawl", "http://127.0.0.1:9/"), ("run",)]
 )
-def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, machine):
+def test_a_port_in_use_ends_a_command_before_anything_has_begun(command, machine):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = machine.start(*command, "--metrics-port", port)
@@ -149,7 +149,7 @@ def test_a_port_that_is_taken_ends_a_command_before_anything_has_begun(command, 
     ],
     ids=["no port", "an address of others"],
 )
-def test_an_unusable_address_to_listen_on_is_refused_in_a_sentence(arguments, saying, machine):
+def test_an_unusable_address_to_listen_on_is_refused_with_a_reason(arguments, saying, machine):
     refused = machine.start("runworker", *arguments)
 
     assert refused.wait() == 2

@@ -58,7 +58,7 @@ def assert_whole(cluster, site):
     assert held_by(cluster.output) == site.documents
 
 
-def test_a_group_that_is_moved_to_and_fro_runs_without_a_pause(cluster, serve):
+def test_a_group_that_moves_back_and_forth_is_crawled_without_a_pause(cluster, serve):
     site = serve(pages=150, hosts=2, traps=0)
     managers = cluster.start("runmanager", "runmanager", "runworker", "runworker")[:2]
     one, two = (cluster.node_of(manager).id for manager in managers)
@@ -81,7 +81,7 @@ def test_a_group_that_is_moved_to_and_fro_runs_without_a_pause(cluster, serve):
     assert max(Counter(request.url for request in requests).values()) == 1
 
 
-def test_an_owner_that_is_killed_during_a_move_blocks_nothing(cluster, serve):
+def test_a_move_finishes_although_its_owner_is_killed(cluster, serve):
     site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
     managers = cluster.start("runmanager", "runmanager", "runmanager", "runworker", "runworker")[:3]
     main = cluster.main(*managers)
@@ -123,7 +123,7 @@ def test_a_manager_that_starts_later_gets_its_share_during_the_crawl(cluster, se
     assert sorted(request.url for request in site.requests()) == sorted(pages)
 
 
-def test_a_main_that_is_drained_hands_everything_over_and_ends_well(cluster, serve):
+def test_a_drained_main_hands_over_all_groups_and_ends_without_an_error(cluster, serve):
     site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
     managers = cluster.start("runmanager", "runmanager", "runworker")[:2]
     main = cluster.main(*managers)
@@ -149,7 +149,7 @@ def test_a_main_that_is_drained_hands_everything_over_and_ends_well(cluster, ser
     assert longest_gap(site.requests()[count:]) < GAP + TWO_BEATS
 
 
-def test_a_worker_that_is_drained_finishes_and_ends_well(cluster, serve):
+def test_a_drained_worker_finishes_its_work_and_ends_without_an_error(cluster, serve):
     site = serve(pages=200, hosts=2, traps=0, latency_ms=40)
     _, leaving, _staying = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)

@@ -1,4 +1,4 @@
-"""Real daemons send a notification within a minute, though its receivers are slow to accept it."""
+"""Proves that real daemons send a notification within a minute, although its receivers accept it slowly."""
 
 import json
 import time

@@ -17,7 +17,7 @@ from tests.support.processes import QUICK_HEARTS, Command, Database, Machine, Ru
 pytestmark = pytest.mark.debian("postgresql")
 
 SITE = {"pages": 400, "hosts": 2, "traps": 1, "latency_ms": 40}
-# No node beats between a backup and the end of its server, so a change of heartbeats proves nothing.
+# No node sends a heartbeat between a backup and the end of its server, so heartbeats cannot show the change.
 SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
 
 
@@ -52,7 +52,7 @@ def nodes(machine):
 
 @dataclass
 class Crawl:
-    """A crawl by `manage.py run`, whose database goes back in time. `before` are its nodes until then."""
+    """A crawl by `manage.py run`, whose database is set back to an older state. `before` has its nodes until then."""
 
     machine: Machine
     site: RunningSite
@@ -82,7 +82,9 @@ class Crawl:
         return dump
 
     def assert_nothing_is_lost(self):
-        """Assert that other nodes than `before` end the run, with each document of the site in queue and output."""
+        """
+        Assert that nodes that are not in `before` end the run, with each document of the site in queue and output.
+        """
         ended = f"jobs/{self.job_id}/"
         wait_for(lambda: self.browser.get(ended)[1].get("phase") == "inactive", saying="the job has ended")
         read = self.machine.database.rows("SELECT identifier FROM jobs_queueitem WHERE stage = 2")
@@ -91,7 +93,7 @@ class Crawl:
         assert not self.before & nodes(self.machine)
 
     def assert_it_noticed(self):
-        """Assert that a node noticed that the database is an older one."""
+        """Assert that a node noticed that the database was set back to an older state."""
         assert "the database went back in time" in self.running.err, self.running.err
 
 

@@ -32,7 +32,7 @@ def test_the_code_of_the_guide_is_short():
     assert len([line for line in code.splitlines() if line]) <= 60
 
 
-def test_the_connector_of_the_guide_is_crawled_again_and_again(crawl, machine, tmp_path):
+def test_the_connector_of_the_guide_works_in_repeated_runs(crawl, machine, tmp_path):
     source, output = ("--field", f"directory={tmp_path}"), tmp_path / "parts.jsonl"
     again = ("--job", "parts", "--workers", 1, "--output", f"jsonl:{output}")
 
@@ -48,7 +48,7 @@ def test_the_connector_of_the_guide_is_crawled_again_and_again(crawl, machine, t
     assert held_by(output) == {"csv:parts.csv#A-17"}
 
 
-def test_fields_of_an_own_connector_are_refused_in_a_sentence(crawl, machine, tmp_path):
+def test_invalid_fields_of_a_custom_connector_are_refused_with_a_reason(crawl, machine, tmp_path):
     directory = ("--field", f"directory={tmp_path}")
     refused = {
         "csv:parts.csv": ["csv:parts.csv"],

@@ -1,4 +1,4 @@
-"""Proves by the site's own log that starts are never closer, and open requests never more, than limits allow."""
+"""Proves by the site's own log that crawls keep their minimum gaps, rates, and limits of open requests and bytes."""
 
 import datetime as dt
 from itertools import pairwise
@@ -39,7 +39,7 @@ def everything(site):
     return list(read_log(site.log))
 
 
-def test_starts_keep_their_distance_when_their_worker_is_killed_between(machine, serve):
+def test_starts_keep_their_gap_when_the_worker_is_killed_between_them(machine, serve):
     site = serve(pages=40, hosts=2, traps=3)
 
     crawl = machine.start_crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)
@@ -51,7 +51,7 @@ def test_starts_keep_their_distance_when_their_worker_is_killed_between(machine,
     assert_paced(everything(site), gap=0.15)
 
 
-def test_a_rate_is_a_distance_between_starts(machine, serve):
+def test_a_rate_is_kept_as_a_minimum_gap_between_starts(machine, serve):
     site = serve(pages=15, traps=0)
 
     crawl = machine.crawl(site.start_url, "--rate", "400/minute", "--workers", 1)
@@ -60,7 +60,7 @@ def test_a_rate_is_a_distance_between_starts(machine, serve):
     assert_paced(everything(site), gap=0.15)
 
 
-def test_bytes_a_second_are_kept_over_any_ten_seconds(machine, serve, tmp_path):
+def test_a_limit_of_bytes_per_second_holds_over_any_ten_seconds(machine, serve, tmp_path):
     ends = tmp_path / "ends"
     site = serve(pages=50, traps=0, ends=ends)
 
@@ -101,7 +101,7 @@ def test_two_independent_crawls_share_the_open_requests_of_a_host(machine, serve
     assert 2 <= max(request.open_requests for request in everything(site)) <= 3
 
 
-def test_the_delay_of_robots_txt_is_kept(machine, serve):
+def test_the_crawl_delay_of_robots_txt_is_kept(machine, serve):
     site = serve(pages=10, traps=0, crawl_delay=0.3)
 
     crawl = machine.crawl(site.start_url, "--delay", 0)
@@ -122,7 +122,7 @@ def test_a_busy_host_gets_the_pause_that_it_requested(machine, serve):
         assert refused.status == 200 or (following.time - refused.time) / 1e9 > 1 - TOLERANCE
 
 
-def test_a_turn_ends_when_its_successor_starts_so_a_third_can_be_offered(machine, serve):
+def test_a_turn_ends_when_its_successor_starts_so_the_next_is_offered(machine, serve):
     site = serve(pages=215, traps=0)
     job = make_job(
         urls=[site.plan.url(page) for page in range(215)],
@@ -142,7 +142,7 @@ def test_a_turn_ends_when_its_successor_starts_so_a_third_can_be_offered(machine
     assert all(turn.closed_at - turn.follows.closed_at > dt.timedelta(seconds=0.5) for turn in long)
 
 
-def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine, serve):
+def test_a_worker_at_its_limit_still_takes_a_successor_in_time(machine, serve):
     quick, slow = serve(pages=320, traps=0), serve(pages=900, traps=0, slow="2:10")
     paced = make_job(
         urls=[quick.plan.url(page) for page in range(320)],
@@ -173,7 +173,7 @@ def test_a_worker_without_room_for_other_turns_takes_a_successor_in_time(machine
     assert not late
 
 
-def test_a_gap_of_an_hour_by_mistake_ends_with_its_correction(machine, serve):
+def test_a_mistaken_gap_of_an_hour_ends_with_its_correction(machine, serve):
     site = serve(pages=400, traps=0)
     policy = make_policy(open_requests=1, min_gap=0.05)
     urls = [site.plan.url(page) for page in range(400)]
@@ -227,7 +227,7 @@ def test_turns_offered_before_an_edit_and_taken_later_apply_the_edit(machine, se
     assert_paced(everything(site), gap=1.0)
 
 
-def test_a_limit_of_ten_bytes_a_second_by_mistake_ends_with_its_correction(machine, serve):
+def test_a_mistaken_limit_of_ten_bytes_a_second_ends_with_its_correction(machine, serve):
     site = serve(pages=60, traps=0)
     policy = make_policy(open_requests=1, min_gap=0.0, bytes_per_second=100_000)
     urls = [site.plan.url(page) for page in range(60)]

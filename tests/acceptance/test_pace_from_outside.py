@@ -58,7 +58,7 @@ def test_the_strictest_limits_hold_through_faults_of_managers_and_workers(scenar
 
 
 @pytest.mark.usefixtures("forked")
-def test_an_edit_holds_for_all_after_ten_seconds_and_a_denial_after_five(scenario):
+def test_an_edit_applies_everywhere_in_ten_seconds_and_a_denial_in_five(scenario):
     scenario.edit(Limits(gap=0.5, open_requests=1))
     scenario.edit(Limits(gap=0.05, open_requests=2, bytes_per_second=60_000), judged_for=12)
     scenario.edit(Limits(gap=0.1, open_requests=1, starts=(2, 1.0)))

@@ -91,12 +91,12 @@ def wait_until_silent_for(cluster, seconds):
 
 
 def beat_after(cluster, daemon, moment):
-    """Return the seconds from that moment to the node's latest heartbeat, if that came after the moment."""
+    """Return the seconds from that moment to the node's latest heartbeat, if the heartbeat is later than the moment."""
     since = (cluster.node_of(daemon).heartbeat_at - moment).total_seconds()
     return max(since, 0.001) if since > 0 else None
 
 
-def test_a_one_shot_survives_a_line_to_its_database_that_is_cut_and_mended(cluster, serve, proxies):
+def test_a_one_shot_survives_a_cut_line_to_its_database(cluster, serve, proxies):
     site = serve(pages=120, hosts=2, traps=3, latency_ms=60)
     proxy = proxies()
     crawl = cluster.machine.start_crawl(
@@ -183,7 +183,7 @@ def test_stopped_daemons_end_soon_while_the_database_hangs(cluster, proxies):
     assert [daemon.wait(15) for daemon in daemons] == [1, 1]
 
 
-def test_a_node_that_cannot_beat_for_long_shuts_itself_down(cluster, proxies):
+def test_a_node_that_cannot_send_heartbeats_for_long_shuts_itself_down(cluster, proxies):
     proxy = proxies()
     daemons = cluster.start("runmanager", "runworker", CRAWLCTL_NODE_GIVE_UP="3", **behind(proxy, cluster))
 
@@ -196,7 +196,7 @@ def test_a_node_that_cannot_beat_for_long_shuts_itself_down(cluster, proxies):
 # --- Lost notifications --------------------------------------------------------------------------
 
 
-def test_a_cluster_that_hears_no_notification_only_takes_longer(cluster, serve, proxies):
+def test_a_cluster_without_notifications_only_takes_longer(cluster, serve, proxies):
     site = serve(pages=120, hosts=2, traps=3)
     proxy = proxies()
     for channel in (channels.STUFF, channels.TAKE, channels.CONTROL):
@@ -213,7 +213,7 @@ def test_a_cluster_that_hears_no_notification_only_takes_longer(cluster, serve, 
 # --- Pages ---------------------------------------------------------------------------------------
 
 
-def test_pages_and_the_api_say_that_the_database_is_away_and_come_back(cluster, proxies):
+def test_pages_and_the_api_report_a_lost_database_and_recover(cluster, proxies):
     proxy = proxies()
     server = cluster.machine.start("serve", "--port", 18_000, **behind(proxy, cluster))
     address = wait_for(lambda: server.out, saying="it listens").strip()

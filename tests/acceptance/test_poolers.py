@@ -1,6 +1,6 @@
 """
-Proves that crawlctl works behind a PgBouncer that keeps one session per client, and refuses shared sessions, but for
-the work of daemons.
+Proves that crawlctl works behind a PgBouncer with one session per client, and accepts shared sessions only for the work
+of daemons.
 """
 
 import signal
@@ -98,7 +98,7 @@ def cluster(server, tmp_path, django_db_blocker, monkeypatch):
     machine = Machine(Database(server.address), tmp_path)
     django_connection.close()
     for name, value in {**of_server, "OPTIONS": options}.items():
-        # The connection is a proxy, from which a patched attribute would be deleted afterwards.
+        # The connection object is a proxy of Django, so a patched attribute would be deleted afterwards.
         monkeypatch.setitem(usual, name, value)
     with django_db_blocker.unblock():
         _delete_jobs()
@@ -155,7 +155,7 @@ def test_sessions_behind_a_pooler_have_the_limits_of_a_node(pooled):
     check_sessions(pooled.dsn, timeout=TIMEOUT, nodes=1)
 
 
-def test_a_crawl_behind_a_pooler_loses_nothing_to_an_older_dump(machine, server, serve):
+def test_a_crawl_behind_a_pooler_survives_a_restore_of_an_older_dump(machine, server, serve):
     crawl = Crawl.start(machine, serve(pages=400, hosts=2, traps=1, latency_ms=40), **QUICK_HEARTS)
 
     replace_database(server, dump=crawl.dump(server, older_by=100))

@@ -19,7 +19,7 @@ from tests.support.processes import wait_for
 SOON = 10.0
 NEWCOMERS_PATIENCE = 5.0
 
-# Due documents in the only lane of a running job; the caller sets their number.
+# Creates due documents in the only lane of a running job. The caller sets their number.
 BACKLOG = """
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth,
                             redirects)
@@ -83,7 +83,7 @@ def test_a_job_waits_within_seconds_of_the_end_of_its_window(daemons, world):
 
 
 @pytest.mark.parametrize("documents", [100_000])
-def test_a_new_job_starts_its_first_request_in_seconds_beside_a_backlog(cluster, serve, documents):
+def test_a_new_job_sends_its_first_request_in_seconds_despite_a_backlog(cluster, serve, documents):
     site = serve(pages=20, hosts=2, traps=0)
     first_host, other_host = site.plan.origins
     cluster.start("runmanager", "runworker")
@@ -140,7 +140,7 @@ def test_thousands_of_sleeping_hosts_continue_soon_after_their_gap_is_cut(cluste
     wait_for(lambda: not asleep.exists(), within=10, saying="all of them are awake")
 
 
-def test_a_worker_without_documents_indexes_the_texts_that_another_one_has_left(cluster):
+def test_an_idle_worker_indexes_texts_that_another_worker_left(cluster):
     """A killed worker leaves texts that it has written, and another partition sends them without their vectors."""
     now = timezone.now()
     text = SearchDocument.objects.create(

@@ -18,7 +18,7 @@ from tests.support.processes import PATIENCE, held_by, read_lines, wait_for
 
 pytestmark = [pytest.mark.debian("postgresql-doc"), pytest.mark.debian("nginx")]
 
-# Keeps all files of nginx below its prefix, and reads no file of the machine's own nginx.
+# This configuration keeps all files of nginx below its prefix, and reads no file of the machine's own nginx.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -134,7 +134,7 @@ def test_the_visible_text_of_a_page_is_in_the_output(machine, served, tmp_path):
     assert line["content_type"] == "text/html"
 
 
-def test_nothing_of_an_unchanged_manual_is_read_again(machine, served, tmp_path):
+def test_no_page_of_an_unchanged_manual_is_read_again(machine, served, tmp_path):
     address, log = served
     output = tmp_path / "manual.jsonl"
     first = machine.crawl(f"{address}index.html", "--job", "manual", output=output)

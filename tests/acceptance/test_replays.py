@@ -1,4 +1,4 @@
-"""A crawl of archives: the index that the web gave comes back without the web, and follows the files."""
+"""Proves that a crawl of archives rebuilds an index without the web, and follows changes of the archive files."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def contents_of(output):
 
 
 def replay(machine, *arguments, output):
-    # The lengths of outputs are kept in this directory, by numbers that tests in parallel use too.
+    # The lengths of outputs are stored in this directory, under ids that parallel tests also use.
     own = {"CRAWLCTL_VAR": str(machine.directory / "var")}
     return ended(machine.start("crawl", *arguments, "--output", f"jsonl:{output}", "--json", **own))
 

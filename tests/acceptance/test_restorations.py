@@ -9,7 +9,8 @@ from jobs.models import OutputConnection, Restoration
 from jobs.verbs import editing, restoring
 from tests.support.processes import read_lines, wait_for
 
-# All columns that a removal changes. The seed is left out: the run that removes other documents reads it again.
+# All columns that a removal changes. The seed's row is left out, because the run that removes documents reads the seed
+# again.
 COMPARED = {
     "texts": """
         SELECT hash, url, title, description, text, content_type, language, fetched_at

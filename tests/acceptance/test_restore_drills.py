@@ -1,4 +1,4 @@
-"""A drill restores the newest backup beside a running crawl, and changes neither the crawl nor the store."""
+"""Proves that a drill restores the newest backup during a crawl, and changes neither the crawl nor the store."""
 
 import json
 

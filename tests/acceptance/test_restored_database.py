@@ -1,4 +1,4 @@
-"""A restored database verifies and repairs its outputs by itself, which are newer than it."""
+"""Proves that after a restore, outputs that are newer than the database are verified and repaired automatically."""
 
 import shutil
 
@@ -16,7 +16,7 @@ def wait_for_end_of_run(browser, job_id, number):
     wait_for(ended, saying=f"run {number} has ended")
 
 
-def test_pages_that_appeared_and_vanished_since_the_backup_leave_the_output(tmp_path):
+def test_pages_found_and_lost_since_the_backup_are_removed_from_the_output(tmp_path):
     machine = Machine(Database("dbname=none"), tmp_path)
     own = {
         **QUICK_HEARTS,

@@ -1,4 +1,4 @@
-"""Proves with a scripted source which behaviour jobs of every connector can rely on."""
+"""Proves with a scripted source the behaviour on which jobs of every connector can rely."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_second_run_indexes_changes_and_removes_lost_documents(daemons, world)
     assert daemons.database.documents() == {(2, "OK_UNCHANGED"): 1, (2, "OK"): 1, (2, "GONE"): 1}
 
 
-def test_an_interrupted_statement_is_retried(daemons, world):
+def test_a_processing_interrupted_by_its_source_is_retried(daemons, world):
     world.put("a", interruptions=2)
     job = world.make_job(seeds=["a"])
 
@@ -79,7 +79,7 @@ def test_documents_of_a_missing_connector_wait(world, cluster):
     assert world.asked("a") == 0
 
 
-def test_a_source_that_names_its_documents_slowly_delays_no_other_source(daemons, world, tmp_path):
+def test_a_source_that_lists_its_documents_slowly_delays_no_other_source(daemons, world, tmp_path):
     slow, quick = world, World(tmp_path / "quick")
     slow.put("a")
     slow.seeding(waits_for="go", names=["a"])

@@ -1,4 +1,4 @@
-"""Proves that a second run changes in the output exactly what the site changed, also if its workers fail."""
+"""Proves that a second run writes exactly the changes of the site to the output, even if its workers fail."""
 
 import re
 import signal
@@ -38,7 +38,7 @@ def trap_urls(site, trap):
     return {plan.trap_url(page, trap) for page in range(plan.pages) if trap in plan.outline(page).traps}
 
 
-def test_a_second_run_without_changes_writes_nothing_and_gets_only_304(machine, serve, output):
+def test_a_second_run_without_changes_writes_nothing_and_gets_only_304s(machine, serve, output):
     site = serve(pages=150, hosts=2, traps=4)
     written = crawl_first(machine, site, output)
     asked = site.lines
@@ -54,7 +54,7 @@ def test_a_second_run_without_changes_writes_nothing_and_gets_only_304(machine, 
     assert crawl.codes["304"] == 150
 
 
-def test_changes_and_removals_are_written_and_nothing_below_a_failed_page(machine, serve, output):
+def test_a_second_run_writes_changes_and_keeps_documents_below_a_failed_page(machine, serve, output):
     site = serve(pages=200, hosts=2, traps=0)
     written = crawl_first(machine, site, output)
     # The children of this page have no other link, so a parent mistaken for removed would remove them too.

@@ -55,14 +55,14 @@ def crawl(machine, *arguments, **facts):
     return ended(machine.start_crawl("--workers", 1, "--delay", 0, *arguments, **facts, **NAMES))
 
 
-def test_a_crawl_none_of_whose_seeds_is_read_fails_in_one_line(machine, port):
+def test_a_crawl_without_a_readable_seed_fails_in_one_line(machine, port):
     ended_badly = crawl(machine, f"http://a.test:{port}/missing")
 
     assert (ended_badly.code, ended_badly.facts["reason"]) == (1, "error:NO_SEED_READ")
     assert ended_badly.err == f"No seed could be read: http://a.test:{port}/missing 404 (Not Found).\n"
 
 
-def test_one_seed_that_is_read_is_enough_and_the_others_are_named(machine, port):
+def test_a_crawl_succeeds_with_one_readable_seed_and_names_the_others(machine, port):
     ended_well = crawl(machine, f"http://a.test:{port}/missing", f"http://b.test:{port}/")
 
     assert (ended_well.code, ended_well.facts["reason"]) == (0, "finished")
@@ -89,7 +89,7 @@ def test_a_seed_that_redirects_to_www_extends_the_scope_once(machine, port):
     assert "The scope now includes" not in again.err
 
 
-def test_standard_output_holds_only_documents(machine, port):
+def test_standard_output_gets_only_documents(machine, port):
     start = f"http://a.test:{port}/"
 
     command = machine.start(

@@ -18,7 +18,7 @@ def wait_for_version(cluster, daemon, version):
     )
 
 
-def test_running_nodes_apply_stored_settings_now_or_at_their_restart(cluster):
+def test_nodes_apply_stored_settings_immediately_or_at_their_restart(cluster):
     quick = {"CRAWLCTL_NODE_TIMEOUT": "", "CRAWLCTL_HEARTBEAT_INTERVAL": "", "CRAWLCTL_CLAIMED_PER_WORKER": "50"}
     manager, worker = cluster.start("runmanager", "runworker", **quick)
 
@@ -37,7 +37,7 @@ def test_running_nodes_apply_stored_settings_now_or_at_their_restart(cluster):
     assert wait_for_version(cluster, later, 1)["waiting"] == {}
 
 
-def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
+def test_a_running_node_applies_a_changed_interval_of_heartbeats(cluster):
     (manager,) = cluster.start("runmanager", CRAWLCTL_HEARTBEAT_INTERVAL="", CRAWLCTL_NODE_TIMEOUT="60")
     store({"cluster": {"heartbeat_interval": 0.1}})
     wait_for_version(cluster, manager, 1)
@@ -52,7 +52,7 @@ def test_a_node_beats_as_often_as_settings_say_while_it_runs(cluster):
     assert (second - first).total_seconds() < 1.5
 
 
-def test_the_command_line_overrides_everything(machine, cluster):
+def test_the_command_line_overrides_all_other_settings(machine, cluster):
     store({"worker": {"claimed": 7}})
     worker = machine.start(
         "runworker", "--set", "worker.claimed=3", **(QUICK_HEARTS | {"CRAWLCTL_CLAIMED_PER_WORKER": "50"})

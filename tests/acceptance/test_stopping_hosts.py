@@ -1,4 +1,4 @@
-"""Proves by the site's log and the outputs what happens when an administrator stops a host or retries it."""
+"""Proves by the site's log and the outputs the effects of stopping, denying and retrying a host."""
 
 import datetime as dt
 import signal
@@ -18,7 +18,7 @@ from tests.chaos.checkers import fetches
 from tests.support.factories import make_bin, make_job, make_policy
 from tests.support.processes import held_by, wait_for
 
-# Seconds after which a stopped host gets no request, wherever its documents are.
+# Seconds after which a stopped host gets no request, even for documents that workers have already claimed.
 EFFECTIVE = 5.0
 # Open requests that the policy allows. Every third page takes a minute to answer.
 OPEN = 6
@@ -41,7 +41,7 @@ def waiting(job):
     return QueueItem.objects.filter(job=job, stage=Stage.PENDING, run_no=F("job__run_no")).count()
 
 
-def test_workers_close_the_open_requests_of_a_stopped_host_and_start_no_new_ones(cluster, serve, tmp_path):
+def test_workers_close_requests_of_a_stopped_host_and_start_none(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
     site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
     cluster.start("runmanager", "runworker", "runworker")
@@ -97,7 +97,7 @@ def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     assert held_by(cluster.output) == site.documents
 
 
-def test_all_waiting_documents_are_read_at_once_after_a_back_off_is_ended(cluster, serve):
+def test_all_waiting_documents_are_read_when_a_back_off_is_ended(cluster, serve):
     site = serve(pages=60, traps=0, latency_ms=50, busy="0:1:3600")
     cluster.start("runmanager", "runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(60)]
@@ -116,7 +116,7 @@ def test_all_waiting_documents_are_read_at_once_after_a_back_off_is_ended(cluste
     assert [request.status for request in site.requests()].count(200) == 60
 
 
-def test_the_end_of_a_back_off_finds_turns_that_were_offered_before_it(cluster, serve):
+def test_turns_offered_before_the_end_of_a_back_off_apply_the_end(cluster, serve):
     site = serve(pages=20, traps=0)
     _manager, worker = cluster.start("runmanager", "runworker", CRAWLCTL_NODE_TIMEOUT="60")
     urls = [site.plan.url(page) for page in range(20)]

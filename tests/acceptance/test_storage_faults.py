@@ -1,4 +1,4 @@
-"""Faults of disks lose nothing: the crawl shows the reason, and continues by itself when the fault is over."""
+"""Proves that faults of disks lose no document. The crawl shows the reason, and continues by itself after the fault."""
 
 import contextlib
 import datetime as dt
@@ -220,7 +220,7 @@ def test_torn_pages_of_a_killed_database_lose_no_document(machine_of_clone, serv
     assert held_by(tmp_path / "pages.jsonl") == site.documents
 
 
-def test_kills_of_everything_lose_nothing_and_tear_nothing(machine_of_clone, serve, tmp_path):
+def test_kills_of_all_processes_lose_no_document_and_tear_no_page(machine_of_clone, serve, tmp_path):
     kills = int(os.environ.get("CRAWLCTL_TEST_KILLS_OF_ALL", "3"))
     # The site lasts for all kills.
     site = serve(pages=300 * kills, hosts=2, traps=1, latency_ms=40 if kills < 10 else 150)
@@ -247,7 +247,7 @@ def test_kills_of_everything_lose_nothing_and_tear_nothing(machine_of_clone, ser
     assert archived >= site.documents
 
 
-def test_two_runs_of_a_clone_are_one_cluster(machine_of_clone, serve, tmp_path):
+def test_two_commands_run_in_one_clone_form_one_cluster(machine_of_clone, serve, tmp_path):
     site = serve(pages=300, hosts=2, traps=1, latency_ms=40)
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), **QUICK_HEARTS}
     first, browser = start_everything(machine_of_clone, **own)
@@ -265,7 +265,7 @@ def test_two_runs_of_a_clone_are_one_cluster(machine_of_clone, serve, tmp_path):
 
 @pytest.mark.debian("postgresql")
 @pytest.mark.debian("faketime")
-def test_a_crawl_goes_on_when_the_clock_of_the_database_is_set_back(server, machine_of_server, serve, tmp_path):
+def test_a_crawl_continues_when_the_clock_of_the_database_is_set_back(server, machine_of_server, serve, tmp_path):
     site = serve(pages=200, hosts=2, traps=1, latency_ms=20)
     clock = server.data / "clock"
     set_clock(clock, hours=0)
@@ -286,7 +286,7 @@ def test_a_crawl_goes_on_when_the_clock_of_the_database_is_set_back(server, mach
 
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["back", "forward"])
-def test_a_crawl_goes_on_after_a_jump_of_the_clock_while_nothing_ran(cluster, serve, hours):
+def test_a_crawl_continues_after_a_clock_jump_while_nothing_ran(cluster, serve, hours):
     site = serve(pages=200, hosts=2, traps=1, latency_ms=20)
     daemons = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, open_requests=4)

@@ -4,7 +4,7 @@ from jobs.models import Job, Seed
 from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
 
-def test_only_a_worker_with_the_tag_reads_a_tagged_seed_which_waits_for_it(cluster, serve):
+def test_a_tagged_seed_waits_for_a_worker_with_the_tag(cluster, serve):
     site = serve(pages=40, traps=0)
     cluster.start("runmanager", "runworker")
     job = cluster.make_job(site)

@@ -1,5 +1,5 @@
 """
-Tests that random histories of requests, stops and kills archive every task.
+Proves that every task is archived once in random histories of requests, stops and kills.
 
     CRAWLCTL_TEST_TASK_HISTORIES=100 pytest --timeout 0 tests/acceptance/test_task_histories.py
 """

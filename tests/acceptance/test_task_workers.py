@@ -1,4 +1,4 @@
-"""Tests that tasks survive the death of workers, managers and single processes of a worker."""
+"""Proves that tasks survive the death of workers, managers and single processes of a worker."""
 
 import datetime as dt
 import os
@@ -18,7 +18,8 @@ from tests.support.tasks import lines_of
 KINDS = {"CRAWLCTL_TASKS": NAMED}
 SOON_DEAD = {"CRAWLCTL_CONSIDERED_DEAD_AFTER": "1.5"}
 AGAIN = {"policy": "times", "times": 5, "seconds": 0}
-# Tasks, and kills of the main manager meanwhile. The full measure is 1,000 and 50, which takes some minutes.
+# Number of tasks, and number of kills of the main manager meanwhile. A full test has 1,000 and 50, which takes some
+# minutes.
 TASKS, KILLS = (int(number) for number in os.environ.get("CRAWLCTL_TEST_LEADER_KILLS", "60,3").split(","))
 
 
@@ -74,13 +75,13 @@ def wait_for_end(task, within=60):
 
 
 def main_of(cluster, managers):
-    """Return the main manager if it is one of these, which are alive."""
+    """Return the main manager if it is one of these living managers."""
     main_id = cluster.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned")
     return next((manager for manager in managers if cluster.node_of(manager).id == main_id), None)
 
 
 def executing_child(command):
-    """Return the process of a worker that executes tasks: the first of its children."""
+    """Return the process that executes the tasks of a worker. It is the first child of the worker."""
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
 
 
@@ -107,7 +108,7 @@ def test_a_due_task_begins_within_two_seconds_and_not_before_its_date(manager, h
         assert 0 <= (task.last_started_at - task.last_due_at).total_seconds() < 2
 
 
-def test_a_stopped_worker_ends_its_task_first(manager, hire, notes):
+def test_a_stopped_worker_finishes_its_task_before_it_ends(manager, hire, notes):
     worker = hire()
     task = note(notes, seconds=3)
     wait_for_begin(task)

@@ -1,4 +1,4 @@
-"""A crawl of a site with an endless calendar: the trap guard holds it back, and reads every good page."""
+"""Proves that the trap guard holds back an endless calendar, and that every good page is still read."""
 
 import contextlib
 import random
@@ -64,7 +64,7 @@ def site_with_calendar():
         thread.join()
 
 
-def test_a_calendar_is_held_back_until_an_operator_decides(cluster):
+def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
     cluster.start("runmanager", "runworker")
     with site_with_calendar() as (address, asked):
         specification = {"trap_guard": "hold"}

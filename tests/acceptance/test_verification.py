@@ -47,7 +47,7 @@ def test_a_damaged_file_is_whole_after_the_repair_and_the_next_run(cluster, serv
 
 
 def _whole_lines(path):
-    """Return the lines of a file without damaged ones, which a repair leaves."""
+    """Return the undamaged lines of a file. A repair leaves damaged lines in the file."""
     for line in path.read_bytes().splitlines():
         try:
             json.loads(line)

@@ -1,4 +1,4 @@
-"""The write-ahead log of the embedded server goes to a store, and a restore reaches every moment in it."""
+"""Proves that the write-ahead log of the embedded server is stored, and that a restore can reach every moment in it."""
 
 import contextlib
 import datetime as dt
@@ -39,7 +39,7 @@ def place(old):
 
 
 class Writer(threading.Thread):
-    """It commits rows, one after another, also over restarts of the server. `confirmed` has each with its time."""
+    """Commits rows, one after another, even across restarts of the server. `confirmed` has each row with its time."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -93,7 +93,7 @@ def kill_server(installation):
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_restore_has_every_commit_that_the_stored_log_reaches(old, new, place):
+def test_a_restore_has_every_commit_of_the_stored_log(old, new, place):
     with old.server(ships=True) as address:
         old.run("backup")
         writer = Writer(address)
@@ -141,7 +141,7 @@ def test_a_restore_reaches_exactly_the_moment_that_was_requested(old, new, place
     assert f"{old.backups(place)[0]['name']}: from " in said
 
 
-def test_the_log_continues_after_a_restore_and_is_restored_along_it(old, new, place):
+def test_a_later_restore_follows_the_log_written_after_an_earlier_restore(old, new, place):
     with old.server(ships=True) as address:
         old.run("backup")
         with psycopg.connect(address, autocommit=True) as connection:
@@ -207,7 +207,7 @@ def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, new, 
     with old.server(ships=True) as address:
         old.run("backup")
         wait_until_stored(old, now_of(address))
-    # The server runs without the copy, and forgets the place of the copy.
+    # The server runs while nothing copies its log, and forgets the position of the copy.
     with old.server() as address, psycopg.connect(address, autocommit=True) as connection:
         connection.execute("SELECT pg_drop_replication_slot('crawlctl_backup')")
         for _ in range(3):
@@ -233,7 +233,7 @@ def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, new, 
     new.run("backup", "restore", "--to", reached(old).isoformat())
 
 
-def test_a_store_that_is_away_costs_bounded_disk_and_leaves_no_gap(old, place):
+def test_an_unreachable_store_costs_bounded_disk_and_leaves_no_gap(old, place):
     waiting = old.var / "wal"
     with old.server() as address:
         old.run("backup")

@@ -19,7 +19,7 @@ from tests.support.proxy import Proxy
 from tests.support.zookeeper import ZooKeeper
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
-# The promise of docs/coordination.md, and three beats of tolerance for a busy machine.
+# The limit promised in docs/coordination.md, plus three heartbeats of tolerance for a busy machine.
 BACK_WITHIN_BEATS = 2 + 3
 
 
@@ -131,7 +131,7 @@ def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(clust
     assert count_events(cluster, "marked_failed") == 1
 
 
-def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluster, chosen_there):
+def test_a_main_in_zookeeper_that_ends_in_order_is_replaced_immediately(cluster, chosen_there):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
     wait_for_term(cluster, 1)
     goes_on_beating(cluster, second)
@@ -144,7 +144,7 @@ def test_a_main_that_leaves_in_order_is_replaced_at_once_without_failures(cluste
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_works_on(cluster, serve, zookeeper, chosen_there):
+def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_still_works(cluster, serve, zookeeper, chosen_there):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
     with Proxy(("127.0.0.1", zookeeper.port)) as line:
         (main,) = cluster.start("runmanager", **chosen_there(line))
@@ -204,7 +204,7 @@ def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster
     assert all(cluster.node_of(manager).status == "running" for manager in managers)
 
 
-def test_owners_of_groups_are_mirrored_and_again_after_a_wipe(cluster, serve, zookeeper, chosen_there, watch):
+def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(cluster, serve, zookeeper, chosen_there, watch):
     # A host has an owner only while it is crawled, so the crawl must not end before the test.
     site = serve(pages=400, hosts=2, traps=0)
     start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
@@ -232,7 +232,7 @@ def test_owners_of_groups_are_mirrored_and_again_after_a_wipe(cluster, serve, zo
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_calm_cluster_writes_nothing_to_zookeeper(cluster, zookeeper, chosen_there, look):
+def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeeper, chosen_there, look):
     # A busy machine must not end a session, because its node would write a new one.
     said = chosen_there(CRAWLCTL_NODE_TIMEOUT="60")
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **said)
@@ -263,7 +263,7 @@ def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zooke
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 
 
-def test_other_credentials_are_refused_with_a_sentence(cluster, chosen_there):
+def test_other_credentials_are_refused_with_a_reason(cluster, chosen_there):
     mine = chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
     cluster.start("runmanager", **mine)
     wait_for_term(cluster, 1)
@@ -278,7 +278,7 @@ def test_other_credentials_are_refused_with_a_sentence(cluster, chosen_there):
     assert "Traceback" not in other.err
 
 
-def test_a_path_that_something_else_uses_is_left_alone(machine, zookeeper, chosen_there, path):
+def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, chosen_there, path):
     with_something_else(zookeeper, f"{path}/{CLUSTER}")
 
     daemon = machine.start("runworker", **QUICK_HEARTS, **chosen_there())
@@ -287,7 +287,7 @@ def test_a_path_that_something_else_uses_is_left_alone(machine, zookeeper, chose
     assert f"{path}/{CLUSTER} in ZooKeeper is in use by something else" in daemon.err
 
 
-def test_the_path_of_another_databases_crawl_is_left_alone(cluster, template, tmp_path, chosen_there, look):
+def test_the_path_of_a_cluster_of_another_database_is_not_changed(cluster, template, tmp_path, chosen_there, look):
     cluster.start("runmanager", **chosen_there())
     wait_for_term(cluster, 1)
 

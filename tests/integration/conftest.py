@@ -1,4 +1,4 @@
-"""Fixtures of these tests: a manager and a worker of the cluster that do nothing by themselves."""
+"""Fixtures of these tests, such as a registered manager and a registered worker without processes."""
 
 import pytest
 from django.db import connection as django_connection
@@ -21,20 +21,20 @@ def worker(connection):
 
 @pytest.fixture(autouse=True)
 def anywhere(settings):
-    """Let connections name any path. `test_confined_connections.py` tests the settings that confine them."""
+    """Let connections use any path. `test_confined_connections.py` tests the settings that confine paths."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
 
 @pytest.fixture
 def in_one_transaction(monkeypatch):
-    """Keep the connection of the test, which the check of a command closes."""
+    """Keep the database connection of the test open. A command would close it."""
     monkeypatch.setattr(connections["default"], "close", lambda: None)
 
 
 @pytest.fixture
 def database_away(monkeypatch, django_db_blocker):
-    """Let Django connect to a database port without a server."""
+    """Point Django to a port without a database server."""
     options = {name: value for name, value in django_connection.settings_dict["OPTIONS"].items() if name != "directory"}
     for name, value in {"HOST": "127.0.0.1", "PORT": str(free_port()), "OPTIONS": options}.items():
         monkeypatch.setitem(django_connection.settings_dict, name, value)
@@ -47,7 +47,7 @@ def database_away(monkeypatch, django_db_blocker):
 @pytest.fixture
 def settings_known(monkeypatch):
     """
-    Let the web server read no stored settings. On a busy machine, it would read them during the requests whose
+    Stop the web server from reading stored settings. On a busy machine, that would add statements to requests whose
     statements tests count.
     """
     monkeypatch.setattr("crawlctl.web.stored_settings.follow_newest", lambda: None)

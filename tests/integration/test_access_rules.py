@@ -1,4 +1,6 @@
-"""Access rules of a job in the API, in its form, and in definitions; bad rules are refused at their field."""
+"""
+Proves that the API, the form of a job and definitions store access rules, and refuse invalid rules at their field.
+"""
 
 import pytest
 from django.test import Client
@@ -156,7 +158,7 @@ def test_a_bad_line_is_refused_at_the_field_of_the_form(browser, form, text, sen
 
 
 @given(st.lists(st.tuples(WORDS, TOKENS, TOKENS), max_size=4))
-def test_rules_survive_their_text(given_rules):
+def test_access_rules_survive_printing_and_reading(given_rules):
     rules = [
         {"pattern": pattern, "allow": allow, "deny": deny if allow else []} for pattern, allow, deny in given_rules
     ]

@@ -40,7 +40,7 @@ def test_a_later_start_neither_prints_nor_changes_the_password():
     assert may_log_in(password)
 
 
-def test_the_password_of_the_environment_holds_from_the_first_start_on(settings):
+def test_the_password_of_the_environment_is_set_at_the_first_start(settings):
     settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "from the environment"}
 
     line = ensure_administrator()

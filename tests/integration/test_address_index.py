@@ -38,7 +38,7 @@ def found(client, text):
 
 
 @pytest.mark.parametrize("are_in_blocks", [False, True])
-def test_a_part_of_an_address_finds_its_documents_in_page_and_api(lane, main, operator, are_in_blocks):
+def test_the_page_and_the_api_find_documents_by_a_part_of_their_address(lane, main, operator, are_in_blocks):
     make_documents(lane, ["Reports-2024.html", "reports-2025.html", "größe.html", "100%_sure.html"])
     if are_in_blocks:
         assert address_index.write_blocks(main[0], term=main[1]) == 4

@@ -1,5 +1,6 @@
 """
-A small cluster passes through random histories. Its outputs end as predicted by an oracle that knows only the site.
+Proves by random histories of a small cluster that its outputs end as an oracle predicts. The oracle knows only the
+site.
 
 Operators send random operations, documents fail or are interrupted, the site changes, and nodes die between any two
 steps. Then each job makes a full run without disturbance. After it, the outputs must hold exactly what follows from the

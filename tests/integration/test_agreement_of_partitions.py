@@ -1,4 +1,6 @@
-"""A daemon refuses settings of partitions that disagree with the databases, and names the setting."""
+"""
+Proves that a daemon refuses to start if settings of partitions disagree with the databases, and names the setting.
+"""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -69,7 +71,7 @@ def test_a_partition_is_added_at_the_end_and_has_no_slots(connection, settings):
 
 
 @each_row("names", ["acb", "abcd", "ab"])
-def test_only_a_last_name_is_added(connection, settings, names):
+def test_a_name_is_only_added_at_the_end(connection, settings, names):
     be_partition(settings, "a")
     check_partitions(connection)
     with_names(settings, "a", names)
@@ -122,7 +124,7 @@ def test_an_address_that_leads_to_the_own_database_is_refused(connection, settin
         check_other_partitions(connection)
 
 
-def test_a_partition_that_does_not_answer_stops_no_start(connection, settings):
+def test_a_partition_that_does_not_answer_does_not_prevent_a_start(connection, settings):
     both = (f"a={own_address()}", "b=postgresql://127.0.0.1:1/crawl")
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, PARTITION.path: "a", PARTITIONS.path: both}
     check_partitions(connection)

@@ -36,7 +36,7 @@ def test_a_connection_is_stored_changed_and_deleted(administrator):
     assert not RepositoryConnection.objects.exists()
 
 
-def test_a_connection_says_whether_its_source_can_be_reached(administrator, tmp_path):
+def test_the_check_of_a_connection_says_whether_its_source_is_reachable(administrator, tmp_path):
     def status_of(root):
         facts = {"name": str(root), "connector": "filesystem", "configuration": {"roots": [str(root)]}}
         return administrator.post(REPOSITORIES, facts).json()["status"]
@@ -84,7 +84,7 @@ def test_a_name_with_characters_that_cannot_be_shown_is_refused(administrator, n
     assert_problem(administrator.post(OUTPUTS, {"name": name, "connector": "null"}), 400, "invalid", fields=["name"])
 
 
-def test_a_name_that_is_taken_is_refused(administrator):
+def test_the_name_of_another_connection_is_refused(administrator):
     for name in ("first", "second"):
         administrator.post(OUTPUTS, {"name": name, "connector": "null"})
     second = OutputConnection.objects.get(name="second")
@@ -95,7 +95,7 @@ def test_a_name_that_is_taken_is_refused(administrator):
     assert_problem(administrator.patch(f"{OUTPUTS}{second.pk}/", {"name": "first"}), 409, "name_taken", fields=["name"])
 
 
-def test_a_connection_keeps_its_connector(administrator):
+def test_the_connector_of_a_connection_cannot_be_changed(administrator):
     made = administrator.post(OUTPUTS, {"name": "x", "connector": "null"}).json()
 
     response = administrator.patch(f"{OUTPUTS}{made['id']}/", {"connector": "search"})
@@ -120,7 +120,7 @@ def test_a_changed_configuration_makes_the_next_runs_read_everything_again(admin
     assert Job.objects.get().specification_version == before + 1
 
 
-def test_a_new_name_changes_nothing_of_the_crawl(administrator):
+def test_a_new_name_of_a_connection_does_not_affect_the_crawl(administrator):
     world = make_world()
 
     response = administrator.patch(
@@ -134,7 +134,7 @@ def test_a_new_name_changes_nothing_of_the_crawl(administrator):
 @each_row(
     "state", [{"phase": Phase.ACTIVE}, {"phase": Phase.ACTIVE, "pause": Pause.PAUSED}, {"phase": Phase.STARTING_UP}]
 )
-def test_a_configuration_changes_under_a_job_that_runs_or_is_paused(administrator, state):
+def test_a_configuration_can_be_changed_while_its_job_runs_or_is_paused(administrator, state):
     world = make_world()
     before = world.job.specification_version
     set_phase(world.job, **state)
@@ -163,7 +163,7 @@ def secret_in(configuration):
     return configuration["logins"][0]["fields"][0]["secret"]
 
 
-def test_a_secret_is_masked_and_its_mask_leaves_it_as_it_is(administrator, guarded):
+def test_a_secret_is_shown_as_a_mask_and_sending_the_mask_keeps_it(administrator, guarded):
     address = f"{REPOSITORIES}{guarded.json()['id']}/"
     stored = RepositoryConnection.objects.get().configuration
     shown = administrator.get(address)
@@ -180,7 +180,7 @@ def test_a_secret_is_masked_and_its_mask_leaves_it_as_it_is(administrator, guard
     assert administrator.patch(address, {"configuration": stored}).status_code == 200
 
 
-def test_another_secret_changes_the_etag_and_a_mask_without_one_is_refused(administrator, guarded):
+def test_a_new_secret_changes_the_etag_and_a_mask_needs_a_stored_secret(administrator, guarded):
     address = f"{REPOSITORIES}{guarded.json()['id']}/"
     configuration = deepcopy(guarded.json()["configuration"])
     configuration["logins"][0]["fields"][0]["secret"] = "another"
@@ -224,7 +224,7 @@ def test_a_secret_stays_if_other_fields_of_its_connection_change(administrator, 
     assert unseal(secret_in(RepositoryConnection.objects.get().configuration)) == "sesame"
 
 
-def test_a_session_ends_when_its_connection_changes(administrator):
+def test_a_login_session_is_deleted_when_its_connection_changes(administrator):
     connection = RepositoryConnection.objects.create(name="guarded", connector="web")
     Session.objects.create(repository=connection, name="door", sealed="sealed:x", made_at=NOON)
     address = f"{REPOSITORIES}{connection.pk}/"

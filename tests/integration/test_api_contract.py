@@ -90,7 +90,7 @@ def load(phase, application, headers):
 
 class Sample:
     """
-    Computes the first cases of an operation, and returns the first case and one more.
+    Computes the first cases of an operation. Returns the first case and one other case.
 
     The position of the second case differs from operation to operation, so together these cases are of all kinds.
     """

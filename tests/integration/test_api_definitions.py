@@ -1,4 +1,4 @@
-"""Definitions by the API: answers of GET can be put back, in JSON and in YAML, with the role of each object."""
+"""Proves that definitions can be read and put back by the API, in JSON and YAML, with the permission of each object."""
 
 import html
 import json
@@ -72,7 +72,7 @@ def test_a_problem_in_yaml_is_answered_as_json(world, administrator):
         assert json.loads(answer.content)["status"] == 400
 
 
-def test_a_change_names_its_fields_before_and_after(world, administrator):
+def test_a_change_lists_each_changed_field_before_and_after(world, administrator):
     (job,) = administrator.get(f"{ADDRESS}?definition=job&name=manual").json()["results"]
     wanted = {**job, "priority": 2, "seeds": [{**job["seeds"][0], "tag": "near"}]}
 
@@ -101,7 +101,7 @@ def test_a_dry_run_stores_nothing(world, administrator):
     assert not ThrottlePolicy.objects.filter(name="new").exists()
 
 
-def test_problems_are_reported_by_field_and_place(world, administrator):
+def test_problems_are_reported_with_their_field_and_place(world, administrator):
     bad = {**JOB_OF_WORLD, "name": "bad", "outputs": ["nowhere"]}
 
     assert_problem(put(administrator, bad), 400, "invalid", fields=["outputs.0"])
@@ -122,7 +122,7 @@ def test_a_change_of_an_older_version_is_refused(world, administrator):
     assert refused["ETag"] == administrator.get(address)["ETag"]
 
 
-def test_secrets_never_leave_by_the_api(world, administrator):
+def test_the_api_never_returns_secrets(world, administrator):
     repository = {
         "definition": "repository",
         "name": "private",
@@ -182,7 +182,7 @@ def test_a_policy_for_every_host_needs_its_own_permission(world):
 # --- Pages -----------------------------------------------------------------------------------------
 
 
-def test_pages_follow_each_other_over_the_kinds(world, administrator):
+def test_pages_of_definitions_continue_from_one_kind_to_the_next(world, administrator):
     names, address = [], f"{ADDRESS}?limit=1"
     while address:
         page = administrator.get(address).json()
@@ -192,7 +192,7 @@ def test_pages_follow_each_other_over_the_kinds(world, administrator):
     assert names == ["gently", "the web", "index", "manual"]
 
 
-def test_a_page_ends_before_it_has_too_many_addresses(world, administrator):
+def test_a_page_of_definitions_has_a_limited_number_of_addresses(world, administrator):
     urls = [f"http://docs.test/{number}" for number in range(60_000)]
     Seed.objects.update(urls=urls)
     put(administrator, {**JOB_OF_WORLD, "seeds": [seed("http://docs.test/")]})

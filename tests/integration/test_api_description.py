@@ -1,4 +1,4 @@
-"""The description of the API is valid OpenAPI, unambiguous for programs that are generated from it, and made once."""
+"""Proves that the description of the API is valid OpenAPI, is made once, and is unambiguous for generated clients."""
 
 import pytest
 from django.core.management import call_command
@@ -15,7 +15,7 @@ from tests.support.tables import each_row
 ADDRESS = "/api/v1/schema/"
 
 
-def test_the_api_is_described_without_a_doubt(tmp_path, capsys):
+def test_the_description_is_generated_without_a_warning(tmp_path, capsys):
     # Two components with one name, or a name made from a number, cause a warning, which ends the command.
     call_command("spectacular", format="openapi-json", fail_on_warn=True, file=str(tmp_path / "schema.json"))
 
@@ -26,7 +26,7 @@ def test_the_description_is_valid_openapi():
     validate(description())
 
 
-def test_an_empty_text_beside_a_pattern_is_valid():
+def test_a_field_with_a_pattern_may_also_be_empty():
     described = description()["components"]["schemas"]["Seed"]
 
     validate_value("", described["properties"]["tag"])
@@ -48,7 +48,7 @@ def viewer(db):
         ("application/vnd.oai.openapi+json", "?format=json", "application/vnd.oai.openapi+json", b"{"),
     ],
 )
-def test_the_format_of_the_query_precedes_the_accepted_one(viewer, accept, query, media_type, begins):
+def test_the_format_in_the_query_wins_over_the_accept_header(viewer, accept, query, media_type, begins):
     answer = viewer.get(f"{ADDRESS}{query}", HTTP_ACCEPT=accept)
 
     assert answer["Content-Type"] == media_type
@@ -62,13 +62,13 @@ def test_an_unknown_format_or_language_is_refused_at_its_field(viewer, parameter
     assert_problem(viewer.get(f"{ADDRESS}?{parameter}"), 400, "invalid", fields=[name])
 
 
-def test_a_refusal_is_json_for_a_reader_of_yaml(db):
+def test_a_refusal_is_json_even_if_the_client_accepts_yaml(db):
     refused = APIClient().get(ADDRESS, HTTP_ACCEPT="application/yaml")
 
     assert_problem(refused, 401, "not_authenticated")
 
 
-def test_titles_are_in_the_language_that_is_asked_for(viewer):
+def test_titles_are_in_the_requested_language(viewer):
     title = "Why the last attempt failed"
 
     english, german = (viewer.get(f"{ADDRESS}?format=json&lang={lang}") for lang in ("en", "de"))

@@ -21,7 +21,7 @@ def viewer():
 
 
 def pages(client, address):
-    """Yield the results of this page and of each page after it."""
+    """Yield the results of this page and of each following page."""
     while address is not None:
         page = client.get(address).json()
         yield page["results"]
@@ -32,7 +32,7 @@ def ids(documents):
     return [document_id(document) for document in documents]
 
 
-def test_a_document_shows_its_state_and_its_holder(viewer):
+def test_a_document_shows_its_state_and_the_node_that_claimed_it(viewer):
     world = make_world()
 
     shown = viewer.get(f"{DOCUMENTS}{document_id(world.document)}/").json()
@@ -74,13 +74,13 @@ def test_pages_keep_their_filter(viewer):
     assert sorted(document["id"] for page in found for document in page) == sorted(ids(wanted))
 
 
-def test_a_full_last_page_has_no_next(viewer):
+def test_a_full_last_page_has_no_link_to_a_next_page(viewer):
     make_documents(make_job(), 10)
 
     assert [len(page) for page in pages(viewer, f"{DOCUMENTS}?limit=5")] == [5, 5]
 
 
-def test_documents_that_leave_between_two_pages_hide_no_other_documents(viewer):
+def test_documents_removed_between_two_pages_hide_no_other_documents(viewer):
     documents = sorted(make_documents(make_job(), 10), key=lambda document: document.hash)
     first = viewer.get(f"{DOCUMENTS}?limit=5").json()
     QueueItem.objects.filter(hash__in=[document.hash for document in documents[:5]]).delete()
@@ -88,7 +88,7 @@ def test_documents_that_leave_between_two_pages_hide_no_other_documents(viewer):
     assert [document["id"] for document in viewer.get(first["next"]).json()["results"]] == ids(documents[5:])
 
 
-def test_filters_narrow_the_list_together(viewer):
+def test_several_filters_are_combined(viewer):
     job, other = make_job("manual"), make_job("other")
     (wanted,) = make_documents(job, 1, host="a.test", outcome=Outcome.FAILED, result_code="404")
     make_documents(job, 2, host="b.test", outcome=Outcome.FAILED, result_code="404")
@@ -127,11 +127,11 @@ def test_filters_narrow_the_list_together(viewer):
         ("cursor=WyJ4Il0:bogus:signature", "cursor"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(viewer, query, field):
+def test_an_invalid_filter_is_refused(viewer, query, field):
     assert_problem(viewer.get(f"{DOCUMENTS}?{query}"), 400, "invalid", fields=[field])
 
 
-def test_a_page_costs_as_many_queries_for_many_documents_as_for_one(viewer, settings_known, django_assert_num_queries):
+def test_a_page_needs_as_many_queries_for_many_documents_as_for_one(viewer, settings_known, django_assert_num_queries):
     make_documents(make_job("first"), 1)
     viewer.get(DOCUMENTS)
     with django_assert_num_queries(16) as once:

@@ -1,4 +1,4 @@
-"""The API refuses bad input in one shape, without a change and without a server error."""
+"""Proves that the API refuses bad input with errors of one form, changes nothing, and has no server error."""
 
 import json
 
@@ -46,7 +46,7 @@ def send(client, body, *, address=POLICIES, content_type="application/json"):
         (b"[" * 100_000, "nested"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused_by_a_sentence(administrator, body, says):
+def test_a_body_that_cannot_be_read_is_refused_with_a_reason(administrator, body, says):
     problem = assert_problem(send(administrator, body), 400, "parse_error")
 
     assert says in problem["detail"]
@@ -69,11 +69,11 @@ def test_a_body_of_another_type_is_refused(administrator, content_type):
     assert_problem(send(administrator, b"name=x", content_type=content_type), 415, "unsupported_media_type")
 
 
-def test_an_answer_of_another_type_is_not_given(administrator):
+def test_a_request_that_accepts_only_another_type_is_refused(administrator):
     assert_problem(administrator.get(POLICIES, HTTP_ACCEPT="text/csv"), 406, "not_acceptable")
 
 
-def test_an_unknown_field_is_named_with_the_known_ones(administrator):
+def test_an_unknown_field_is_named_with_a_list_of_known_fields(administrator):
     problem = assert_problem(
         administrator.post(POLICIES, {"name": "x", "speed": 3, "color": "red"}),
         400,
@@ -114,7 +114,7 @@ def test_a_field_that_crawlctl_sets_is_refused(administrator):
         ("name", ["x"]),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_by_its_field(administrator, field, value):
+def test_an_invalid_value_is_refused_with_its_field(administrator, field, value):
     body = {"name": "x"} | {field: value}
 
     assert_problem(administrator.post(POLICIES, body), 400, "invalid", fields=[field])
@@ -152,14 +152,14 @@ def test_an_action_on_an_unknown_job_is_not_found(administrator, verb, job):
     assert_problem(administrator.post(f"/api/v1/jobs/{job}/{verb}/"), 404, "not_found")
 
 
-def test_a_request_without_a_login_learns_how_to_log_in():
+def test_a_request_without_a_login_is_refused_with_the_way_to_log_in():
     response = APIClient().get("/api/v1/jobs/")
 
     assert_problem(response, 401, "not_authenticated")
     assert response["WWW-Authenticate"] == "Token"
 
 
-def test_a_wrong_method_gets_the_allowed_ones(administrator):
+def test_a_wrong_method_is_refused_with_the_allowed_methods(administrator):
     response = administrator.delete(POLICIES)
 
     assert_problem(response, 405, "method_not_allowed")
@@ -206,7 +206,7 @@ def test_documents_of_other_jobs_are_not_deleted(administrator):
     assert Job.objects.get().outputs.count() == 1
 
 
-def test_a_database_that_goes_is_no_defect_of_the_request(dsn, administrator):
+def test_a_lost_database_is_answered_as_an_outage(dsn, administrator):
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s)", [connection.connection.info.backend_pid])
 
@@ -218,7 +218,7 @@ def test_a_database_that_goes_is_no_defect_of_the_request(dsn, administrator):
 
 
 @pytest.mark.parametrize("code", lost_conflicts.CODES)
-def test_a_change_that_lost_a_conflict_is_to_be_tried_again(administrator, code):
+def test_a_change_that_lost_a_conflict_can_be_repeated(administrator, code):
     policy = ThrottlePolicy.objects.create(name="gently")
 
     with lost_conflicts.losing(code):
@@ -228,7 +228,7 @@ def test_a_change_that_lost_a_conflict_is_to_be_tried_again(administrator, code)
     assert administrator.patch(f"{POLICIES}{policy.pk}/", {"min_gap": 7}).status_code == 200
 
 
-def test_a_defect_is_logged_and_answered_in_the_same_shape(administrator, monkeypatch, caplog):
+def test_an_unexpected_error_is_logged_and_answered_in_the_same_form(administrator, monkeypatch, caplog):
     def broken(self):
         raise KeyError("something of ours")
 

@@ -1,4 +1,6 @@
-"""The API shows hosts as their pages do, in pages of bounded cost, stops them, and edits the deny list."""
+"""
+Proves that the API shows hosts like their pages, at a bounded cost, and that it stops hosts and edits the deny list.
+"""
 
 import pytest
 
@@ -96,7 +98,7 @@ def test_a_host_is_stopped_with_a_reason_and_released(busy):
     assert_problem(client.post(f"/api/v1/hosts/{busy.pk}/release/"), 409, "refused")
 
 
-def test_a_back_off_is_ended_whatever_its_host_requested(busy):
+def test_an_operator_ends_a_back_off_that_the_host_requested(busy):
     client = client_of("administrator")
     Bin.objects.update(back_off_level=2, back_off_until="2100-01-01T00:00Z", backing_off_since=NOON)
     assert client.get(f"/api/v1/hosts/{busy.pk}/").json()["limited_by"]["cause"] == "back_off"

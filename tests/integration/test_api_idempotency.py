@@ -1,4 +1,4 @@
-"""A request with an Idempotency-Key is carried out once, even if several clients send it several times."""
+"""Proves that a request with an Idempotency-Key is carried out once, even if several clients repeat it."""
 
 import datetime as dt
 import threading
@@ -25,7 +25,7 @@ def administrator():
     return client_of(ADMINISTRATOR)
 
 
-def test_a_thing_is_made_once_and_its_answer_is_given_again(administrator):
+def test_an_object_is_created_once_and_the_answer_is_repeated(administrator):
     made = administrator.post(OUTPUTS, OUTPUT, headers=KEY)
 
     again = administrator.post(OUTPUTS, OUTPUT, headers=KEY)
@@ -49,7 +49,7 @@ def test_an_action_is_done_once(administrator):
     )
 
 
-def test_a_deletion_is_answered_again(administrator):
+def test_the_answer_to_a_deletion_is_repeated(administrator):
     address = f"{OUTPUTS}{administrator.post(OUTPUTS, OUTPUT).json()['id']}/"
 
     assert [administrator.delete(address, headers=KEY).status_code for _ in range(2)] == [204, 204]
@@ -57,14 +57,14 @@ def test_a_deletion_is_answered_again(administrator):
 
 
 @pytest.mark.parametrize("other", [{"name": "other"}, {"connector": "search"}])
-def test_a_key_of_another_body_is_refused(administrator, other):
+def test_a_key_that_was_used_with_another_body_is_refused(administrator, other):
     administrator.post(OUTPUTS, OUTPUT, headers=KEY)
 
     assert_problem(administrator.post(OUTPUTS, {**OUTPUT, **other}, headers=KEY), 422, "key_reused")
     assert OutputConnection.objects.count() == 1
 
 
-def test_a_key_of_another_address_is_refused(administrator):
+def test_a_key_that_was_used_at_another_address_is_refused(administrator):
     administrator.post(OUTPUTS, OUTPUT, headers=KEY)
 
     refused = administrator.post("/api/v1/repositories/", {"name": "kept", "connector": "web"}, headers=KEY)
@@ -72,7 +72,7 @@ def test_a_key_of_another_address_is_refused(administrator):
     assert_problem(refused, 422, "key_reused")
 
 
-def test_keys_of_two_users_are_two_keys(administrator):
+def test_the_same_key_of_two_users_means_two_requests(administrator):
     other = client_of(ADMINISTRATOR, ADMINISTRATOR)
 
     answers = [
@@ -83,7 +83,7 @@ def test_keys_of_two_users_are_two_keys(administrator):
     assert [answer.status_code for answer in answers] == [201, 201]
 
 
-def test_a_refused_request_leaves_its_key_free(administrator):
+def test_the_key_of_a_refused_request_can_be_used_again(administrator):
     assert_problem(administrator.post(OUTPUTS, {"name": ""}, headers=KEY), 400, "invalid")
 
     assert administrator.post(OUTPUTS, OUTPUT, headers=KEY).status_code == 201
@@ -97,7 +97,7 @@ def test_a_header_that_cannot_be_a_key_is_refused(administrator, key):
     assert not OutputConnection.objects.exists()
 
 
-def test_an_answer_is_given_again_though_the_etag_has_changed(administrator):
+def test_an_answer_is_repeated_although_the_etag_has_changed(administrator):
     made = administrator.post(OUTPUTS, OUTPUT)
     change = {"headers": {**KEY, "If-Match": made["ETag"]}}
 
@@ -106,7 +106,7 @@ def test_an_answer_is_given_again_though_the_etag_has_changed(administrator):
     assert (again.status_code, again.json()) == (200, changed.json())
 
 
-def test_a_request_to_the_cluster_that_was_refused_leaves_its_key_free(administrator):
+def test_the_key_of_a_refused_cluster_request_can_be_used_again(administrator):
     for _ in range(2):
         assert_problem(administrator.post("/api/v1/cluster/rebalance/", {}, headers=KEY), 503, "no_main")
 
@@ -121,7 +121,7 @@ def test_a_request_whose_first_answer_is_missing_is_refused(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_many_equal_requests_is_done_and_all_are_answered(administrator):
+def test_many_equal_requests_have_one_effect_and_all_are_answered(administrator):
     start, answers = threading.Barrier(6), []
 
     def send():

@@ -38,7 +38,7 @@ def wanted():
     }
 
 
-def test_a_job_is_stored_and_shown_as_it_was_given(administrator, wanted):
+def test_a_job_is_stored_and_shown_unchanged(administrator, wanted):
     made = administrator.post(JOBS, wanted)
 
     assert made.status_code == 201, made.content
@@ -89,7 +89,7 @@ def test_a_put_sets_missing_fields_to_their_defaults(administrator, wanted):
     assert (replaced["max_documents"], replaced["priority"]) == (None, 5)
 
 
-def test_a_limit_can_be_lifted(administrator, wanted):
+def test_a_limit_of_a_job_can_be_removed(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "max_documents": 10}).json()
 
     assert administrator.patch(f"{JOBS}{made['id']}/", {"max_documents": None}).json()["max_documents"] is None
@@ -104,7 +104,7 @@ def test_user_name_and_password_of_an_address_are_neither_stored_nor_shown(admin
     assert "sentinel" not in str(Seed.objects.get().urls)
 
 
-def test_an_address_that_was_stored_with_a_password_is_shown_without(wanted):
+def test_an_address_stored_with_a_password_is_shown_without_it(wanted):
     make_job(urls=("http://user:sentinel@docs.test/",))
     client = client_of(VIEWER)
 
@@ -157,7 +157,7 @@ def test_a_specification_that_the_connector_refuses_is_refused(administrator, wa
     assert not Job.objects.exists()
 
 
-def test_a_name_that_is_taken_is_refused(administrator, wanted):
+def test_the_name_of_another_job_is_refused(administrator, wanted):
     administrator.post(JOBS, wanted)
 
     assert_problem(administrator.post(JOBS, wanted), 409, "name_taken", fields=["name"])
@@ -180,7 +180,7 @@ def test_rules_that_refuse_a_stored_seed_are_not_saved(administrator, wanted):
     assert Job.objects.get().specification == wanted["specification"]
 
 
-def test_only_a_change_of_addresses_makes_another_version_of_the_seeds(administrator, wanted):
+def test_only_a_change_of_addresses_increases_the_version_of_the_seeds(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
     before = Job.objects.get().revision
 
@@ -192,7 +192,7 @@ def test_only_a_change_of_addresses_makes_another_version_of_the_seeds(administr
     assert Job.objects.get().revision == before + 1
 
 
-def test_a_job_keeps_its_repository(administrator, wanted):
+def test_the_repository_of_a_job_cannot_be_changed(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
     other = RepositoryConnection.objects.create(name="another")
 
@@ -201,21 +201,21 @@ def test_a_job_keeps_its_repository(administrator, wanted):
     assert_problem(response, 400, "invalid", fields=["repository"])
 
 
-def test_a_policy_that_another_jobs_one_shot_made_is_not_for_all(administrator, wanted):
+def test_a_policy_private_to_a_one_shot_is_refused_for_another_job(administrator, wanted):
     private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job("one-shot"))
     wanted = {**wanted, "seeds": [{"urls": ["http://a.test/"], "policy": private.pk}]}
 
     assert_problem(administrator.post(JOBS, wanted), 400, "invalid", fields=["seeds.0.policy"])
 
 
-def test_a_running_job_is_not_changed(administrator):
+def test_changes_of_a_running_job_are_refused(administrator):
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
 
     assert_problem(administrator.patch(f"{JOBS}{job.pk}/", {"name": "other"}), 400, "invalid")
 
 
-def test_every_verb_of_an_operator_has_an_address():
+def test_every_action_of_an_operator_has_an_address():
     job = make_job()
     client = client_of()
 
@@ -239,7 +239,7 @@ def test_a_job_is_started_paused_resumed_and_aborted(operator):
 
 
 @each_row("send", ["delete", "post"])
-def test_a_deleted_job_is_on_its_way(administrator, send):
+def test_a_deleted_job_is_shown_as_being_deleted(administrator, send):
     job = make_job()
 
     response = (
@@ -250,7 +250,7 @@ def test_a_deleted_job_is_on_its_way(administrator, send):
     assert response.json()["phase"] == Phase.READY_FOR_DELETE
 
 
-def test_an_impossible_action_lists_the_possible_ones(operator):
+def test_an_impossible_action_is_refused_with_the_possible_actions(operator):
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE, pause=Pause.PAUSED)
 
@@ -273,7 +273,7 @@ def test_an_action_takes_no_body(operator):
     assert job.phase == Phase.INACTIVE
 
 
-def test_counts_are_those_of_the_present_run():
+def test_counts_are_of_the_present_run():
     job = make_job()
     set_phase(job, run_no=2)
     known = {"job_id": job.pk, "lane_id": 1, "measure": "stage"}
@@ -288,7 +288,7 @@ def test_counts_are_those_of_the_present_run():
     assert (counts["processed"], counts["indexed"], counts["failed"], counts["waiting"]) == (4, 3, 1, 2)
 
 
-def test_the_list_is_narrowed_by_phase():
+def test_the_list_of_jobs_can_be_filtered_by_phase():
     make_job("resting")
     running = make_job("running")
     set_phase(running, phase=Phase.ACTIVE)
@@ -298,7 +298,7 @@ def test_the_list_is_narrowed_by_phase():
     assert [job["name"] for job in found] == ["running"]
 
 
-def test_a_list_costs_as_many_queries_for_many_jobs_as_for_one(settings_known, django_assert_num_queries):
+def test_a_list_needs_as_many_queries_for_many_jobs_as_for_one(settings_known, django_assert_num_queries):
     client = client_of(VIEWER)
     make_job("job 0")
     client.get(JOBS)
@@ -322,7 +322,7 @@ def test_a_thousand_seeds_are_checked_in_few_queries(administrator, wanted, djan
     assert Seed.objects.count() == 1000
 
 
-def test_a_list_of_jobs_shows_the_first_seeds_and_where_all_are(administrator, wanted):
+def test_a_list_of_jobs_shows_some_seeds_and_a_link_to_all(administrator, wanted):
     urls = [f"http://docs.test/{number}" for number in range(30)]
     wanted["seeds"] = [{"urls": urls}, *({"urls": [url]} for url in urls)]
     job_id = administrator.post(JOBS, wanted).json()["id"]

@@ -69,7 +69,7 @@ def test_events_of_a_node_are_listed_newest_first(viewer):
     assert_problem(viewer.get(f"{EVENTS}?node=1"), 400, "invalid", fields=["node"])
 
 
-def test_a_query_without_a_hit_is_an_empty_page(viewer):
+def test_a_search_without_a_match_returns_an_empty_page(viewer):
     OutputConnection.objects.create(name="index", connector="search")
 
     empty = {"results": [], "total": 0, "has_more": False, "next": None, "silent": []}

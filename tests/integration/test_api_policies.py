@@ -63,7 +63,7 @@ def address_of(policy):
 
 
 def bind(policy, *names):
-    """Let a job with a seed of this policy reach bins with these names. Return the job."""
+    """Make a job with a seed of this policy that has reached hosts with these names. Return the job."""
     job = make_job(policy=policy)
     bins = [make_bin(name) for name in names]
     BinLimit.objects.bulk_create(BinLimit(bin=bin_, job=job, policy=policy) for bin_ in bins)
@@ -111,7 +111,7 @@ def test_every_field_of_a_policy_is_shown_as_stored(administrator):
     assert {name: shown[name] for name in said} == said
 
 
-def test_rules_are_given_all_together_and_stay_where_they_are_left_out(administrator):
+def test_a_change_replaces_all_rules_or_keeps_all_if_it_has_no_rules(administrator):
     made = store(administrator, rules=[{"pattern": "*.example", "min_gap": 9}])
     address = address_of(made)
 
@@ -122,7 +122,7 @@ def test_rules_are_given_all_together_and_stay_where_they_are_left_out(administr
     assert replaced["rules"] == [NO_RULE | {"days": [1, 7], "min_gap": 3.0}]
 
 
-def test_a_policy_of_a_one_shot_is_shown_by_its_address_only():
+def test_a_policy_of_a_one_shot_is_not_listed_but_has_an_address():
     private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job())
     client = client_of(VIEWER)
 
@@ -156,7 +156,7 @@ def test_running_nodes_are_notified_of_each_change(administrator, dsn):
 # --- Permissions -----------------------------------------------------------------------------------
 
 
-def test_a_list_of_policies_shows_the_first_rules_and_one_shows_all(administrator):
+def test_a_list_of_policies_shows_some_rules_and_a_single_policy_shows_all(administrator):
     rules = [{"pattern": f"h{number}.example", "denies": True} for number in range(12)]
     made = administrator.post(POLICIES, {"name": "many", "rules": rules}).json()
     administrator.post(POLICIES, {"name": "none"})
@@ -204,13 +204,13 @@ def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, appr
     ],
     ids=["taken out", "on fewer days", "let pass before"],
 )
-def test_a_user_who_may_not_deny_cannot_allow_either(administrator, apprentice, rules):
+def test_a_user_without_permission_to_deny_hosts_cannot_remove_denials(administrator, apprentice, rules):
     made = store(administrator, **DENYING)
 
     assert_problem(apprentice.patch(address_of(made), {"rules": rules}), 403, "permission_denied")
 
 
-def test_a_user_who_may_not_deny_may_change_other_limits(administrator, apprentice):
+def test_a_user_without_permission_to_deny_hosts_may_change_other_limits(administrator, apprentice):
     made = store(administrator, **DENYING)
     rules = [*DENYING["rules"], {"pattern": "slow.example", "min_gap": 60}]
 
@@ -240,7 +240,7 @@ def test_a_user_who_may_not_deny_may_change_other_limits(administrator, apprenti
         ({"rules": [{"denies": True}] * 2_001}, "rules", "at most 2,000 rules"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, field, sentence):
+def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field, sentence):
     problem = assert_problem(administrator.post(POLICIES, {"name": "x"} | said), 400, "invalid", fields=[field])
 
     assert sentence in problem["fields"][field][0]
@@ -276,7 +276,7 @@ def test_a_policy_that_cannot_be_is_refused_by_its_field(administrator, said, fi
         ({"speed": 3}, ".speed", "Unknown field"),
     ],
 )
-def test_a_rule_that_cannot_be_is_refused_by_its_place_and_field(administrator, rule, field, sentence):
+def test_an_invalid_rule_is_refused_with_its_place_and_field(administrator, rule, field, sentence):
     before = {"pattern": "before.example", "min_gap": 3}
 
     response = administrator.post(POLICIES, {"name": "x", "rules": [before, rule]})
@@ -304,13 +304,13 @@ NIGHT = {"from_time": "22:00", "to_time": "06:00"}
         ),
     ],
 )
-def test_a_rule_that_another_always_hides_is_refused(administrator, earlier, later):
+def test_a_rule_that_an_earlier_rule_always_overrides_is_refused(administrator, earlier, later):
     response = administrator.post(POLICIES, {"name": "x", "rules": [earlier, later]})
 
     assert_problem(response, 400, "invalid", fields=["rules.1"])
 
 
-def test_a_rule_that_several_leave_no_time_is_refused_and_they_are_named(administrator):
+def test_a_rule_that_several_earlier_rules_always_override_is_refused(administrator):
     by_day = {"from_time": "06:00", "to_time": "22:00"}
     hiding = [
         {"pattern": "*.example", "min_gap": 2, **NIGHT},
@@ -328,13 +328,13 @@ def test_a_deny_list_may_name_a_host_and_its_whole_domain(administrator):
     store(administrator, rules=[{"pattern": pattern, "denies": True} for pattern in ("*.example", "a.example")])
 
 
-def test_hosts_are_named_in_any_letters_and_matched_as_they_are_kept(administrator):
+def test_patterns_match_hosts_in_upper_and_lower_case(administrator):
     made = store(administrator, rules=[{"pattern": "*.bücher.example:8080", "denies": True}])
 
     assert made["rules"][0]["pattern"] == "*.xn--bcher-kva.example:8080"
 
 
-def test_a_rule_for_some_hosts_precedes_the_one_for_all(administrator):
+def test_a_rule_for_some_hosts_must_precede_a_rule_for_all_hosts(administrator):
     store(administrator, rules=[{"pattern": "a.example", "denies": True}, {"min_gap": 2, **NIGHT}, {"min_gap": 3}])
 
 
@@ -357,7 +357,7 @@ def test_a_policy_without_a_pace_must_be_confirmed_once(administrator):
         ({"bytes_per_second": 9_000}, 1.0),
     ],
 )
-def test_a_policy_without_a_gap_gets_one_only_where_nothing_else_paces_it(administrator, said, gap):
+def test_a_policy_gets_the_default_gap_only_without_another_pace(administrator, said, gap):
     assert store(administrator, **said)["min_gap"] == gap
 
 
@@ -377,7 +377,7 @@ def test_an_unlimited_policy_with_a_pace_is_refused(administrator, said, what):
     assert what in problem["fields"]["unlimited"][0]
 
 
-def test_a_paced_policy_that_is_called_unlimited_stays_as_it_was(administrator):
+def test_a_policy_with_a_gap_cannot_be_marked_as_unlimited(administrator):
     made = store(administrator, min_gap=2)
 
     assert_problem(administrator.patch(address_of(made), {"unlimited": True}), 400, "invalid", fields=["unlimited"])
@@ -385,14 +385,14 @@ def test_a_paced_policy_that_is_called_unlimited_stays_as_it_was(administrator):
     assert administrator.get(address_of(made)).json()["min_gap"] == 2
 
 
-def test_a_gap_that_is_longer_than_the_rate_is_named_in_the_answer(administrator):
+def test_a_gap_that_makes_a_rate_unreachable_gets_a_warning(administrator):
     made = store(administrator, starts=120, period="minute", min_gap=1.0)
 
     assert made["warnings"] == ["120 starts a minute are one every 0.5 s, and the least gap is 1 s: the gap holds."]
 
 
 @each_row("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
-def test_a_rate_or_bytes_pace_bins_as_a_gap_does(administrator, said):
+def test_a_rate_or_a_limit_of_bytes_also_counts_as_a_pace(administrator, said):
     assert store(administrator, min_gap=0, **said)["min_gap"] == 0.0
 
 
@@ -416,13 +416,13 @@ def test_valid_but_probably_unintended_rules_get_a_warning(administrator, said, 
     assert sentence in warning
 
 
-def test_a_name_that_is_taken_is_refused(administrator):
+def test_the_name_of_another_policy_is_refused(administrator):
     store(administrator)
 
     assert_problem(administrator.post(POLICIES, {"name": "gently"}), 409, "name_taken", fields=["name"])
 
 
-def test_a_policy_in_use_is_not_deleted_and_names_its_users(administrator):
+def test_a_policy_in_use_is_not_deleted_and_the_error_names_its_users(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     for number in range(12):
         make_job(f"job {number:02}", policy=policy)
@@ -464,7 +464,7 @@ def test_a_preview_shows_the_effects_of_a_change_and_stores_nothing(administrato
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
-def test_a_preview_shows_the_limits_in_force_with_all_others(administrator):
+def test_a_preview_combines_the_changed_limits_with_all_other_policies(administrator):
     policy, another = ThrottlePolicy.objects.create(name="gently"), ThrottlePolicy.objects.create(name="x", min_gap=5.0)
     bind(policy, "a.example")
     other_job = make_job("another", policy=another)
@@ -491,7 +491,7 @@ def test_a_preview_shows_patterns_that_match_nothing_and_everything(administrato
     assert [rule["matches"] for rule in seen["rules"]] == ["nothing", "something", "everything"]
 
 
-def test_a_preview_of_a_policy_that_applies_everywhere_is_of_all_hosts(administrator):
+def test_a_preview_of_a_policy_for_all_hosts_covers_all_hosts(administrator):
     bind(ThrottlePolicy.objects.create(name="another"), "a.example", "b.example")
     said = {"name": "x", "applies_everywhere": True, "total_starts": 50, "total_period": "second"}
 
@@ -521,7 +521,7 @@ def test_a_preview_of_a_policy_changes_nothing_and_explains_its_patterns(adminis
     assert seen["rules"][0]["hosts"]["names"] == ["a.example"]
 
 
-def test_a_preview_counts_to_a_thousand_and_names_a_few(administrator):
+def test_a_preview_counts_up_to_a_thousand_hosts_and_names_a_few(administrator):
     policy = ThrottlePolicy.objects.create(name="gently")
     job = bind(policy)
     with transaction.atomic():

@@ -1,8 +1,8 @@
 """
 No request causes a server error, whatever it contains.
 
-Each address of the API gets bodies, fields, queries and ids that make no sense. It refuses them in the one shape of
-errors, or carries out a request that is valid after all. The tests read the operations from the description of the API.
+Each address of the API gets bodies, fields, queries and ids that make no sense. It refuses them with errors of one
+form, or carries out a request that happens to be valid. The tests read the operations from the description of the API.
 """
 
 import json
@@ -26,7 +26,7 @@ BODIES = [b"{", b"[[7]]", b'"text"', b'{"there is no such field": 1}', b'{"id": 
 VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
 QUESTIONS = ["", "-1", "9" * 40, "\u202e"]
 NO_TEXT = "a\x00b"
-# A kind of thing with a single address gets only the first four of these values.
+# A kind of object with a single address gets only the first four of these values.
 IDS = [
     "%00",
     "9" * 40,
@@ -48,7 +48,7 @@ BUT = ("/api/v1/token/",)
 
 
 class Asking:
-    """Sends requests, each to the same world, and records each wrong answer."""
+    """Sends requests and records each wrong answer. Each request finds the same objects."""
 
     def __init__(self):
         self.world = make_world()
@@ -96,9 +96,9 @@ def asked_operations():
 
 class Rotation:
     """
-    Gives a few of the values to each of many things of a kind, in turn.
+    Gives a few of the values to each of many fields (or parameters) of a kind, in turn.
 
-    The same code reads all things of a kind, and together they get all values. So each value reaches the code of each
+    The same code reads all fields of a kind, and together they get all values. So each value reaches the code of each
     kind.
     """
 
@@ -106,7 +106,7 @@ class Rotation:
         self._values, self._each, self._given = values, each, Counter()
 
     def of(self, kind):
-        """Return the next values for a thing of this kind."""
+        """Return the next values for a field of this kind."""
         first = self._given[kind]
         self._given[kind] += self._each
         return [self._values[number % len(self._values)] for number in range(first, first + self._each)]
@@ -123,7 +123,7 @@ def properties(schema, schemas):
 
 
 def kind_of(field):
-    """Return the type and the format of a field. Fields of one kind read their values alike."""
+    """Return the type and the format of a field. The same code reads the values of all fields of one kind."""
     return field.get("type", "choice"), field.get("format")
 
 
@@ -144,7 +144,7 @@ def bodies_of(fields, rotation):
 
 
 def ids_of(world):
-    """Return the id of an object of each kind, by the name that the kind has in addresses."""
+    """Return the id of an object of each kind. The key is the name of the kind in addresses."""
     return {
         "hosts": world.document.lane.bin_id,
         "documents": document_id(world.document),
@@ -183,11 +183,11 @@ def ids_of(world):
 
 
 def filled(address, ids, *, value=None):
-    """Return the address of an object of the world, or the address with a value in place of each variable."""
+    """Return the address with the id of an existing object, or with a value, in place of each variable."""
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{ids[one[1]] if value is None else value}", address)
 
 
-def test_bodies_that_make_no_sense(asking):
+def test_bodies_that_make_no_sense_cause_no_server_error(asking):
     for address, method, _operation in asked_operations():
         if method != "GET":
             for body in BODIES:
@@ -197,7 +197,7 @@ def test_bodies_that_make_no_sense(asking):
     assert asking.seen[400] > 100
 
 
-def test_fields_with_values_that_make_no_sense(asking):
+def test_fields_that_make_no_sense_cause_no_server_error(asking):
     schemas, rotation = description()["components"]["schemas"], Rotation(VALUES, each=3)
     for address, method, operation in asked_operations():
         # A PATCH needs no other fields, so one value alone reaches its
@@ -211,7 +211,7 @@ def test_fields_with_values_that_make_no_sense(asking):
     assert asking.seen[400] > 100
 
 
-def test_questions_that_make_no_sense(asking):
+def test_queries_that_make_no_sense_cause_no_server_error(asking):
     rotation = Rotation(QUESTIONS, each=2)
     for address, method, operation in asked_operations():
         if method == "GET":
@@ -224,7 +224,7 @@ def test_questions_that_make_no_sense(asking):
     assert asking.seen[400] > 100
 
 
-def test_moments_at_the_ends_of_time(asking):
+def test_the_earliest_and_latest_moments_cause_no_server_error(asking):
     for address, method, operation in asked_operations():
         for one in operation.get("parameters", ()) if method == "GET" else ():
             if one["schema"].get("format") == "date-time" or one["name"] == "at":
@@ -253,7 +253,7 @@ def test_no_resource_ignores_an_unknown_parameter(asking):
     assert list(answers.values()).count(400) > 40
 
 
-def test_ids_of_nothing(asking):
+def test_ids_of_missing_objects_cause_no_server_error(asking):
     rotation = Rotation(IDS, each=4)
     for address, method, _operation in asked_operations():
         if "{" in address:

@@ -89,7 +89,7 @@ def test_the_history_can_be_sorted_and_filtered(viewer, job):
     assert told(f"job={job.pk + 1}") == []
 
 
-def test_the_last_hour_is_reported_without_another_period(viewer, job):
+def test_without_a_period_a_report_covers_the_last_hour(viewer, job):
     now = dt.datetime.now(tz=dt.UTC)
     for ago in (1, 59, 61):
         Activity.objects.create(
@@ -99,7 +99,7 @@ def test_the_last_hour_is_reported_without_another_period(viewer, job):
     assert [row["identifier"] for row in results(viewer, "history")] == ["1", "59"]
 
 
-def test_reports_and_exports_name_the_only_partition_that_they_are_about(viewer, job, settings):
+def test_reports_and_exports_name_the_partition_that_they_cover(viewer, job, settings):
     assert viewer.get(f"{REPORTS}history/").json()["partition"] == ""
 
     be_partition(settings, "b")
@@ -109,7 +109,7 @@ def test_reports_and_exports_name_the_only_partition_that_they_are_about(viewer,
     assert export.json()["partition"] == "b"
 
 
-def test_every_page_is_about_the_same_stretch_of_time(viewer, job):
+def test_every_page_of_a_report_covers_the_same_period(viewer, job):
     now = dt.datetime.now(tz=dt.UTC)
     for ago in range(3):
         Activity.objects.create(
@@ -138,7 +138,7 @@ def test_busiest_intervals_are_listed_by_class(viewer, job):
     assert (size["identifier_class"], size["amount"], size["began_at"]) == ("docs.test", 1000, "2026-06-01T12:30:00Z")
 
 
-def test_results_are_counted(viewer, job):
+def test_a_report_counts_documents_by_result(viewer, job):
     for code in ("200", "404", "404"):
         happen(job, 1, result_code=code)
 
@@ -245,7 +245,7 @@ def test_the_queue_can_be_downloaded_as_a_file(job):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_spreadsheet_is_given_no_formula(job):
+def test_an_exported_text_cannot_become_a_formula_of_a_spreadsheet(job):
     make_documents(job, 1)
     QueueItem.objects.update(identifier='=HYPERLINK("http://evil.test/","click"),"x"')
 
@@ -256,7 +256,7 @@ def test_a_spreadsheet_is_given_no_formula(job):
 
 
 @each_row("report", DOCUMENTS)
-def test_a_file_is_refused_before_a_byte_is_sent(viewer, report):
+def test_an_invalid_export_is_refused_before_a_byte_is_sent(viewer, report):
     assert_problem(viewer.get(f"{REPORTS}{report}/csv/?identifier=("), 400, "invalid", fields=["identifier"])
     assert_problem(viewer.get(f"{REPORTS}{report}/xml/"), 404, "not_found")
 
@@ -287,11 +287,11 @@ def test_a_file_is_refused_before_a_byte_is_sent(viewer, report):
         ("queue/?cursor=forged", "cursor"),
     ],
 )
-def test_an_invalid_query_is_refused_by_its_name(viewer, address, field):
+def test_an_invalid_parameter_of_a_report_is_refused_by_name(viewer, address, field):
     assert_problem(viewer.get(f"{REPORTS}{address}"), 400, "invalid", fields=[field])
 
 
-def test_a_report_that_takes_too_long_says_so(viewer, job, monkeypatch):
+def test_a_report_that_takes_too_long_ends_with_an_error(viewer, job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
     rows = {"started_at": NOON, "activity": "fetch", "repository": job.repository}
     Activity.objects.bulk_create(Activity(entity=f"{number}{'x' * 500}", **rows) for number in range(3000))
@@ -302,7 +302,7 @@ def test_a_report_that_takes_too_long_says_so(viewer, job, monkeypatch):
 
 
 @each_row("report", [*HISTORY, *DOCUMENTS])
-def test_only_roles_read_reports(report):
+def test_a_user_without_a_role_cannot_read_reports(report):
     assert client_of(VIEWER).get(f"{REPORTS}{report}/").status_code == 200
     assert client_of().get(f"{REPORTS}{report}/").status_code == 403
     assert client_of("operator").post(f"{REPORTS}{report}/").status_code == 405

@@ -33,7 +33,7 @@ def world():
 
 @pytest.fixture
 def things(world):
-    """Return the address of each kind of changeable object, with a change for it."""
+    """Return the address of an object of each changeable kind, with a change for it."""
     return {
         f"/api/v1/jobs/{world.job.pk}/": {"name": "other"},
         f"/api/v1/policies/{world.policy.pk}/": {"name": "other"},
@@ -80,7 +80,7 @@ def test_a_get_answer_can_be_posted_under_another_name(administrator, things):
         assert made.json()["id"] != shown["id"]
 
 
-def test_a_policy_without_a_pace_can_be_copied(administrator):
+def test_a_policy_without_limits_of_pace_can_be_copied(administrator):
     policy = {"name": "fast", "min_gap": 0, "unlimited": True}
     made = administrator.post("/api/v1/policies/", policy).json()
 
@@ -133,7 +133,7 @@ def test_a_seed_that_is_left_out_is_deleted_and_other_seeds_stay(administrator, 
 
 
 @each_row("ids", [[77], ["same", "same"]])
-def test_a_seed_of_another_id_is_refused(administrator, world, ids):
+def test_a_seed_with_an_unknown_id_is_refused(administrator, world, ids):
     address = f"{JOBS}{world.job.pk}/"
     (seed,) = administrator.get(address).json()["seeds"]
     seeds = [{**seed, "id": seed["id"] if one == "same" else one} for one in ids]
@@ -153,14 +153,14 @@ def test_settings_accept_their_get_answer(administrator):
     assert_problem(administrator.put(SETTINGS, shown), 400, "invalid", fields=["version", "settings"])
 
 
-def test_settings_based_on_a_version_that_never_was_are_refused(administrator):
+def test_settings_based_on_a_version_that_never_existed_are_refused(administrator):
     assert_problem(administrator.put(f"{SETTINGS}?based_on=77", {}), 409, "conflict")
 
 
 # --- ETags -----------------------------------------------------------------------------------------
 
 
-def test_a_thing_that_was_changed_meanwhile_is_not_changed(administrator, things):
+def test_a_change_of_an_object_that_changed_meanwhile_is_refused(administrator, things):
     for address, change in things.items():
         seen = administrator.get(address)["ETag"]
         administrator.patch(address, {"name": "changed by another"})
@@ -173,7 +173,7 @@ def test_a_thing_that_was_changed_meanwhile_is_not_changed(administrator, things
         assert administrator.get(address).json()["name"] == "changed by another"
 
 
-def test_a_thing_is_changed_under_its_present_etag(administrator, things):
+def test_an_object_is_changed_with_its_present_etag(administrator, things):
     for address, change in things.items():
         seen = administrator.get(address)["ETag"]
 
@@ -197,7 +197,7 @@ def test_a_weak_form_of_the_present_etag_does_not_match(administrator, world):
     assert_problem(administrator.patch(address, {}, headers={"If-Match": weak}), 412, "precondition_failed")
 
 
-def test_an_etag_covers_settings_of_clients_and_no_state_of_a_job(administrator, world):
+def test_an_etag_covers_what_clients_set_but_not_the_state_of_a_job(administrator, world):
     address = f"{JOBS}{world.job.pk}/"
     seen = administrator.get(address)["ETag"]
 
@@ -206,7 +206,7 @@ def test_an_etag_covers_settings_of_clients_and_no_state_of_a_job(administrator,
     assert administrator.get(address)["ETag"] == seen
 
 
-def test_an_action_is_not_done_to_a_job_that_was_changed_meanwhile(administrator, world):
+def test_an_action_on_a_job_that_changed_meanwhile_is_refused(administrator, world):
     address = f"{JOBS}{world.job.pk}/"
     seen = administrator.get(address)["ETag"]
     administrator.patch(address, {"priority": 1})
@@ -223,7 +223,7 @@ def test_an_if_match_without_an_etag_is_refused(administrator, world):
     assert_problem(refused, 412, "precondition_failed")
 
 
-def test_the_etag_of_settings_belongs_to_their_version(administrator):
+def test_the_etag_of_the_settings_is_their_version(administrator):
     seen = administrator.get(SETTINGS)["ETag"]
     stored = administrator.put(SETTINGS, {"cluster": {"heartbeat_interval": 1}}, headers={"If-Match": seen})
 
@@ -235,7 +235,7 @@ def test_the_etag_of_settings_belongs_to_their_version(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_two_clients_with_the_same_version_changes_it(administrator, world):
+def test_of_two_clients_that_change_one_version_only_one_succeeds(administrator, world):
     addresses = [f"{JOBS}{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/", SETTINGS]
     for address in addresses:
         seen = administrator.get(address)["ETag"]
@@ -260,7 +260,7 @@ def test_one_of_two_clients_with_the_same_version_changes_it(administrator, worl
 # --- Creation and existence ------------------------------------------------------------------------
 
 
-def test_a_created_object_is_at_its_location(administrator, things):
+def test_the_location_header_leads_to_a_created_object(administrator, things):
     for address in things:
         shown = administrator.get(address).json()
 
@@ -271,7 +271,7 @@ def test_a_created_object_is_at_its_location(administrator, things):
         assert found["ETag"] == made["ETag"]
 
 
-def test_a_name_that_is_taken_is_a_conflict(administrator, things):
+def test_the_name_of_another_object_is_answered_as_a_conflict(administrator, things):
     for address, change in things.items():
         collection = address.rsplit("/", 2)[0] + "/"
         shown = administrator.get(address).json()
@@ -291,7 +291,7 @@ def test_options_lists_the_methods_for_every_known_user(things):
         assert "GET" in answer.json()["methods"]
 
 
-def test_options_of_nothing_is_not_found():
+def test_options_at_a_missing_object_is_answered_with_404():
     assert_problem(client_of(VIEWER).options("/api/v1/nothing/"), 404, "not_found")
 
 
@@ -335,7 +335,7 @@ def _views(patterns):
             yield found
 
 
-def test_every_view_of_the_api_keeps_the_contract():
+def test_every_view_of_the_api_has_the_common_base_and_options():
     views = set(_views(api.urlpatterns))
 
     assert {view for view in views if not issubclass(view, ContractView)} == set()

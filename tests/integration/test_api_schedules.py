@@ -32,7 +32,7 @@ def wanted():
     }
 
 
-def test_all_doors_give_a_job_without_a_schedule_one_scan_by_hand(administrator, wanted):
+def test_the_api_the_form_and_the_model_have_the_same_default_schedule(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
 
     expected = {"kind": "once", "start_method": "manual", "priority": 5, "hop_mode": "accurate"}
@@ -52,7 +52,7 @@ def test_a_continuous_job_keeps_its_intervals(administrator, wanted):
     assert Job.objects.get().reseed_after == dt.timedelta(seconds=0.5)
 
 
-def test_a_schedule_is_stored_and_shown_as_it_was_given(administrator, wanted):
+def test_a_schedule_is_stored_and_shown_unchanged(administrator, wanted):
     windows = [NIGHTLY, {"days_of_week": [7, 6, 6], "hours": [12], "minutes": [30], "minimal": True}]
 
     made = administrator.post(JOBS, {**wanted, "start_method": "window_inside", "windows": windows}).json()
@@ -110,7 +110,7 @@ def test_a_new_schedule_starts_no_run_for_an_earlier_opening(administrator, want
     ],
     ids=str,
 )
-def test_contradictions_are_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
+def test_contradictory_fields_are_refused_by_name_and_nothing_is_stored(administrator, wanted, changes, fields):
     assert_problem(administrator.post(JOBS, {**wanted, **changes}), 400, "invalid", fields=fields)
     assert not Job.objects.exists()
 
@@ -120,7 +120,7 @@ def test_contradictions_are_refused_by_name_and_nothing_is_stored(administrator,
     assert not ScheduleWindow.objects.exists()
 
 
-def test_a_continuous_job_becomes_one_that_ends_only_without_its_intervals(administrator, wanted):
+def test_a_continuous_job_can_become_a_job_that_ends_without_intervals(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "kind": "continuous", "reseed_after": 60}).json()
 
     refused = administrator.patch(f"{JOBS}{made['id']}/", {"kind": "once"})
@@ -174,7 +174,7 @@ def test_a_seed_that_is_sent_unchanged_stays_unchanged(administrator):
     ],
     ids=str,
 )
-def test_fields_that_others_rely_on_cannot_be_edited_during_a_run(administrator, changes, fields):
+def test_fields_that_a_run_depends_on_cannot_be_edited_during_a_run(administrator, changes, fields):
     job = running_job()
     before = administrator.get(f"{JOBS}{job.pk}/").json()
 
@@ -194,7 +194,7 @@ def test_the_policy_of_a_seed_can_be_changed_while_it_runs(administrator):
     assert job.seeds.get().policy == gently
 
 
-def test_all_doors_set_the_archive_of_a_job_and_a_new_one_reads_everything_again(administrator, wanted):
+def test_the_api_and_the_form_set_an_archive_and_a_new_one_rereads_all(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "archive": "warc"}).json()
     before = Job.objects.get().specification_version
     assert made["archive"] == "warc"

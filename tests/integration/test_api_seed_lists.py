@@ -1,4 +1,4 @@
-"""The API takes seed lists of 100,000 addresses: as text, in pages, and inside a job."""
+"""Proves that the API accepts seed lists of 100,000 addresses: as text, in pages, and inside a job."""
 
 import time
 
@@ -72,7 +72,7 @@ def test_a_job_with_a_hundred_thousand_addresses_survives_a_round_trip(administr
     assert stored() == MANY
 
 
-def test_a_list_is_given_in_pages(administrator, address):
+def test_a_seed_list_is_returned_in_pages(administrator, address):
     send(administrator, address, "http://a.test/\n\n  http://b.test/  \r\n")
 
     answer = send(administrator, address, "http://c.test/", method="POST")
@@ -84,7 +84,7 @@ def test_a_list_is_given_in_pages(administrator, address):
     assert stored() == ["http://a.test/", "http://b.test/", "http://c.test/"]
 
 
-def test_bad_lines_are_named_by_their_numbers_and_nothing_is_stored(administrator, address):
+def test_invalid_lines_are_named_by_number_and_nothing_is_stored(administrator, address):
     before = stored()
     good = [f"http://docs.test/{number}" for number in range(5_000)]
     lines = [*good[:41], "gopher://docs.test/", *good[41:3000], "", "not an address", *good[3000:]]
@@ -111,7 +111,7 @@ def test_repeated_lines_are_stored_once_and_counted(administrator, address):
     )
 
 
-def test_the_first_of_very_many_bad_lines_are_named(administrator, address):
+def test_only_the_first_of_many_invalid_lines_are_named(administrator, address):
     refused = send(administrator, address, "gopher://docs.test/\n" * 3_000)
 
     assert_problem(refused, 400, "invalid", fields=[*(f"lines.{number}" for number in range(1, 21)), "lines"])
@@ -142,7 +142,7 @@ def test_a_body_above_the_limit_is_refused_also_with_a_token(administrator, addr
     assert_problem(administrator.post("/api/v1/jobs/", {"name": "x" * 17_000_000}), 413, "too_large")
 
 
-def test_a_stranger_sends_little():
+def test_a_large_body_without_a_login_is_refused():
     body = {"username": "x" * 70_000, "password": "x"}
 
     assert_problem(APIClient().post("/api/v1/token/", body), 413, "too_large")
@@ -175,7 +175,7 @@ def test_only_users_who_may_change_jobs_change_lists(address):
     assert_problem(send(operator, address, "http://b.test/"), 403, "permission_denied")
 
 
-def test_a_list_of_nothing_is_not_found(administrator):
+def test_the_list_of_a_missing_seed_is_not_found(administrator):
     assert_problem(send(administrator, "/api/v1/seeds/77/urls/", "http://b.test/"), 404, "not_found")
 
 

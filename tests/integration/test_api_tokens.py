@@ -51,7 +51,7 @@ def client_with(token, scheme="Token"):
     return client
 
 
-def test_a_password_buys_a_token_that_opens_the_api(user):
+def test_a_password_gives_a_token_for_the_api(user):
     answer = log_in()
 
     assert answer.status_code == 201
@@ -69,7 +69,7 @@ def test_the_database_holds_no_usable_token(user):
     assert row["digest"] != token
 
 
-def test_a_token_that_was_given_back_opens_nothing(user):
+def test_a_token_is_invalid_after_a_logout(user):
     client, other = client_with(log_in().json()["token"]), client_with(log_in().json()["token"])
 
     assert client.delete(TOKEN).status_code == 204
@@ -78,14 +78,14 @@ def test_a_token_that_was_given_back_opens_nothing(user):
     assert other.get(JOBS).status_code == 200
 
 
-def test_an_expired_token_opens_nothing(user):
+def test_an_expired_token_gives_no_access(user):
     client = client_with(log_in().json()["token"])
     AuthToken.objects.update(expiry=timezone.now() - dt.timedelta(seconds=1))
 
     assert_problem(client.get(JOBS), 401, "authentication_failed")
 
 
-def test_the_token_of_a_disabled_user_opens_nothing(user):
+def test_the_token_of_a_disabled_user_gives_no_access(user):
     client = client_with(log_in().json()["token"])
     user.is_active = False
     user.save()
@@ -94,7 +94,7 @@ def test_the_token_of_a_disabled_user_opens_nothing(user):
     assert_problem(log_in(), 401, "authentication_failed")
 
 
-def test_a_role_that_was_taken_away_ends_at_once(user):
+def test_the_permissions_of_a_removed_role_end_immediately(user):
     client = client_with(log_in().json()["token"])
     user.groups.clear()
 
@@ -124,7 +124,7 @@ def test_a_new_token_above_the_users_limit_ends_the_oldest(user):
     assert_problem(oldest.get(JOBS), 401, "authentication_failed")
 
 
-def test_a_session_has_no_token_to_give_back():
+def test_a_logout_of_the_api_needs_a_token():
     assert_problem(client_of(VIEWER).delete(TOKEN), 401, "not_authenticated")
 
 
@@ -138,7 +138,7 @@ def test_a_session_has_no_token_to_give_back():
         ({"username": None, "password": ["x"]}, ["username", "password"]),
     ],
 )
-def test_credentials_that_cannot_be_are_refused_by_their_field(body, fields):
+def test_invalid_credentials_are_refused_with_their_field(body, fields):
     assert_problem(APIClient().post(TOKEN, body), 400, "invalid", fields=fields)
 
 
@@ -162,7 +162,7 @@ def test_guessing_passwords_delays_even_the_right_one(quick_passwords, user):
 
 
 def try_at_once(attempt, attempts=30):
-    """Run the attempt in this number of threads at once. Return the number of answers by status."""
+    """Run the attempt in this number of threads concurrently. Return the number of answers by status."""
     together = threading.Barrier(attempts)
 
     def try_one(_):
@@ -208,7 +208,7 @@ def test_guesses_for_many_names_of_one_address_are_limited(quick_passwords, user
     assert_problem(log_in(), 429, "throttled")
 
 
-def test_the_wait_ends(quick_passwords, user):
+def test_after_the_wait_a_login_is_possible_again(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME + 3):
         log_in("wrong")
     LoginAttempt.objects.update(at=timezone.now() - logins.WINDOW)
@@ -226,7 +226,7 @@ def test_a_correct_password_removes_counted_wrong_passwords(quick_passwords, use
     assert log_in().status_code == 201
 
 
-def test_a_login_on_a_page_counts_for_the_same_limit_as_one_at_the_api(quick_passwords, user):
+def test_logins_on_the_page_and_at_the_api_count_for_one_limit(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME):
         log_in("wrong")
     request = HttpRequest()
@@ -241,7 +241,7 @@ def test_a_wrong_login_name_is_not_stored(quick_passwords):
     assert "password" not in str(LoginAttempt.objects.values().get())
 
 
-def test_the_addresses_of_one_network_of_ipv6_are_one_address_of_the_limit(quick_passwords, user):
+def test_all_addresses_of_an_ipv6_network_count_as_one_address(quick_passwords, user):
     for number in range(logins.MOST_OF_A_NAME):
         log_in("wrong", REMOTE_ADDR=f"2001:db8:1:2:{number}::7")
 

@@ -1,4 +1,7 @@
-"""Archives as a source: the newest answer of an address decides, and nothing is read outside of the roots."""
+"""
+Proves that archives are read as a source: the newest answer of an address counts, and only allowed directories are
+read.
+"""
 
 import datetime as dt
 import gzip
@@ -57,7 +60,7 @@ def replay(tmp_path):
 
 
 class Replay:
-    """A root with archive files, and a job that reads them as a run does, without a queue."""
+    """A directory with archive files, and a job that reads them without a queue."""
 
     def __init__(self, root, threads):
         root.mkdir()
@@ -148,7 +151,7 @@ async def test_a_revisit_of_another_address_takes_its_body(replay):
     assert (await replay.page()).content.text == "shared words"
 
 
-def test_a_file_for_which_the_index_has_no_room_hides_no_other_file(replay, monkeypatch):
+def test_a_file_too_large_for_the_index_hides_no_other_file(replay, monkeypatch):
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
@@ -167,7 +170,7 @@ def test_a_file_for_which_the_index_has_no_room_hides_no_other_file(replay, monk
     assert found.path == os.fsencode(replay.root / "b.warc.gz")
 
 
-async def test_revisits_that_refer_to_each_other_end(replay):
+async def test_revisits_that_refer_to_each_other_are_not_followed_forever(replay):
     one, other = an_answer(), an_answer("http://b.example/", days=1)
     replay.write("a.warc.gz", a_revisit(other, days=0), a_revisit(one, days=1, url=other.url))
 
@@ -176,7 +179,7 @@ async def test_revisits_that_refer_to_each_other_end(replay):
     assert [(outcome.ending, outcome.code) for outcome in outcomes.values()] == [(Ending.FAILED, "NO_ORIGINAL")] * 2
 
 
-async def test_the_last_statement_about_an_address_decides_as_in_a_crawl(replay):
+async def test_the_last_answer_of_an_address_decides_as_in_a_crawl(replay):
     urls = [f"http://a.example/{name}" for name in ("gone", "moved", "busy", "forbidden", "image", "hidden")]
     gone, moved, busy, forbidden, image, hidden = urls
     replay.write(
@@ -218,7 +221,7 @@ async def test_options_choose_dates_statuses_types_and_addresses(replay):
     assert set(await texts(exclude=["secret"])) == {"one", "plain"}
 
 
-async def test_a_second_run_reads_nothing_and_a_grown_file_only_what_is_new(replay):
+async def test_a_second_run_reads_only_new_records_of_grown_files(replay):
     image = an_answer("http://a.example/image", headers=b"Content-Type: image/png\r\n")
     path = replay.write("a.warc.gz", an_answer(), image)
     assert [one.requested for one in (await replay.run()).values()] == [True, True]
@@ -235,7 +238,7 @@ async def test_a_second_run_reads_nothing_and_a_grown_file_only_what_is_new(repl
     assert {url for url, one in grown.items() if one.requested} == {"http://a.example/new"}
 
 
-async def test_a_page_is_read_as_the_web_connector_reads_it(replay):
+async def test_an_archived_page_is_read_like_a_page_of_the_web_connector(replay):
     text = "Grüße aus Köln"
     replay.write(
         "a.warc.gz",
@@ -256,7 +259,7 @@ async def test_a_page_is_read_as_the_web_connector_reads_it(replay):
     assert outcome.references == []
 
 
-async def test_an_answer_that_cannot_be_read_leaves_the_one_before(replay):
+async def test_an_unreadable_answer_leaves_the_previous_answer_in_place(replay):
     bomb = gzip.compress(bytes(30_000_000))
     replay.write(
         "a.warc.gz",
@@ -273,7 +276,7 @@ async def test_an_answer_that_cannot_be_read_leaves_the_one_before(replay):
     )  # fmt: skip
 
 
-async def test_a_record_that_was_replaced_since_is_not_taken_for_another(replay):
+async def test_a_record_that_was_replaced_meanwhile_is_not_read(replay):
     path = replay.write("a.barc", an_answer(text="old"), an_answer("http://a.example/two"), form=Format.BARC)
     part = await replay.process(f"archive://{path}")
     at = {reference.identifier: reference.carry for reference in part.references}
@@ -285,7 +288,7 @@ async def test_a_record_that_was_replaced_since_is_not_taken_for_another(replay)
     assert (outcome.ending, outcome.code) == (Ending.RETRY, "CHANGING")
 
 
-async def test_names_in_an_archive_never_lead_to_a_file(replay, tmp_path):
+async def test_names_in_an_archive_are_never_used_as_file_paths(replay, tmp_path):
     (tmp_path / "secret.warc.gz").write_bytes(b"")
     replay.write("a.warc.gz", an_answer("http://a.example/../../secret.warc.gz"), an_answer("file:///etc/passwd"))
     (replay.root / "link.warc.gz").symlink_to(tmp_path / "secret.warc.gz")
@@ -300,7 +303,7 @@ async def test_names_in_an_archive_never_lead_to_a_file(replay, tmp_path):
     assert [one.removes for one in (outside, link, missing)] == [True] * 3
 
 
-async def test_a_pattern_names_the_files_that_match_it(replay):
+async def test_a_pattern_in_an_archive_address_selects_matching_files(replay):
     for folder in ("x", "y/deep"):
         (replay.root / folder).mkdir(parents=True)
     for name in ("one.warc.gz", "x/two.warc.gz", "y/deep/three.warc.gz", "y/deep/four.barc", "x/other"):
@@ -327,7 +330,7 @@ async def test_a_pattern_names_the_files_that_match_it(replay):
         ("archive:///srv/a.barc#12", "archive:///srv/a.barc#12"),
     ],
 )
-def test_a_place_has_one_identifier(typed, meant):
+def test_an_archive_address_has_one_identifier(typed, meant):
     assert ARCHIVE.canonical(typed) == meant
     assert read_place(meant).identifier == meant
 
@@ -336,7 +339,7 @@ def test_a_place_has_one_identifier(typed, meant):
     "typed", ["file:///srv/a", "archive://host/a", "archive:///a/../b", "archive:///a?b", "archive:///a#x", "http://a/",
               "archive:///a/*/../b", "archive:///a\x00b"],
 )  # fmt: skip
-def test_other_addresses_are_no_places(typed):
+def test_invalid_archive_addresses_are_refused(typed):
     with pytest.raises(BadIdentifier):
         ARCHIVE.canonical(typed)
 

@@ -1,4 +1,4 @@
-"""Archives are shown by pages, the API and a command, and foreign bytes are never shown as a page of ours."""
+"""Proves that pages, the API and a command show archives, and that archived content never runs in the browser."""
 
 import datetime as dt
 
@@ -72,7 +72,7 @@ def test_pages_lead_from_a_document_to_the_escaped_body(administrator, record):
 
 
 @pytest.mark.parametrize("address", ["/archive/{}/body/", "/api/v1/archive-records/{}/body/"])
-def test_a_raw_body_is_a_download_that_no_browser_shows(administrator, record, address):
+def test_a_raw_body_is_sent_as_a_download(administrator, record, address):
     answer = administrator.get(address.format(record.pk))
     assert answer.content == BODY
     assert answer["Content-Type"] == "application/octet-stream"
@@ -136,7 +136,7 @@ def test_the_api_lists_files_and_records_and_reads_one(administrator, record):
     assert read["response_head"].startswith("HTTP/1.1 200 OK")
 
 
-def test_a_record_whose_file_is_elsewhere_is_refused_with_its_machine(administrator, record, tmp_path):
+def test_a_record_on_another_machine_is_refused_with_the_machines_name(administrator, record, tmp_path):
     (tmp_path / "x.warc.gz").unlink()
     refused = administrator.get(f"/api/v1/archive-records/{record.pk}/")
     assert refused.status_code == 409

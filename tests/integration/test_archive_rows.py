@@ -1,6 +1,5 @@
 """
-The rows of an archive: each leads to a record in its file, whatever happens between the write of the file and the write
-of the row.
+Proves that each row of an archive refers to a record in its file, even if a process dies between both writes.
 """
 
 import time
@@ -62,7 +61,7 @@ def read_rows():
     return [files.read_at(Path(row.file.root) / row.file.path, row.offset) for row in rows]
 
 
-def test_a_flush_stores_the_place_of_each_exchange(crawl):
+def test_a_flush_stores_the_offset_of_each_exchange(crawl):
     claims = crawl.claim()
     flush_results(crawl, [result_of(crawl, claims[name], body=name.encode()) for name in "ab"])
 
@@ -80,7 +79,7 @@ def test_a_repeated_write_appends_an_exchange_once(crawl):
     assert len(list(files.read_all(*crawl.archives.files()))) == 2
 
 
-def test_a_lost_claim_gets_no_row(crawl):
+def test_an_exchange_of_a_lost_claim_gets_no_row(crawl):
     claims = crawl.claim()
     lost = replace(claims["a"], batch_id=claims["a"].batch_id + 1)
     flushed = flush_results(crawl, [result_of(crawl, lost), result_of(crawl, claims["b"])])
@@ -107,7 +106,7 @@ def test_a_truncated_body_is_no_revisit(crawl):
     assert {record.kind for record in read_rows()} == {RecordKind.RESPONSE}
 
 
-def test_a_file_ends_at_its_size_and_at_its_age(crawl, settings):
+def test_a_file_is_completed_at_its_maximum_size_or_age(crawl, settings):
     claims = crawl.claim()
     set_settings(settings, {ARCHIVE_FILE_BYTES: 100})
     flush_results(crawl, [result_of(crawl, claims["a"])])
@@ -143,7 +142,7 @@ def test_the_file_of_a_dead_process_ends_after_its_last_complete_record(crawl):
     assert (file.state, file.length, path.stat().st_size) == ("complete", whole, whole)
 
 
-def test_a_directory_that_cannot_be_written_refuses_like_an_output(crawl, tmp_path):
+def test_an_unwritable_directory_is_handled_like_a_refusing_output(crawl, tmp_path):
     (tmp_path / f"job-{crawl.job.pk}").write_text("a file in the way")
     with pytest.raises(OutputError, match=r"The archive below .* cannot be written"):
         crawl.archives.append(crawl.connection, [result_of(crawl, crawl.claim()["a"])], now=NOON)

@@ -1,5 +1,5 @@
 """
-Complete archive files go to two stores. A file that the stores have not confirmed is neither removed nor handed out.
+Proves that complete archive files are copied to two stores, and that only confirmed files are removed locally.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ def test_a_complete_file_is_stored_once_two_stores_confirmed_it(crawl, stores):
     assert path.exists()
 
 
-def test_a_file_goes_to_a_bucket_and_its_sha256_is_there(crawl, stores, settings, tmp_path, monkeypatch):
+def test_a_file_is_copied_to_a_bucket_with_its_sha256(crawl, stores, settings, tmp_path, monkeypatch):
     with s3_server(tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -118,7 +118,7 @@ def test_an_open_file_is_not_stored(crawl, stores):
     assert list(stores[0].iterdir()) == []
 
 
-def test_a_store_that_is_down_is_named_until_it_takes_files_again(crawl, stores):
+def test_an_unavailable_store_is_named_until_it_accepts_files_again(crawl, stores):
     archive(crawl, "a")
     stores[1].rmdir()
 
@@ -167,7 +167,7 @@ def test_a_worker_takes_over_the_complete_files_of_its_predecessor(crawl, stores
     assert ArchiveFile.objects.get().state == "stored"
 
 
-def test_a_local_copy_goes_only_after_two_stores_confirmed_it(crawl, stores, settings):
+def test_a_local_copy_is_removed_only_after_two_stores_confirmed_it(crawl, stores, settings):
     set_settings(settings, {ARCHIVE_KEEP_LOCAL: "0"})
     path = archive(crawl, "a")
     stores[1].rmdir()
@@ -203,7 +203,7 @@ def test_a_local_copy_is_kept_for_days_or_forever(crawl, stores, settings):
 # --- Too many files that are not confirmed -------------------------------------------------------
 
 
-def test_a_job_waits_while_the_stores_lag_and_then_goes_on(crawl, stores, settings, connection):
+def test_a_job_waits_while_too_many_files_are_not_stored_yet(crawl, stores, settings, connection):
     main = Main(connection)
     Job.objects.update(archive="warc")
     archive(crawl, "a")
@@ -244,8 +244,8 @@ def test_a_job_without_an_archive_does_not_wait_for_stores(crawl, connection):
 # --- Lost files ----------------------------------------------------------------------------------
 
 
-def test_a_lost_open_file_schedules_exactly_the_documents_without_a_body(crawl, settings):
-    # The first file has both documents, and the second one only a newer body of one.
+def test_a_lost_open_file_reschedules_exactly_the_documents_without_a_body(crawl, settings):
+    # The first file has both documents. The second file has only a newer body of one document.
     set_settings(settings, {ARCHIVE_FILE_BYTES: 1})
     archive(crawl, "a", "b")
     set_settings(settings, {ARCHIVE_FILE_BYTES: 2**30})
@@ -307,9 +307,7 @@ def test_a_body_after_a_loss_is_archived_whole_and_not_as_a_revisit(crawl, store
     assert [record.kind.value for record in files.read_all(again)] == ["response"]
 
 
-def test_files_below_an_empty_mount_point_are_not_lost_and_no_new_file_is_written_there(
-    crawl, stores, tmp_path, settings
-):
+def test_an_empty_mount_point_loses_no_files_and_gets_no_new_files(crawl, stores, tmp_path, settings):
     root = tmp_path / "mount"
     root.mkdir()
     archive(crawl, "a")

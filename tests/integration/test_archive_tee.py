@@ -1,4 +1,4 @@
-"""The web connector reports the raw exchange of a document's own request, and no secret of it."""
+"""Proves that the web connector archives the raw request and response of a document, but none of its secrets."""
 
 import gzip
 import zlib
@@ -47,7 +47,7 @@ async def test_an_outcome_has_the_raw_exchange():
     assert (exchange.body, exchange.truncated, exchange.status) == (PAGE, "", 200)
 
 
-async def test_a_job_without_an_archive_keeps_nothing():
+async def test_a_job_without_an_archive_keeps_no_exchange():
     outcome = await outcome_of(answer(PAGE), keeps=False)
     assert outcome.ending == Ending.INDEXED
     assert outcome.exchange is None
@@ -56,7 +56,7 @@ async def test_a_job_without_an_archive_keeps_nothing():
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress)]
 )
-async def test_a_body_is_kept_as_it_arrived_before_decoding(coding, pack):
+async def test_a_body_is_archived_before_decoding(coding, pack):
     packed = pack(PAGE)
     outcome = await outcome_of(answer(packed, headers=(f"Content-Encoding: {coding}", "Content-Type: text/html")))
     assert outcome.content.text.startswith("Words")
@@ -99,7 +99,7 @@ async def test_a_body_beyond_the_limit_is_kept_truncated():
     assert 0 < len(outcome.exchange.body) < 200_000
 
 
-async def test_an_unwanted_body_is_kept_to_its_discarded_part():
+async def test_an_unwanted_body_is_kept_up_to_the_point_where_reading_stopped():
     image = b"\x89PNG\r\n" + bytes(3_000_000)
     outcome = await outcome_of(answer(image, headers=("Content-Type: image/png",)))
     assert outcome.code == "NOT_TEXT"

@@ -66,7 +66,7 @@ def results():
     return {(fault.kind, fault.result) for fault in found}
 
 
-def test_an_archive_in_order_has_no_faults(copies):
+def test_an_undamaged_archive_has_no_faults(copies):
     assert verify() == ({}, 0)
     done = ArchiveVerification.objects.get()
     assert (done.files, done.records, done.skipped, done.ended_at is not None) == (1, 2, 0, True)
@@ -74,7 +74,7 @@ def test_an_archive_in_order_has_no_faults(copies):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize(("damage", "kind"), [(delete, "deleted"), (truncate, "truncated"), (flip, "damaged")])
-def test_a_damaged_copy_is_written_again_from_a_whole_one(copies, number, damage, kind):
+def test_a_damaged_copy_is_rewritten_from_an_undamaged_copy(copies, number, damage, kind):
     content = copies[0].read_bytes()
     damage(copies[number])
 
@@ -88,7 +88,7 @@ def test_a_damaged_copy_is_written_again_from_a_whole_one(copies, number, damage
     assert list(copies[0].parent.glob(".*")) == []
 
 
-def test_a_record_that_no_copy_has_schedules_its_document_only(copies):
+def test_a_record_missing_in_all_copies_reschedules_only_its_document(copies):
     for copy in copies:
         flip(copy)
     assert verify() == ({"damaged": 3, "no_record": 1, "lost": 1}, 4)
@@ -146,7 +146,7 @@ def test_a_document_with_a_newer_body_is_not_scheduled(crawl, copies):
     assert stages() == {"a": Stage.DONE, "b": Stage.PENDING}
 
 
-def test_a_revisit_of_a_lost_body_is_no_body(crawl, copies):
+def test_a_revisit_does_not_count_as_a_body_if_its_original_is_lost(crawl, copies):
     make_all_due(crawl)
     archive(crawl, "a", "b")
     assert list(ArchiveRecord.objects.order_by("id").values_list("kind", flat=True)[2:]) == ["same_payload"] * 2
@@ -192,7 +192,7 @@ def test_a_row_without_a_record_is_marked_and_its_document_scheduled(copies):
     assert verify() == ({}, 0)
 
 
-def test_files_that_may_be_of_another_partition_stay(copies, stores, tmp_path, settings):
+def test_files_that_may_belong_to_another_partition_stay(copies, stores, tmp_path, settings):
     of_another = [root / "job-9" / "9-unknown.warc.gz" for root in (tmp_path, *stores)]
     for path in of_another:
         path.parent.mkdir()
@@ -220,7 +220,7 @@ def test_foreign_files_are_moved_aside_and_not_deleted(copies, stores, tmp_path)
     assert verify() == ({}, 0)
 
 
-def test_copies_out_of_reach_prove_no_loss(copies, stores):
+def test_unreachable_copies_do_not_count_as_lost(copies, stores):
     copies[0].unlink()
     copies[1].unlink()
     stores[1].rename(stores[1].with_name("elsewhere"))
@@ -230,7 +230,7 @@ def test_copies_out_of_reach_prove_no_loss(copies, stores):
     assert verify(repairs=True) == ({"deleted": 2}, 0)
 
 
-def test_a_copy_that_cannot_be_read_proves_no_loss(copies):
+def test_an_unreadable_copy_does_not_count_as_lost(copies):
     copies[1].unlink()
     copies[2].unlink()
     # The tests may run as root, which may read every file, so a directory takes the place of the file.
@@ -268,7 +268,7 @@ def test_the_local_copies_of_other_machines_are_skipped(copies):
     assert ArchiveVerification.objects.get().skipped == 1
 
 
-def test_the_copies_of_a_lost_machine_are_given_up(crawl, copies):
+def test_copies_on_a_lost_machine_are_marked_as_deleted_or_lost(crawl, copies):
     make_all_due(crawl)
     ArchiveFile.objects.update(host="burnt")
     flush_results(crawl, [result_of(crawl, crawl.claim()["a"], body=b"newer")])
@@ -285,12 +285,12 @@ def test_the_copies_of_a_lost_machine_are_given_up(crawl, copies):
         verify(lost_machine=crawl.worker.host)
 
 
-def test_a_name_of_a_lost_machine_is_printable(copies):
+def test_the_name_of_a_lost_machine_must_be_printable(copies):
     with pytest.raises(Invalid, match="printable characters only"):
         verify(lost_machine="burnt\0")
 
 
-def test_a_file_that_may_lack_its_local_copy_is_compared_in_its_stores(copies):
+def test_a_file_without_a_local_copy_is_compared_in_its_stores(copies):
     copies[0].unlink()
     ArchiveFile.objects.update(removed_at=ArchiveFile.objects.get().completed_at)
     flip(copies[1])
@@ -316,7 +316,7 @@ def test_a_sample_compares_a_share_of_the_files(copies):
     assert 2 <= done.files <= 50
 
 
-def test_an_ended_early_verification_continues_behind_its_last_file(crawl, copies):
+def test_a_verification_that_ended_early_continues_after_its_last_file(crawl, copies):
     made = verbs.create_for_task(77, sample=None, repairs=False)
     assert verbs.carry_out(made, should_continue=lambda _progress: False).ended_at is None
     assert verbs.carry_out(made, should_continue=lambda _progress: True).files == 1
@@ -329,7 +329,7 @@ def test_every_row_of_a_repaired_archive_leads_to_its_record(copies):
     assert len(read_rows()) == 2
 
 
-def test_the_empty_mount_point_of_a_disk_proves_no_loss(copies, tmp_path):
+def test_files_below_an_empty_mount_point_do_not_count_as_lost(copies, tmp_path):
     """The stores are below the root in these tests, so they move away with it."""
     root = tmp_path / "mount"
     (root / "job-1").mkdir(parents=True)

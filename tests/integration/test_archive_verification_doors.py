@@ -1,4 +1,4 @@
-"""Verifications of archives by command, by API and on pages: their results and their refusals."""
+"""Proves that the command, the API and pages start verifications of archives, and show the faults that were found."""
 
 import datetime as dt
 
@@ -25,7 +25,7 @@ from tests.support.api import NOON, assert_problem, client_of
 __all__ = ["copies", "crawl", "stores"]
 
 
-def test_the_command_names_faults_repairs_them_and_then_finds_none(copies, capsys):
+def test_the_command_names_and_repairs_faults_and_then_finds_none(copies, capsys):
     truncate(copies[1])
     with pytest.raises(CommandError, match="Faults that are left: 1") as ended:
         call_command("verify_archive")
@@ -41,7 +41,7 @@ def test_the_command_names_faults_repairs_them_and_then_finds_none(copies, capsy
     assert refused.value.returncode == 2
 
 
-def test_the_command_counts_faults_that_it_does_not_name(copies, capsys, monkeypatch):
+def test_the_command_counts_faults_that_it_does_not_list(copies, capsys, monkeypatch):
     monkeypatch.setattr(listing, "SHOWN", 1)
     copies[0].unlink()
     truncate(copies[1])
@@ -101,7 +101,7 @@ def test_the_page_shows_the_last_verification_and_starts_one(copies):
     assert ArchiveVerification.objects.filter(repairs=True, task__isnull=False).exists()
 
 
-def test_the_page_of_archives_follows_their_verifications(copies):
+def test_the_open_page_of_archives_follows_running_verifications(copies):
     context = client_of(VIEWER).get(reverse("archive-verification")).context
     assert is_topic(context["topic"])
     assert read_screen(context["topic"]) == context["screen"] == {"totals": [], "last": [], "verifications": []}
@@ -127,7 +127,7 @@ def test_retention_keeps_the_last_verification_of_archives(copies):
     assert ArchiveFault.objects.get().verification == last
 
 
-def test_attention_names_a_damaged_archive_until_it_is_repaired(copies):
+def test_the_attention_list_names_a_damaged_archive_until_its_repair(copies):
     copies[0].unlink()
     verbs.verify_archive(made_by="a test")
     (line,) = [line for line in read_attention(now=NOON) if line.kind == "archive_is_damaged"]

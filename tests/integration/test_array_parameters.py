@@ -1,4 +1,4 @@
-"""Lists arrive in PostgreSQL exactly as psycopg would send them."""
+"""Proves that our faster conversion of lists sends PostgreSQL exactly the same values as psycopg."""
 
 import psycopg
 import pytest
@@ -24,19 +24,19 @@ def test_a_text_arrives_unchanged(connection, text):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(TEXTS))
-def test_texts_arrive_as_they_are(connection, texts):
+def test_lists_of_texts_arrive_unchanged(connection, texts):
     assert came(connection, texts, "text") == texts
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(numbers=st.lists(st.integers(min_value=-(2**63), max_value=2**63 - 1)))
-def test_numbers_arrive_as_they_are(connection, numbers):
+def test_lists_of_numbers_arrive_unchanged(connection, numbers):
     assert came(connection, numbers, "bigint") == numbers
 
 
 @given(values=st.lists(st.booleans()))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_truth_values_arrive_as_they_are(connection, values):
+def test_lists_of_truth_values_arrive_unchanged(connection, values):
     assert came(connection, values, "bool") == values
 
 
@@ -52,7 +52,7 @@ def test_truth_values_arrive_as_they_are(connection, values):
         ([[1, 2], [3, 4]], "int"),
     ],
 )
-def test_other_lists_are_left_to_psycopg(connection, values, kind):
+def test_psycopg_converts_all_other_lists(connection, values, kind):
     assert came(connection, values, kind) == values
 
 
@@ -69,7 +69,7 @@ def test_hashes_may_be_given_as_texts(connection):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hashes=st.lists(st.uuids().map(lambda one: one.hex)))
-def test_hashes_arrive_as_they_are(connection, hashes):
+def test_lists_of_hashes_arrive_unchanged(connection, hashes):
     assert [one.hex for one in came(connection, Hashes(hashes), "uuid")] == hashes
 
 

@@ -60,7 +60,7 @@ def cluster(connection):
     return Manager(connection).node, register_node(connection, "worker", name="worker-1")
 
 
-def test_nothing_needs_attention_in_a_cluster_that_is_well(cluster):
+def test_nothing_needs_attention_in_a_healthy_cluster(cluster):
     make_running_job(cluster[0])
 
     assert read_attention(now=timezone.now()) == []
@@ -83,7 +83,7 @@ def test_page_api_and_command_show_the_same_lost_worker(connection, cluster):
     assert line.sentence in printed
 
 
-def test_a_job_behind_many_others_needs_attention(cluster):
+def test_a_failed_job_is_listed_even_among_many_other_jobs(cluster):
     now = timezone.now()
     failed, refused, missing, full = (make_running_job(cluster[0]).job for _ in range(4))
     Job.objects.filter(pk=failed.pk).update(phase="inactive", run_end="error", reason="The disk is full", ended_at=now)
@@ -120,7 +120,7 @@ def test_a_lost_node_that_was_replaced_needs_no_attention(connection, cluster):
     assert kinds() == []
 
 
-def test_a_lost_node_is_listed_however_many_others_stopped_after_it(connection, cluster):
+def test_a_lost_node_is_listed_even_if_many_nodes_stopped_later(connection, cluster):
     fail(register_node(connection, "worker", name="worker-2"))
     stopped = {"kind": "worker", "status": "stopped", "started_at": timezone.now(), "stopped_at": timezone.now()}
     like = Node.objects.get(pk=cluster[1].id)

@@ -1,4 +1,4 @@
-"""Authorities in the database: verbs, the API, `/UserACLs`, pages, tokens of services, and the attention list."""
+"""Proves authorities with a database: the API, `/UserACLs`, pages, tokens of services, and the attention list."""
 
 import datetime as dt
 
@@ -78,7 +78,7 @@ def test_a_service_gets_the_tokens_of_a_user_in_the_lines_of_manifoldcf(path, au
     assert lines(answer) == ["AUTHORIZED:file", "TOKEN:the+group:staff", "ID:alice"]
 
 
-def test_every_kind_of_answer_is_a_line_and_a_token_makes_no_line_of_its_own(authority, group):
+def test_every_answer_is_one_line_and_no_token_can_add_a_line(authority, group):
     gone = {"path": "/nowhere/users.yaml"}
     make_authority("gone", group, kind="file", configuration=gone)
     client = service_client()
@@ -116,13 +116,13 @@ def test_without_a_token_of_a_service_the_answer_is_a_refusal(header, authority)
     assert b"staff" not in answer.content
 
 
-def test_a_log_in_is_no_token_of_a_service_at_the_address_of_manifoldcf(authority):
+def test_a_login_is_not_accepted_at_manifoldcfs_address(authority):
     client = client_of(ADMINISTRATOR)
 
     assert client.get("/UserACLs?username=alice").status_code == 401
 
 
-def test_an_expired_or_revoked_token_asks_nothing(authority):
+def test_an_expired_or_revoked_token_is_refused(authority):
     expired, revoked = service_client("expired", days=1), service_client("revoked")
     assert lines(expired.get("/UserACLs?username=alice"))
 
@@ -134,7 +134,7 @@ def test_an_expired_or_revoked_token_asks_nothing(authority):
         assert client.get("/api/v1/authority/access/?username=alice").status_code == 401
 
 
-def test_a_token_of_a_service_is_only_for_questions_to_the_authorities(authority):
+def test_a_token_of_a_service_is_valid_only_for_the_authority_service(authority):
     client = service_client()
 
     assert client.get("/api/v1/authority/access/?username=alice").json()["answers"][0]["tokens"] == ["staff"]
@@ -142,7 +142,7 @@ def test_a_token_of_a_service_is_only_for_questions_to_the_authorities(authority
         assert client.get(f"/api/v1/{path}").status_code == 401
 
 
-def test_operators_ask_and_viewers_see_states_only(authority):
+def test_operators_may_ask_authorities_and_viewers_only_see_their_states(authority):
     operator, viewer = client_of(OPERATOR), client_of(VIEWER)
     question = "/api/v1/authority/access/?username=alice"
 
@@ -156,7 +156,7 @@ def test_operators_ask_and_viewers_see_states_only(authority):
 
 
 @each_row("query", ["", "username=", "username=a&nonsense=1", "domain=x", "username=a&idneeded=perhaps"])
-def test_the_api_refuses_a_question_that_makes_no_sense(query):
+def test_the_api_refuses_an_invalid_question(query):
     assert_problem(client_of(OPERATOR).get(f"/api/v1/authority/access/?{query}"), 400, "invalid")
 
 
@@ -172,7 +172,7 @@ def test_users_of_several_domains_are_asked_about_in_one_request(authority, grou
     ]
 
 
-def test_a_mapping_chain_gives_the_name_and_shows_it(group, users):
+def test_the_answer_shows_the_name_that_a_chain_of_mappings_gave(group, users):
     cut = make_mapping("cut", pattern="(.+)@x")
     up = make_mapping("up", replacement="$(1u)", prerequisite=cut.pk)
     make_authority("file", group, kind="file", configuration={"path": str(users)}, prerequisite=up.pk)
@@ -195,7 +195,7 @@ def test_a_change_applies_to_the_next_question(authority, users, group):
     assert lines(client.get("/UserACLs?username=alice")) == []
 
 
-def test_search_gets_the_tokens_of_a_user_with_their_groups(authority, group):
+def test_a_search_gets_the_tokens_of_a_user_by_authority_group(authority, group):
     assert tokens_of("alice") == {("the group", "staff")}
     assert tokens_of("nobody") == {("the group", "DEAD_AUTHORITY")}
     assert tokens_of("alice", domain="elsewhere") == frozenset()
@@ -204,7 +204,7 @@ def test_search_gets_the_tokens_of_a_user_with_their_groups(authority, group):
 # --- Silence -----------------------------------------------------------------------------------------
 
 
-def test_an_authority_that_does_not_answer_is_on_the_attention_list_until_it_does(authority, users):
+def test_a_silent_authority_is_on_the_attention_list_until_it_answers(authority, users):
     users.unlink()
     for number in range(3):
         tokens_of(f"user {number}")
@@ -223,7 +223,7 @@ def test_an_authority_that_does_not_answer_is_on_the_attention_list_until_it_doe
 
 
 @each_row("first, then, is_silent", [("gone", None, True), ("gone", "", False), ("", None, False), ("", "gone", True)])
-def test_news_outlasts_an_outage_of_the_database_until_newer_news(authority, first, then, is_silent):
+def test_the_state_of_an_authority_is_stored_after_an_outage_of_the_database(authority, first, then, is_silent):
     def away(*_statement):
         raise OperationalError("the line was cut")
 
@@ -244,7 +244,7 @@ def test_news_outlasts_an_outage_of_the_database_until_newer_news(authority, fir
     assert (authority.silent_since is not None, authority.last_error) == (is_silent, "gone" if is_silent else "")
 
 
-def test_a_check_says_why_a_connection_does_not_work(authority, users):
+def test_a_check_names_the_reason_why_a_connection_fails(authority, users):
     client, path = client_of(OPERATOR), f"/api/v1/authority-connections/{authority.pk}/test/"
     assert client.post(path).json() == {"works": True, "detail": ""}
 
@@ -259,7 +259,7 @@ def test_a_check_says_why_a_connection_does_not_work(authority, users):
 # --- Changes -----------------------------------------------------------------------------------------
 
 
-def test_mappings_that_need_each_other_are_refused_by_name():
+def test_mappings_in_a_circle_are_refused_by_name():
     first = make_mapping("first")
     second = make_mapping("second", prerequisite=first.pk)
     third = make_mapping("third", prerequisite=second.pk)
@@ -319,7 +319,7 @@ def test_a_password_must_be_written_again_for_another_server(group, field, value
     assert client.patch(made["Location"], {"configuration": same}).status_code == 200
 
 
-def test_a_stale_etag_and_a_name_that_is_taken_are_refused(authority, group):
+def test_a_stale_etag_and_a_name_in_use_are_refused(authority, group):
     client, path = client_of(ADMINISTRATOR), f"/api/v1/authority-connections/{authority.pk}/"
     tag = client.get(path)["ETag"]
     assert client.patch(path, {"domain": "x"}, headers={"If-Match": tag}).status_code == 200
@@ -344,7 +344,7 @@ def test_a_stale_etag_and_a_name_that_is_taken_are_refused(authority, group):
         ({"nonsense": 1}, "nonsense"),
     ],
 )
-def test_a_connection_that_makes_no_sense_is_refused(body, field, group):
+def test_an_invalid_authority_connection_is_refused(body, field, group):
     valid = {"name": "a", "kind": "file", "group": group.pk, "configuration": {"path": "/x"}}
 
     response = client_of(ADMINISTRATOR).post("/api/v1/authority-connections/", {**valid, **body})
@@ -353,7 +353,7 @@ def test_a_connection_that_makes_no_sense_is_refused(body, field, group):
     assert field in response.json()["fields"]
 
 
-def test_things_in_use_are_not_deleted(group, authority):
+def test_authorities_groups_and_mappings_in_use_are_not_deleted(group, authority):
     mapping = make_mapping("m")
     verbs.change(AuthorityConnection, authority.pk, prerequisite=mapping.pk, made_by="vera")
     free = verbs.create_group(name="free", made_by="vera")
@@ -399,7 +399,7 @@ def page_client(role):
     return client
 
 
-def test_the_page_shows_states_and_checks_all_connections_now(authority, users, group):
+def test_the_page_shows_states_and_checks_all_connections_on_request(authority, users, group):
     make_authority("other", group)
     users.unlink()
     client = page_client(OPERATOR)
@@ -412,7 +412,7 @@ def test_the_page_shows_states_and_checks_all_connections_now(authority, users, 
     assert "works</span>" in page
 
 
-def test_the_page_says_what_a_user_may_see_and_why(authority):
+def test_the_page_shows_the_tokens_of_a_user_and_their_reasons(authority):
     client = page_client(OPERATOR)
 
     page = client.get("/authorities/ask/?username=alice").content.decode()
@@ -425,7 +425,7 @@ def test_the_page_says_what_a_user_may_see_and_why(authority):
     assert "Write the name of a user" in client.get("/authorities/ask/?username=").content.decode()
 
 
-def test_the_page_creates_a_token_that_asks_and_revokes_it(authority):
+def test_the_page_creates_and_revokes_a_token_of_a_service(authority):
     client = page_client(ADMINISTRATOR)
 
     page = client.post("/authorities/tokens/new/", {"name": "a search", "days": ""}).content.decode()
@@ -484,7 +484,7 @@ def test_a_group_and_a_mapping_are_set_up_on_the_set_up_pages():
     assert AuthorityGroup.objects.count() == 1
 
 
-def test_the_desk_reads_the_connections_only_after_a_change(authority, django_assert_num_queries):
+def test_the_authority_service_reads_connections_only_after_a_change(authority, django_assert_num_queries):
     desk().ask({"": "alice"})
 
     with django_assert_num_queries(2):

@@ -1,4 +1,4 @@
-"""Authorities by SQL of another database, and by a file of users."""
+"""Proves the authority that reads another database by SQL, and the authority that reads a file of users."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ def test_rows_of_another_database_are_tokens(elsewhere):
 
 
 @each_row("user", ["' OR 1=1 --", "alice'; DROP TABLE access; --", "%(user)s", "a\x00b", "\\", "%"])
-def test_no_name_of_a_user_changes_the_query(elsewhere, user):
+def test_a_user_name_cannot_change_the_query(elsewhere, user):
     assert [one.status for one in ask(SQL, elsewhere, user, "alice")] == [Status.USER_NOT_FOUND, Status.AUTHORIZED]
 
 
@@ -77,7 +77,7 @@ def test_no_name_of_a_user_changes_the_query(elsewhere, user):
         ("SELECT %(user)s FROM generate_series(1, 20000)", "more than 10000 rows"),
     ],
 )
-def test_a_query_that_writes_or_fails_is_unreachable(elsewhere, query, said):
+def test_an_authority_whose_query_writes_or_fails_is_unreachable(elsewhere, query, said):
     with pytest.raises(Unreachable, match=said):
         ask(SQL, elsewhere | {"query": query}, "alice")
 
@@ -128,7 +128,7 @@ def test_a_wrong_password_is_not_shown(elsewhere):
         ({"tls": "maybe"}, "tls"),
     ],
 )
-def test_a_configuration_of_sql_that_makes_no_sense_is_refused(facts, field):
+def test_an_invalid_configuration_of_sql_is_refused(facts, field):
     configuration = {"host": "a", "database": "b", "username": "c", "query": QUERY, **facts}
 
     assert list(SQL.problems(configuration)) == [field]
@@ -149,7 +149,7 @@ groups:
 
 @pytest.fixture
 def users(tmp_path, monkeypatch):
-    """Return a file of users below a root that files may be read from."""
+    """Return a file of users below a directory from which files may be read."""
     root = tmp_path / "root"
     root.mkdir()
     monkeypatch.setitem(current().environment, "jobs.file_roots", (str(root),))
@@ -158,7 +158,7 @@ def users(tmp_path, monkeypatch):
     return file
 
 
-def test_a_file_gives_groups_with_their_groups(users):
+def test_a_file_gives_a_user_its_groups_and_the_groups_of_these(users):
     alice, bob, carol, nobody = ask(FILE, {"path": str(users)}, "alice", "Bob", "carol", "bob")
 
     assert alice.tokens == ("company", "own", "staff", "world")
@@ -167,7 +167,7 @@ def test_a_file_gives_groups_with_their_groups(users):
     assert ask(FILE, {"path": str(users), "ignores_case": True}, "BOB")[0].status is Status.UNAUTHORIZED
 
 
-def test_users_who_differ_in_case_only_are_refused_where_case_does_not_count(users):
+def test_user_names_that_differ_only_in_case_are_refused_if_case_is_ignored(users):
     users.write_text("users: {dora: {tokens: [a]}, Dora: {tokens: [b]}}")
 
     assert ask(FILE, {"path": str(users)}, "Dora")[0].tokens == ("b",)
@@ -202,7 +202,7 @@ def test_a_changed_file_is_read_again(users):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_file_that_is_not_understood_is_unreachable(users, content, said):
+def test_an_authority_with_an_invalid_file_is_unreachable(users, content, said):
     users.write_text(content)
 
     with pytest.raises(Unreachable, match=said):
@@ -224,7 +224,7 @@ def test_a_file_outside_of_the_roots_is_refused_when_stored_and_when_read(users,
         asyncio.run(FILE.open(configuration, Limits()).access("alice"))
 
 
-def test_a_pipe_is_no_file_of_users(users):
+def test_a_pipe_is_refused_as_a_file_of_users(users):
     users.unlink()
     os.mkfifo(users)
 

@@ -1,4 +1,4 @@
-"""The backlog of offered documents is bounded, and each group has its share of it."""
+"""Proves that the backlog (documents offered and not yet taken) is bounded, and that each group has its share of it."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_backlog_that_is_not_taken_does_not_grow(manager):
     assert offered(running) == CAPACITY
 
 
-def test_a_group_that_fills_the_backlog_leaves_others_their_share(manager):
+def test_a_group_that_fills_the_backlog_leaves_other_groups_their_share(manager):
     first = make_job_of_hosts(manager, "a", hosts=3 * CAPACITY)
     for _ in range(5):
         manager.step(stuff_groups)

@@ -1,4 +1,4 @@
-"""Backups of a server are kept as requested, whatever other servers or attempts store beside them."""
+"""Proves that the requested number of backups of a server is kept, even if other servers store in the same place."""
 
 import datetime as dt
 from itertools import count
@@ -59,7 +59,7 @@ def test_backups_of_one_server_do_not_delete_backups_of_another_server(store, pu
     assert catalogue.names(store) == [*daily[1:], *hourly[-2:]]
 
 
-def test_a_damaged_backup_is_deleted_when_it_is_older_than_the_backups_of_all_servers(store, put, tmp_path):
+def test_a_damaged_backup_is_deleted_if_it_is_older_than_all_kept_backups(store, put, tmp_path):
     damaged, between = put("7", hours(0)), put("8", hours(2))
     kept = {server: [put(server, hours(number + 3)) for number in range(2)] for server in ("7", "8")}
     for name in (damaged, between):
@@ -78,7 +78,7 @@ def system(connection):
     return connection.execute("SELECT split_part(nodes_incarnation(), '/', 1)").fetchone()[0]
 
 
-def test_a_retry_goes_on_with_the_backup_of_an_earlier_attempt(store, put, system, settings, tmp_path, monkeypatch):
+def test_a_retry_continues_the_backup_of_an_earlier_attempt(store, put, system, settings, tmp_path, monkeypatch):
     """Otherwise attempts that fail to delete old backups would push out the backups of the days before."""
     settings.CRAWLCTL_BACKUP_STORE = str(tmp_path / "store")
     now = timezone.now()

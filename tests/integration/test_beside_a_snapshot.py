@@ -1,5 +1,5 @@
 """
-The cost of a turn does not grow while a long transaction, such as a backup, keeps a snapshot open.
+Proves that the cost of a turn does not grow while a long transaction, such as a backup, keeps a snapshot open.
 
 The tests count with the statistics of PostgreSQL: index entries read in the
 tables of states, and rows of these tables that were read by sequential scans.
@@ -30,7 +30,7 @@ SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_sta
 
 @pytest.fixture
 def connection(new_connection):
-    """Return a connection whose backend has no plans of other tests."""
+    """Return a connection whose backend has no cached plans of other tests."""
     return new_connection
 
 
@@ -52,8 +52,7 @@ def read_in_a_round(queue):
 
 def read_after_analyze(queue, *, documents):
     """
-    Move these documents with plans that know the present sizes of the tables. Return the number of entries of states
-    that were read.
+    Move these documents after an ANALYZE of the tables. Return the number of entries of states that were read.
     """
     queue.connection.execute("ANALYZE jobs_lanestate, jobs_binstate")
     before = read(queue.connection)
@@ -136,7 +135,7 @@ def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, oth
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 
 
-def test_a_whole_round_wakes_lanes_beside_a_snapshot(connection, other_connection):
+def test_a_round_wakes_all_lanes_while_a_snapshot_is_open(connection, other_connection):
     queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
     sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
 

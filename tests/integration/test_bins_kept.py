@@ -1,4 +1,4 @@
-"""Workers keep their bins: the same hosts go to the same worker as long as it takes batches."""
+"""Proves that each host goes to the same worker, its keeper, as long as this worker takes batches."""
 
 import pytest
 
@@ -51,14 +51,14 @@ def hosts_of(connection, worker, *, now=NOON, **facts):
 
 
 def all_hosts_of(connection, worker, **facts):
-    """Let the worker take batches until none is left for it, since each take is bounded. Return the hosts."""
+    """Let the worker take batches until none is left for it, because each call takes only some. Return the hosts."""
     found = set()
     while more := hosts_of(connection, worker, **facts):
         found |= more
     return found
 
 
-def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
+def test_each_worker_gets_the_hosts_of_which_it_is_the_keeper(connection, running, workers):
     stuff_all(connection, running, workers)
 
     shares = [hosts_of(connection, worker) for worker in workers]
@@ -68,7 +68,7 @@ def test_each_worker_gets_the_hosts_that_it_keeps(connection, running, workers):
     assert all(shares)
 
 
-def test_another_worker_takes_hosts_that_their_keeper_does_not_request(connection, running, workers):
+def test_hosts_go_to_another_worker_if_their_keeper_takes_no_batches(connection, running, workers):
     stuff_all(connection, running, workers)
     mine = hosts_of(connection, workers[0])
 
@@ -77,7 +77,7 @@ def test_another_worker_takes_hosts_that_their_keeper_does_not_request(connectio
 
 
 @pytest.mark.parametrize("end", [{"status": "stopped", "stopped_at": NOON}, {"status": "failed", "stopped_at": NOON}])
-def test_a_strict_worker_takes_hosts_of_others_only_after_they_ended(connection, running, workers, end):
+def test_a_strict_worker_takes_hosts_of_other_workers_only_after_their_end(connection, running, workers, end):
     first, second, third = workers
     stuff_all(connection, running, workers)
     later = NOON + seconds(60)
@@ -90,7 +90,7 @@ def test_a_strict_worker_takes_hosts_of_others_only_after_they_ended(connection,
     assert taken == [hosts_kept_by(worker, among=workers) for worker in workers]
 
 
-def test_a_successor_comes_before_older_offers_and_has_its_room(connection, workers):
+def test_a_successor_is_taken_before_older_offers(connection, workers):
     running = make_running_job(register_node(connection, "manager"), policy=make_policy(open_requests=2, min_gap=0.5))
     worker, lane = workers[0], make_lane(running.seed, "long.example")
     make_documents(lane, [f"long {number}" for number in range(30)])

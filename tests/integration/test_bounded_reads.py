@@ -1,5 +1,5 @@
 """
-No page, list or duty reads more of a big table than it shows, on a queue of many documents.
+Proves that no page, list or duty reads many more rows of a big table than it shows, even if the queue is long.
 
 Each statement is explained as it runs. The test counts the rows that PostgreSQL returned from a table, and the rows
 that a filter removed. So it finds each count, offset, sort or scan that reads too many rows.
@@ -38,7 +38,7 @@ from tests.support.processes import copy_of
 from tests.support.tables import each_row
 
 DOCUMENTS = 30_000
-# Number of rows in each other table that pages show or choose from.
+# Number of rows in each other table that pages list or offer for selection.
 MANY = 4_000
 # Number of rows that a statement may read of a big table. Lists show 50 and 100 rows, and a host has a few lanes. A
 # third of the documents are done, and some hundred have failed. A state without documents needs no read. (A list of few
@@ -87,7 +87,7 @@ _ALL_SEEDS = re.compile(r"/api/v1/jobs/\d+/")
 
 @pytest.fixture(scope="module")
 def filled(template, django_db_blocker):
-    """Return a database with that queue, and the queue. They are made once, because that takes some seconds."""
+    """Return a database with a long queue, and the queue. Both are made once, because that takes some seconds."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django(), psycopg.connect(database.dsn, autocommit=True) as connection:
             register_arrays(connection)
@@ -182,7 +182,7 @@ class Reader:
         return self._plans[asked]
 
 
-def test_no_page_and_no_list_reads_more_than_it_shows(queue, administrator):
+def test_no_page_or_list_reads_many_more_rows_than_it_shows(queue, administrator):
     reader = Reader(of=_large_tables(queue.connection) - _READ_WHOLE)
     answered, wrong = [], []
 

@@ -1,4 +1,7 @@
-"""Operations on many documents change what was shown, in chunks, exactly once, and never a claimed document."""
+"""
+Proves that an operation on many documents changes each document of its preview once, in chunks, and no claimed
+document.
+"""
 
 import itertools
 import json
@@ -94,7 +97,7 @@ def assert_is_sound(connection):
         ({"fetched_before": (NOON + seconds(30)).isoformat()}, {"broken"}),
     ],
 )
-def test_a_filter_is_shown_and_then_retried(crawl, filter_, found):
+def test_documents_of_a_filter_are_previewed_and_then_retried(crawl, filter_, found):
     shown = show("retry", crawl.job.pk, **filter_)
 
     assert shown.documents == len(found)
@@ -105,7 +108,7 @@ def test_a_filter_is_shown_and_then_retried(crawl, filter_, found):
     assert names(stage=Stage.PENDING) == found
 
 
-def test_documents_that_are_read_again_are_read_as_new(crawl):
+def test_reread_documents_are_requested_like_new_documents(crawl):
     work(begin("re-read", crawl.job.pk, codes=["200"]))
 
     (document,) = QueueItem.objects.filter(stage=Stage.PENDING)
@@ -172,7 +175,7 @@ def test_a_killed_operation_changes_each_document_once(crawl, kill_at, monkeypat
     assert amounts == (10,)
 
 
-def test_an_attempt_that_was_given_up_changes_nothing(crawl):
+def test_an_attempt_of_a_task_that_was_replaced_changes_nothing(crawl):
     operation = begin("retry", crawl.job.pk)
     context = TaskContext(task=operation.task, group="generic")
     old = kinds._begin(context)
@@ -213,7 +216,7 @@ def test_a_removal_of_more_documents_than_shown_is_refused(crawl):
     assert not Task.objects.exists()
 
 
-def test_a_crawl_that_goes_on_does_not_refuse_a_retry(crawl):
+def test_a_retry_is_possible_although_the_crawl_continues(crawl):
     shown = show("retry", crawl.job.pk)
     make_documents(crawl.lane, ["later"], result_code="500", **FAILED)
 
@@ -246,7 +249,7 @@ def test_a_forged_preview_is_refused(crawl):
         verbs.start(show("retry", crawl.job.pk).token + "x", may=may, made_by="a test")
 
 
-def test_a_job_in_a_transition_is_left_for_a_later_attempt(crawl):
+def test_an_operation_on_a_job_in_a_transition_waits_for_a_later_attempt(crawl):
     operation = begin("retry", crawl.job.pk)
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
 
@@ -257,7 +260,7 @@ def test_a_job_in_a_transition_is_left_for_a_later_attempt(crawl):
     assert work(operation, retry=1).changed == 2
 
 
-def test_only_a_preview_makes_an_operation(crawl):
+def test_an_operation_cannot_be_made_without_a_preview(crawl):
     wanted = {"kind": "bulk", "arguments": {"operation": "retry", "job": crawl.job.pk}}
     assert_problem(client_of(OPERATOR).post("/api/v1/tasks/", wanted, format="json"), 400, "invalid", fields={"kind"})
     done = work(begin("retry", crawl.job.pk))
@@ -283,7 +286,7 @@ def causes_of(site):
     ).fetchall()
 
 
-def test_dropped_documents_leave_outputs_and_come_back(site, file):
+def test_dropped_documents_are_removed_from_outputs_and_can_return(site, file):
     connection = site.cluster.connection
     everything = site.held
     texts = SearchDocument.objects.count()
@@ -307,7 +310,7 @@ def test_dropped_documents_leave_outputs_and_come_back(site, file):
     assert causes_of(site) == []
 
 
-def test_documents_whose_removal_one_log_has_and_another_refused_are_written_again(crawl, file, tmp_path):
+def test_documents_removed_from_one_of_two_files_are_written_again(crawl, file, tmp_path):
     crawl.job.outputs.add(*(outputs := [make_output(file), make_output(tmp_path / "missing" / "out.jsonl")]))
     QueueItem.objects.filter(identifier__endswith="fine").update(indexed_before=True)
     hash_ = QueueItem.objects.get(identifier__endswith="fine").hash
@@ -363,7 +366,7 @@ def test_a_document_that_another_job_has_claimed_is_skipped(crawl):
     assert QueueItem.objects.filter(hash=document.hash, job=crawl.job).exists()
 
 
-def test_forget_leaves_documents_of_outputs(site):
+def test_forget_removes_documents_and_leaves_them_in_the_outputs(site):
     never = QueueItem.objects.filter(identifier__contains="page").order_by("hash").first()
     QueueItem.objects.filter(hash=never.hash).update(indexed_before=False)
     IndexedDocument.objects.filter(hash=never.hash).delete()
@@ -485,7 +488,7 @@ def test_an_operation_is_shown_and_confirmed_on_pages(crawl):
     assert operator.get(f"/jobs/{crawl.job.pk}/bulk/?operation=drop&pattern=x").context["preview"] is None
 
 
-def test_chosen_documents_are_changed_and_no_others(crawl):
+def test_only_chosen_documents_are_changed(crawl):
     key = QueueItem.objects.get(result_code="404").hash.hex
 
     done = work(begin("retry", crawl.job.pk, documents=[key]))

@@ -1,4 +1,4 @@
-"""Operations on many documents of the control partition change those of all partitions."""
+"""Proves that an operation on many documents, started in the control partition, changes documents of all partitions."""
 
 import psycopg
 import pytest
@@ -70,7 +70,7 @@ def begin(job):
 
 
 def work(operation, **facts):
-    """Run the task of an operation, and return the operation as it is then."""
+    """Run the task of an operation. Return the operation, read again from the database."""
     kinds.carry_out(TaskContext(task=operation.task, group="generic", **facts), {})
     operation.refresh_from_db()
     return operation
@@ -89,7 +89,7 @@ def stages(database):
 
 
 @pytest.mark.usefixtures("control")
-def test_a_preview_counts_the_documents_of_all_partitions_and_an_operation_changes_them(job, database, monkeypatch):
+def test_previews_and_operations_cover_documents_of_all_partitions(job, database, monkeypatch):
     shown = verbs.preview("retry", job.pk, {}, may=may)
     made = verbs.start(shown.token, may=may, made_by="vera")
     assert elsewhere.begin(made) == elsewhere.begin(made) == []
@@ -103,7 +103,7 @@ def test_a_preview_counts_the_documents_of_all_partitions_and_an_operation_chang
 
 
 @pytest.mark.usefixtures("control")
-def test_the_journal_of_each_partition_has_its_part(job, database, connection):
+def test_the_journal_of_each_partition_has_its_part_of_an_operation(job, database, connection):
     elsewhere.begin(begin(job))
 
     told = "SELECT made_by, message FROM jobs_jobevent WHERE kind = 'bulk operation'"
@@ -152,7 +152,7 @@ def test_a_silent_partition_is_named_and_left_unchanged(job, line):
     assert (done.elsewhere, done.changed, verbs.state_of(done)) == ({}, HERE, "done")
 
 
-def test_an_operation_waits_for_a_partition_that_went_away(job, line, database, monkeypatch):
+def test_an_operation_waits_for_a_partition_that_stopped_answering(job, line, database, monkeypatch):
     made = begin(job)
     line.cut()
     with pytest.raises(merged.PartitionAway, match="has not begun there"):
@@ -167,7 +167,7 @@ def test_an_operation_waits_for_a_partition_that_went_away(job, line, database, 
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
 
 
-def test_a_part_that_an_earlier_question_begins_meanwhile_begins_once(job, control, database, monkeypatch):
+def test_a_part_begins_once_even_if_an_earlier_request_arrives_meanwhile(job, control, database, monkeypatch):
     made = begin(job)
     elsewhere.begin(made)
     has_begun, answers = elsewhere._has_begun, iter([False])
@@ -177,7 +177,7 @@ def test_a_part_that_an_earlier_question_begins_meanwhile_begins_once(job, contr
     assert database.value("SELECT count(*) FROM bulk_bulkoperation") == 1
 
 
-def test_a_preview_of_a_partition_that_went_away_is_refused(job, line):
+def test_a_preview_with_a_partition_that_stopped_answering_is_refused(job, line):
     shown = verbs.preview("retry", job.pk, {}, may=may)
     line.cut()
 

@@ -1,4 +1,4 @@
-"""An operation that drops documents, and stuffing of the same documents at the same time."""
+"""Proves that no document is both dropped by an operation and handed out by concurrent stuffing."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +65,7 @@ def drop_all_in_a_thread(connection, running):
 
 
 def stuff_some(connection, running, *, room=1000):
-    """Hand out documents; return their number."""
+    """Hand out documents. Return their number."""
     return stuff(connection, manager=running.manager.id, group=running.group, room=room, workers=1, now=NOON).documents
 
 
@@ -115,7 +115,7 @@ def test_a_drop_waits_for_stuffing_and_leaves_its_documents(connection, other_co
     assert_each_is_counted_once(dropped=dropped, handed_out=handed_out)
 
 
-def test_stuffing_beside_a_drop_hands_out_no_dropped_document(connection, other_connection, running):
+def test_stuffing_during_a_drop_hands_out_no_dropped_document(connection, other_connection, running):
     with connection.transaction():
         dropped, _ = drop_all(connection, running)
         # Stuffing leaves locked hosts for its next turn.

@@ -1,4 +1,4 @@
-"""Carry-down: a child gets the values of all its parents, and is read again whenever they change."""
+"""Proves that a child gets the carry-down values of all its parents, and is read again whenever these values change."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +19,7 @@ class Family(Crawl):
     """A job whose documents carry colours down to their links."""
 
     def read(self, *claims, colours=None, **outcome):
-        """Flush documents that were read together. Each passes the colours in `colours` to the named children."""
+        """Flush these documents together. Each document passes the colours in `colours` to the named children."""
         results = [
             make_result(
                 claimed,
@@ -52,7 +52,7 @@ def family(connection):
 
 @pytest.fixture
 def child(family):
-    """Let two parents name a child, and let the child be read with the values of both."""
+    """Let two parents link to a child, and let the child be read with the values of both parents."""
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red", "green"]})
@@ -61,7 +61,7 @@ def child(family):
     assert family.stage("child") == Stage.DONE
 
 
-def test_a_child_has_the_values_of_all_parents_sorted_and_each_once(family):
+def test_a_child_gets_the_values_of_all_parents_sorted_without_duplicates(family):
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red", "green"]})
@@ -70,7 +70,7 @@ def test_a_child_has_the_values_of_all_parents_sorted_and_each_once(family):
     assert family.claim()["child"].document.carried == {"colour": ("blue", "green", "red")}
 
 
-def test_a_job_that_carries_nothing_stores_nothing_and_is_not_marked(family):
+def test_a_job_without_carry_down_data_stores_none_and_is_not_marked(family):
     family.begin("mother")
 
     family.read(family.claim()["mother"], colours={"child": []})
@@ -129,7 +129,7 @@ def test_a_child_that_ends_in_the_same_flush_is_read_again(family):
 
 @pytest.mark.parametrize("code", ["304", "500"])
 @pytest.mark.usefixtures("child")
-def test_a_parent_that_is_not_read_still_passes_its_data(family, code):
+def test_a_parent_that_was_not_reread_still_passes_its_data(family, code):
     ending = Ending.UNCHANGED if code == "304" else Ending.FAILED
 
     family.read(family.again("mother")["mother"], ending=ending, code=code, **NOT_READ)
@@ -185,7 +185,7 @@ def test_a_document_that_is_linked_during_its_clean_up_is_kept_and_read(family):
     assert not QueueItem.objects.filter(hash=hash_of("father")).exists()
 
 
-def test_the_later_of_two_parents_to_drop_a_value_has_its_child_reread(family, connection, other_connection, rival):
+def test_a_child_is_reread_when_the_last_parent_with_a_value_drops_it(family, connection, other_connection, rival):
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red"]})
@@ -217,7 +217,7 @@ STEPS = st.lists(
     max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_every_child_was_read_with_the_data_of_its_parents_in_the_end(connection, steps):
+def test_in_the_end_every_child_was_read_with_the_data_of_its_parents(connection, steps):
     family = begin_anew(connection, {}, kind=Family)
     passed, read_with = {}, {}
     family.begin(*PARENTS, *CHILDREN)

@@ -1,4 +1,6 @@
-"""A job starts exactly once after each good end of the job before it. Tests step the duties by hand."""
+"""
+Proves that each good end of a run starts the successor in the chain exactly once. Tests call the duties themselves.
+"""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -40,7 +42,7 @@ def run(job, *, run_no):
 
 
 def finish(main, job, *, run_no=1, run_end=RunEnd.FINISHED):
-    """Let a run of the job do everything except the notification of its outputs, and end it."""
+    """Let a run of the job do everything except the notification of its outputs. Then end the run."""
     Job.objects.filter(pk=job.pk).update(
         phase=Phase.READY_FOR_NOTIFY, run_no=run_no, run_end=run_end, started_at=NOON, ended_at=NOON
     )
@@ -130,7 +132,7 @@ def test_a_start_is_skipped_while_the_successor_runs(main, jobs):
     assert "did not start after job first (run 1): it was “Running”" in journal_of(second)
 
 
-def test_queued_starts_become_one_after_the_end_of_the_successor(main, jobs):
+def test_queued_starts_become_one_start_after_the_end_of_the_successor(main, jobs):
     first, second, _ = jobs
     chain(first, second, "queue")
     run(second, run_no=4)
@@ -148,7 +150,7 @@ def test_queued_starts_become_one_after_the_end_of_the_successor(main, jobs):
     assert not ChainedStart.objects.exists()
 
 
-def test_a_replacing_start_aborts_the_run_and_follows_it(main, jobs):
+def test_a_start_with_overlap_replace_aborts_the_run_and_starts_another(main, jobs):
     first, second, _ = jobs
     chain(first, second, "replace")
     run(second, run_no=4)
@@ -162,7 +164,7 @@ def test_a_replacing_start_aborts_the_run_and_follows_it(main, jobs):
     assert Job.objects.get(pk=second.pk).stop_request == "none"
 
 
-def test_one_of_two_ends_at_once_starts_the_successor(main, jobs):
+def test_two_simultaneous_ends_start_the_successor_once(main, jobs):
     first, second, third = jobs
     chain(first, third)
     chain(second, third)
@@ -175,7 +177,7 @@ def test_one_of_two_ends_at_once_starts_the_successor(main, jobs):
     assert journal_of(third)[-1] == "did not start after job second (run 1): it was “Starting up”"
 
 
-def test_a_job_that_cannot_start_says_so(main, jobs):
+def test_a_successor_that_cannot_start_shows_the_reason(main, jobs):
     first, second, _ = jobs
     chain(first, second)
     second.outputs.clear()
@@ -199,7 +201,7 @@ def test_a_job_that_is_being_deleted_is_not_started(main, jobs):
 
 
 class Killed(BaseException):
-    """The main manager was killed."""
+    """Raised in place of a kill of the main manager."""
 
 
 def cut_off(number):
@@ -240,7 +242,7 @@ def test_a_kill_at_any_statement_neither_loses_nor_adds_a_start(main, jobs, duty
     assert kills > 5
 
 
-def test_a_circle_is_refused_with_its_path(jobs):
+def test_a_circle_of_chains_is_refused_with_its_path(jobs):
     first, second, third = jobs
     chain(first, second)
     chain(second, third)
@@ -252,7 +254,7 @@ def test_a_circle_is_refused_with_its_path(jobs):
     assert JobChain.objects.count() == 2
 
 
-def test_a_chain_of_the_same_jobs_changes_its_overlap(jobs):
+def test_a_second_chain_of_the_same_jobs_changes_the_overlap_of_the_first(jobs):
     first, second, _ = jobs
 
     assert chain(first, second).pk == chain(first, second, "queue").pk

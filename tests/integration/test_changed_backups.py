@@ -1,4 +1,4 @@
-"""Each reader of backups names damage: a store may return any content under the keys of stored files."""
+"""Proves that each reader of backups names damaged files, whatever content a store returns for them."""
 
 import datetime as dt
 import io
@@ -45,7 +45,7 @@ def put(root, content):
 
 
 def use(store):
-    """Use all readers as the commands do."""
+    """Use the description of a backup with all readers, as the commands do."""
     for name in catalogue.names(store):
         catalogue.why_incomplete(store, catalogue.read(store, name))
     for way in verbs.ways(store):

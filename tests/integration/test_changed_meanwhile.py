@@ -1,4 +1,4 @@
-"""A concurrent change of a lane, a bin or a counter is not lost while another step waits for its row."""
+"""Proves that no concurrent change of a lane, a bin or a counter is lost while another step waits for its row."""
 
 import pytest
 
@@ -52,7 +52,9 @@ def test_a_lane_that_changes_while_it_is_filled_is_still_woken(connection, other
     assert LaneState.objects.get().ready_at == NOON
 
 
-def test_a_turn_with_a_changed_address_frees_both_places_when_it_closes(connection, other_connection, rival, running):
+def test_a_closing_turn_frees_its_places_at_the_old_and_the_new_ip_address(
+    connection, other_connection, rival, running
+):
     lane = make_lane(running.seed)
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS, state={"open_turns": 1, "open_requests": 2})
     BinState.objects.filter(bin=lane.bin_id).update(open_turns=1, open_requests=2)
@@ -72,7 +74,7 @@ def test_a_turn_with_a_changed_address_frees_both_places_when_it_closes(connecti
     assert Turn.objects.get().closed_at is not None
 
 
-def test_counts_that_two_mains_fold_at_once_are_added_up(connection, other_connection, rival, running, manager):
+def test_counts_that_two_mains_add_concurrently_are_not_lost(connection, other_connection, rival, running, manager):
     term = elect_main(connection, manager)
     facts = {"job_id": 1, "lane_id": 1, "run_no": 1, "measure": "stage"}
     Counter.objects.create(**facts, amount=10)

@@ -1,6 +1,5 @@
 """
-Verifications, archives, operations on outputs, restorations and rules of traps of the control partition reach all
-partitions.
+Proves that changes made in the control partition (such as verifications and restorations) reach all partitions.
 """
 
 # ruff: noqa: F811 (fixtures of another file)
@@ -65,7 +64,7 @@ def make_index(job):
 
 
 def remove(dsn, job, output, names, *, run_no=1, cause=""):
-    """Let a job remove documents from an output, and keep their tombstones."""
+    """Let a job remove documents from an output, with tombstones that keep them."""
     lane = make_lane(job.seeds.get(), "b.example")
     documents = make_documents(lane, names, stage=Stage.DONE, indexed_before=True, outcome=1, result_code="200")
     for document in documents:
@@ -147,7 +146,7 @@ def test_a_page_has_the_verifications_of_an_output_in_all_partitions(control, bo
 
 
 @pytest.mark.usefixtures("both_verified", "silent")
-def test_a_page_of_verifications_names_a_silent_partition(index, operator):
+def test_a_page_of_verifications_names_a_partition_without_an_answer(index, operator):
     page = operator.get(page_of(index))
 
     assert "Partition b does not answer." in page.content.decode()
@@ -176,7 +175,7 @@ def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, there,
         assert Task.objects.get(pk=elsewhere["task"]).arguments == arguments
 
 
-def test_a_page_says_where_verifications_are_scheduled(control, there, index, operator):
+def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(control, there, index, operator):
     said = operator.post(f"{page_of(index)}start/", {"repair": "on"}, format="multipart", follow=True).content.decode()
     alone = operator.post(f"{page_of(index)}start/", {"partition": "b"}, format="multipart", follow=True)
     assert len(read_screen(f"output-verification-{index.pk}")["verifications"]) == 3
@@ -234,7 +233,7 @@ def test_a_command_with_one_database_has_no_other_partition(index):
     assert refused.value.returncode == 2
 
 
-def test_an_open_page_does_not_go_back_to_answers_from_before_the_page(control):
+def test_an_open_page_does_not_return_to_older_answers_of_a_partition(control):
     begins, goes_on = threading.Event(), threading.Event()
 
     def read(_name):
@@ -268,7 +267,7 @@ def archive_there(there, directory):
     return record, document.identifier
 
 
-def test_pages_of_archives_have_those_of_all_partitions(control, job, there, operator, tmp_path):
+def test_pages_of_archives_list_archives_of_all_partitions(control, job, there, operator, tmp_path):
     archive_there(there, tmp_path)
     ArchiveVerification.objects.create(ended_at=NOON, started_at=NOON, files=2, records=5)
 
@@ -317,7 +316,7 @@ def test_a_command_that_may_miss_an_archive_names_the_silent_partition(silent, m
 # --- Orders about connections --------------------------------------------------------------------
 
 
-def test_orders_about_an_output_and_a_repository_hold_in_all_partitions(control, job, there, index, administrator):
+def test_requests_about_an_output_or_a_repository_apply_in_all_partitions(control, job, there, index, administrator):
     assert administrator.post(f"/api/v1/outputs/{index.pk}/clear/", {}, format="json").status_code == 202
     call_command("repository", "web", "clear-history")
 
@@ -332,7 +331,7 @@ def test_orders_about_an_output_and_a_repository_hold_in_all_partitions(control,
         assert OutputConnection.objects.get(name="index").trusted_from is not None
 
 
-def test_an_order_names_the_partition_that_does_not_answer(silent, index, administrator, monkeypatch):
+def test_a_request_about_an_output_names_the_partition_without_an_answer(silent, index, administrator, monkeypatch):
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
 
     refused = administrator.post(f"/api/v1/outputs/{index.pk}/reindex/", {}, format="json")
@@ -374,7 +373,7 @@ def test_removals_of_another_partition_are_listed_and_restored(control, removed_
     assert not Restoration.objects.exists()
 
 
-def test_a_command_restores_here_and_asks_the_workers_of_others(control, removed_there, dsn, job, index, capsys):
+def test_a_command_restores_locally_and_by_tasks_in_other_partitions(control, removed_there, dsn, job, index, capsys):
     remove(dsn, job, index, ["three"], run_no=4)
 
     call_command("restore", "news")
@@ -383,9 +382,7 @@ def test_a_command_restores_here_and_asks_the_workers_of_others(control, removed
     assert Restoration.objects.get().ended_at is not None
 
 
-def test_an_output_that_another_partition_emptied_is_restored_there(
-    control, database, job, there, index, administrator
-):
+def test_an_output_emptied_by_another_partition_is_restored_there(control, database, job, there, index, administrator):
     with there():
         other = Job.objects.get(name="news")
         there_index = other.outputs.get(name="index")
@@ -403,7 +400,7 @@ def test_an_output_that_another_partition_emptied_is_restored_there(
         assert there_index in Job.objects.get(name="news").outputs.all()
 
 
-def test_removals_that_no_partition_keeps_are_refused(control, there, job, operator):
+def test_a_restoration_without_tombstones_in_any_partition_is_refused(control, there, job, operator):
     assert_problem(operator.post(f"/api/v1/jobs/{job.pk}/restore/", {}, format="json"), 409, "refused")
 
 
@@ -444,7 +441,7 @@ def rules_of(job):
     return Job.objects.get(pk=job.pk).specification.get("exclude", [])
 
 
-def test_accepting_a_suspect_of_another_partition_gives_the_job_its_rule(control, there, job, decide, operator):
+def test_accepting_a_suspect_of_another_partition_adds_a_rule_to_the_job(control, there, job, decide, operator):
     assert decide("accept", operator).status_code == 403
     accepted = decide("accept").json()
     listed = operator.get("/api/v1/trap-suspects/").json()["results"]

@@ -32,7 +32,7 @@ def lane(connection):
     return make_lane(running.seed, "a.example")
 
 
-def test_matching_counts_are_confirmed(lane):
+def test_counters_that_match_the_documents_are_confirmed(lane):
     make_documents(lane, 5)
     make_documents(lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     count(lane, 3)
@@ -97,7 +97,7 @@ def test_many_differences_are_shown_in_part(lane):
     assert lines[-2:] == ["manual: and 10 more", "manual: 0 documents, 30 counts differ"]
 
 
-def test_only_named_jobs_are_checked_and_unknown_ones_are_refused(connection, lane):
+def test_only_given_jobs_are_checked_and_unknown_jobs_are_refused(connection, lane):
     count(lane, 1)
     make_running_job(register_node(connection, "manager"), name="other")
 
@@ -105,7 +105,7 @@ def test_only_named_jobs_are_checked_and_unknown_ones_are_refused(connection, la
     assert run("nobody")[0] == 2
 
 
-def test_nothing_is_changed(lane):
+def test_a_check_without_repair_changes_nothing(lane):
     make_documents(lane, 5)
     count(lane, 7)
     before = list(QueueItem.objects.order_by("hash").values()), list(JobCounter.objects.values())
@@ -140,7 +140,7 @@ def test_a_sum_of_a_job_that_is_wrong_is_repaired(lane):
     assert [counted.amount for counted in JobCounter.objects.all()] == [5]
 
 
-def test_a_repair_beside_a_move_of_documents_counts_the_move_once(lane, connection, other_connection):
+def test_a_repair_counts_a_concurrent_change_of_documents_once(lane, connection, other_connection):
     make_documents(lane, 5)
     count(lane, 9)
 

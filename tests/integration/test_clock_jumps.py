@@ -1,6 +1,5 @@
 """
-If the clock of the database is set back while nothing runs, nothing waits longer, and no dead node is taken for a live
-one.
+Proves that a database clock set back while nothing runs makes nothing wait longer, and lets no dead node seem alive.
 """
 
 import datetime as dt
@@ -55,7 +54,7 @@ def look(connection, me):
     return snapshot.look(connection, scope=CLUSTER_SCOPE, me=replace(me, boot_id="of the reader"))
 
 
-def test_a_dead_main_manager_of_before_is_replaced_after_its_timeout(connection):
+def test_a_main_that_died_before_a_clock_jump_is_replaced_after_its_timeout(connection):
     old = register(connection, "manager")
     elect_main(connection, old)
     set_clock_back(connection, HOUR)
@@ -73,7 +72,7 @@ def test_a_dead_main_manager_of_before_is_replaced_after_its_timeout(connection)
     assert Node.objects.get(pk=old.id).status == "failed"
 
 
-def test_a_manager_of_before_that_lives_may_be_elected(connection):
+def test_a_live_manager_from_before_a_clock_jump_may_be_elected(connection):
     me = register(connection, "manager")
     set_clock_back(connection, HOUR)
     MainTerm.objects.filter(scope=CLUSTER_SCOPE).update(main_id=None)
@@ -83,7 +82,7 @@ def test_a_manager_of_before_that_lives_may_be_elected(connection):
     assert isinstance(elect(look(connection, me), beat=BEAT, is_steady=steady_for(HOUR)), Elect)
 
 
-def test_a_node_that_beats_again_is_not_failed(connection):
+def test_a_node_that_sends_heartbeats_again_is_not_failed(connection):
     main = register(connection, "manager")
     elect_main(connection, main)
     worker = register(connection, "worker")
@@ -123,7 +122,7 @@ def test_hosts_and_documents_keep_their_waiting_times(connection):
     assert state_of(lane).ready_at <= now
 
 
-def test_a_host_that_backed_off_before_the_clock_was_ahead_waits_no_longer(connection):
+def test_a_back_off_from_before_two_clock_jumps_does_not_become_longer(connection):
     register(connection, "manager")
     jump = 100_000 * HOUR
     now = now_of(connection)
@@ -139,7 +138,7 @@ def test_a_host_that_backed_off_before_the_clock_was_ahead_waits_no_longer(conne
     assert found.backing_off_since < now - 50 * SECOND
 
 
-def test_requests_about_outputs_and_prices_of_looks_follow(connection):
+def test_times_of_output_requests_and_prices_of_looks_are_corrected(connection):
     run = make_running_job(register(connection, "manager"), output=make_output("/tmp/out.jsonl"))
     [output] = run.job.outputs.all()
     now = now_of(connection)
@@ -163,7 +162,7 @@ def test_requests_about_outputs_and_prices_of_looks_follow(connection):
     ]
 
 
-def test_a_schedule_of_before_starts_its_job_again(connection):
+def test_a_schedule_from_before_a_clock_jump_still_starts_its_job(connection):
     manager = register(connection, "manager")
     job = make_job(node_scope=manager.scope)
     now = now_of(connection)
@@ -181,7 +180,7 @@ def test_a_schedule_of_before_starts_its_job_again(connection):
     assert job.reseed_at < now + 61 * SECOND
 
 
-def test_task_workers_and_templates_of_before_follow(connection, settings):
+def test_times_of_task_workers_and_templates_are_corrected(connection, settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
     register(connection, "manager")
     template = book.put_template(urn="hourly", kind="count", schedule={"cron": "0 * * * *"}, made_by="a test")
@@ -196,7 +195,7 @@ def test_task_workers_and_templates_of_before_follow(connection, settings):
     assert TaskWorker.objects.get().last_seen_at <= now_of(connection)
 
 
-def test_a_dead_one_shot_of_before_is_taken_over_after_its_timeout(connection):
+def test_a_one_shot_that_died_before_a_clock_jump_is_taken_over_in_time(connection):
     register_node(connection, "manager", scope="one-shot", boot_id="another boot", timeout=seconds(1))
     job = make_job(node_scope="one-shot")
     set_clock_back(connection, HOUR)
@@ -209,7 +208,7 @@ def test_a_dead_one_shot_of_before_is_taken_over_after_its_timeout(connection):
     wait_for(is_taken_over, saying="the job is taken over")
 
 
-def test_a_correction_of_a_large_crawl_is_not_ended_by_limits(connection, dsn):
+def test_statement_limits_do_not_end_the_correction_of_a_large_crawl(connection, dsn):
     register(connection)
     set_clock_back(connection, HOUR)
     with connect(dsn, node_id="n", purpose="work", timeout=seconds(10)) as limited:

@@ -36,7 +36,7 @@ def looked_at(main, job):
     return Job.objects.get(pk=job.pk)
 
 
-def test_a_job_whose_secrets_open_is_left_alone(main, job):
+def test_a_job_with_secrets_that_can_be_decrypted_is_not_held(main, job):
     assert looked_at(main, job).connectors_ready
 
 
@@ -79,5 +79,5 @@ def test_printed_text_has_no_secret(main, job, settings):
     assert "sealed:" not in found.reason
 
 
-def test_text_that_is_not_sealed_is_open():
+def test_text_that_is_not_sealed_counts_as_readable():
     assert can_open("a plain text")

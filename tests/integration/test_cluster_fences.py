@@ -1,4 +1,4 @@
-"""The fences of the cluster hold in each race. Each test has two connections that really wait for each other."""
+"""Proves that the fences of the cluster hold in each race. In each test, two connections really wait for each other."""
 
 import concurrent.futures
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Cluster:
     @contextmanager
     def transaction(self, *, holding: Callable[[psycopg.Connection], None]):
         """
-        Yield another connection, whose transaction takes locks by `holding` while the block runs, and then commits.
+        Yield another connection with an open transaction. `holding` takes its locks. It commits after the block.
         """
         other = self.open()
         with other.transaction():
@@ -100,7 +100,7 @@ def hold_term_in_transaction(connection, *, term):
 # --- The node fence ------------------------------------------------------------------------------
 
 
-def test_a_mark_waits_for_the_writer_at_the_node_fence(cluster, connection):
+def test_marking_a_node_failed_waits_for_a_writer_at_the_node_fence(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -115,7 +115,7 @@ def test_a_mark_waits_for_the_writer_at_the_node_fence(cluster, connection):
     assert (refused.value.fence, refused.value.facts) == ("node", {"node": worker.id})
 
 
-def test_a_writer_that_waited_for_the_mark_is_refused(cluster, connection):
+def test_a_writer_that_waited_while_its_node_was_marked_is_refused(cluster, connection):
     """The UPDATE of a mark alone would admit the writer: only FOR UPDATE conflicts with KEY SHARE."""
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
@@ -134,7 +134,7 @@ def test_a_beat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
         assert members.beat(connection, node_id=worker.id, progress={}).is_fit
 
 
-def test_a_heartbeat_that_waited_for_the_mark_sees_it(cluster, connection):
+def test_a_heartbeat_that_waited_for_the_mark_sees_the_mark(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -144,7 +144,7 @@ def test_a_heartbeat_that_waited_for_the_mark_sees_it(cluster, connection):
     assert beating.result().status == "failed"
 
 
-def test_a_node_that_speaks_while_its_mark_waits_is_not_failed(cluster, connection):
+def test_a_node_that_sends_a_heartbeat_while_its_mark_waits_is_not_failed(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -155,7 +155,7 @@ def test_a_node_that_speaks_while_its_mark_waits_is_not_failed(cluster, connecti
     assert status_of(connection, worker.id) == "running"
 
 
-def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, connection):
+def test_a_frozen_transaction_of_the_node_does_not_delay_its_mark(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker", timeout=seconds(3600))
     term = elect_main(connection, main)
     frozen = cluster.open_as(worker)
@@ -170,7 +170,7 @@ def test_a_frozen_transaction_of_the_node_does_not_hold_the_mark_up(cluster, con
         frozen.execute("COMMIT")
 
 
-def test_a_frozen_transaction_that_cannot_be_ended_ends_below_the_timeout(cluster, connection):
+def test_a_frozen_transaction_ends_by_itself_before_the_timeout(cluster, connection):
     worker = register_node(connection, "worker", timeout=seconds(0.5))
     frozen = cluster.open_as(worker)
 
@@ -183,7 +183,7 @@ def test_a_frozen_transaction_that_cannot_be_ended_ends_below_the_timeout(cluste
 SESSIONS_OF = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, %s)"
 
 
-def test_a_fence_outside_a_transaction_is_a_mistake_of_the_caller(connection):
+def test_a_fence_outside_a_transaction_raises_an_error(connection):
     node = register_node(connection)
 
     with pytest.raises(RuntimeError, match="outside a transaction"):
@@ -193,7 +193,7 @@ def test_a_fence_outside_a_transaction_is_a_mistake_of_the_caller(connection):
 # --- The term fence ------------------------------------------------------------------------------
 
 
-def test_two_managers_that_elect_at_once_get_one_main(cluster, connection):
+def test_two_concurrent_elections_give_one_main(cluster, connection):
     first, second = register_node(connection), register_node(connection)
 
     with cluster.transaction(
@@ -244,7 +244,7 @@ def test_an_election_waits_for_open_writes_of_the_old_main_manager(cluster, conn
     assert order == [(worker.id,), (old.id,)]
 
 
-def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster, connection):
+def test_a_write_of_the_old_main_that_waited_for_an_election_is_refused(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     of_worker, of_old = fall_silent(connection, worker), fall_silent(connection, old)
@@ -259,7 +259,7 @@ def test_a_write_of_the_old_main_that_waited_for_the_election_is_refused(cluster
     assert status_of(connection, worker.id) == "running"
 
 
-def test_a_node_missed_in_zookeeper_fails_only_by_its_silence_under_lock(connection):
+def test_a_node_missing_in_zookeeper_fails_only_if_still_silent_under_lock(connection):
     main, missed = register_node(connection), register_node(connection)
     term, cause = elect_main(connection, main), FailureCause.ABSENT
     verdict = MarkFailed(node_id=missed.id, scope="cluster", cause=cause, reason="gone, and silent")
@@ -278,7 +278,7 @@ def test_a_node_missed_in_zookeeper_fails_only_by_its_silence_under_lock(connect
     assert status_of(connection, missed.id) == "failed"
 
 
-def test_a_silent_main_that_speaks_while_it_is_being_replaced_stays_main(cluster, connection):
+def test_a_main_that_sends_a_heartbeat_during_its_replacement_stays_main(cluster, connection):
     old, new = register_node(connection), register_node(connection)
     term, verdict = elect_main(connection, old), fall_silent(connection, old)
 
@@ -301,14 +301,14 @@ def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
     assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
 
 
-def test_a_live_main_is_never_replaced_by_a_plan_without_its_id(connection):
+def test_a_plan_that_does_not_name_the_live_main_never_replaces_it(connection):
     main, other = register_node(connection), register_node(connection)
     elect_main(connection, main)
 
     assert leadership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
 
 
-def test_an_old_main_fails_no_node_and_cuts_no_session(cluster, connection):
+def test_a_replaced_main_fails_no_node_and_ends_no_session(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     leadership.resign(connection, term=old_term)
@@ -321,7 +321,7 @@ def test_an_old_main_fails_no_node_and_cuts_no_session(cluster, connection):
     assert session.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
+def test_a_resignation_ends_the_term_and_is_possible_once(connection):
     term = elect_main(connection, register_node(connection))
 
     assert leadership.resign(connection, term=term) is True
@@ -331,7 +331,7 @@ def test_a_term_ends_with_its_resignation_and_can_be_resigned_once(connection):
         hold_term_in_transaction(connection, term=term)
 
 
-def test_sessions_of_daemons_see_commits_made_while_they_waited(cluster, connection):
+def test_sessions_of_daemons_see_commits_made_while_they_waited_for_locks(cluster, connection):
     """The fences need READ COMMITTED, so sessions set it whatever the default of the database is."""
     node = register_node(connection)
 

@@ -1,4 +1,7 @@
-"""The main manager keeps the state of the cluster for each minute of 30 days, and the page and the API show any of them."""
+"""
+Proves that the main manager records the cluster for each minute of 30 days, and that the page and the API show any
+minute.
+"""
 
 import datetime as dt
 import json
@@ -40,7 +43,7 @@ class Cluster:
         self.group = ThrottleGroup.objects.get()
 
     def keep(self, *, after=MINUTE):
-        """Let time pass, keep the minute, and return the facts of that moment."""
+        """Let time pass, store the minute, and return the facts of that moment."""
         self.main.now += after
         self.main.step(keep_minute)
         return read_present(self.connection, scope="cluster", minute=self.main.now)
@@ -78,7 +81,7 @@ def kept_until(at):
 # --- What is kept --------------------------------------------------------------------------------
 
 
-def test_each_minute_is_found_again_as_it_was(cluster):
+def test_each_stored_minute_is_shown_unchanged(cluster):
     seen = {cluster.main.now + MINUTE: cluster.keep()}
     for change in (
         lambda: ThrottleGroup.objects.update(owner=cluster.other.id),
@@ -96,7 +99,7 @@ def test_each_minute_is_found_again_as_it_was(cluster):
         assert kept_until(at) == facts
 
 
-def test_a_minute_without_a_change_costs_an_empty_row(cluster):
+def test_a_minute_without_a_change_is_stored_as_an_empty_row(cluster):
     cluster.keep()
 
     cluster.keep()
@@ -104,7 +107,7 @@ def test_a_minute_without_a_change_costs_an_empty_row(cluster):
     assert [row.facts for row in ClusterMinute.objects.order_by("at")][1:] == ["{}"]
 
 
-def test_a_minute_is_kept_once(cluster):
+def test_a_minute_is_stored_once(cluster):
     cluster.keep()
     first = ClusterMinute.objects.get()
     Job.objects.update(pause="paused")
@@ -114,7 +117,7 @@ def test_a_minute_is_kept_once(cluster):
     assert ClusterMinute.objects.get().facts == first.facts
 
 
-def test_the_state_is_kept_whole_each_hour_and_for_30_days(cluster):
+def test_the_whole_state_is_stored_each_hour_and_kept_for_30_days(cluster):
     ClusterMinute.objects.create(at=cluster.main.now - KEPT - MINUTE, is_whole=True, facts="{}")
     for _quarter in range(9):
         cluster.keep(after=dt.timedelta(minutes=15))
@@ -123,7 +126,7 @@ def test_the_state_is_kept_whole_each_hour_and_for_30_days(cluster):
     assert [at - cluster.began_at for at in whole] == [dt.timedelta(minutes=15 + 60 * hour) for hour in range(3)]
 
 
-def test_a_main_manager_whose_term_has_ended_keeps_nothing(cluster):
+def test_a_main_manager_whose_term_has_ended_stores_no_minute(cluster):
     cluster.connection.execute("UPDATE nodes_mainterm SET term = term + 1, main_id = %s", [cluster.other.id])
 
     with pytest.raises(FenceRefused):
@@ -156,7 +159,7 @@ def test_a_minute_has_its_main_owners_jobs_and_progress(cluster):
     assert cluster.then().jobs == []
 
 
-def test_a_minute_without_a_main_manager_is_not_shown_as_if_it_were_known(cluster, viewer):
+def test_a_minute_without_a_main_manager_is_shown_as_unknown(cluster, viewer):
     cluster.keep()
     cluster.keep(after=dt.timedelta(minutes=30))
     missing = cluster.main.now - dt.timedelta(minutes=10)
@@ -168,7 +171,7 @@ def test_a_minute_without_a_main_manager_is_not_shown_as_if_it_were_known(cluste
     assert "Nothing was kept of this minute" in page
 
 
-def test_the_page_shows_a_minute_with_links_to_those_around_it(cluster, viewer):
+def test_the_page_of_a_minute_links_to_earlier_and_later_minutes(cluster, viewer):
     cluster.keep()
     cluster.keep()
     at = cluster.main.now
@@ -182,7 +185,7 @@ def test_the_page_shows_a_minute_with_links_to_those_around_it(cluster, viewer):
     assert f'href="?at={at - dt.timedelta(days=1):%Y-%m-%dT%H:%M}"' not in page
 
 
-def test_the_page_before_anything_is_kept_says_so(viewer):
+def test_the_page_says_if_no_minute_is_stored(viewer):
     page = viewer.get("/cluster/history/").content.decode()
 
     assert "Nothing is kept yet." in page
@@ -214,7 +217,7 @@ def test_the_api_returns_the_same_minute(cluster):
     assert_problem(client.get("/api/v1/cluster/history/?at=noon"), 400, "invalid", fields=["at"])
 
 
-def test_the_api_names_the_only_partition_that_a_minute_is_about(cluster, settings):
+def test_the_api_names_the_partition_that_a_minute_covers(cluster, settings):
     cluster.keep()
     be_partition(settings, "a")
 

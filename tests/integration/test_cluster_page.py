@@ -37,7 +37,7 @@ def screen():
 
 
 class Cluster:
-    """A main with two groups, of three seeds and of one seed, and a manager that joined later."""
+    """A main manager with two groups (three seeds and one seed), and a manager that joined later."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -66,7 +66,7 @@ def cluster(connection, monkeypatch):
 # --- What the page shows -------------------------------------------------------------------------
 
 
-def test_the_main_wears_the_crown_and_each_term_is_in_the_history(cluster):
+def test_the_main_is_marked_with_a_crown_and_each_term_is_in_the_history(cluster):
     shown = screen()
 
     assert shown["main_name"] == cluster.card(cluster.main)["name"]
@@ -94,7 +94,7 @@ def test_a_moving_group_names_its_target(cluster):
     assert (tile["tone"], tile["to"]) == ("excluded", f"→ {cluster.card(cluster.other)['name']}")
 
 
-def test_items_without_a_holder_are_shown_too(cluster):
+def test_groups_without_an_owner_are_also_shown(cluster):
     ThrottleGroup.objects.filter(pk=cluster.heavy.pk).update(state="free", owner=None)
 
     assert [tile["name"] for tile in screen()["free"]] == ["newspapers"]
@@ -113,7 +113,7 @@ def test_the_page_shows_the_heaviest_groups_and_counts_the_rest(cluster):
     assert (len(card["groups"]), card["hidden"]) == (24, "and 16 groups of less weight")
 
 
-def test_the_page_shows_the_main_some_managers_and_a_few_groups_of_each(cluster):
+def test_the_page_shows_the_main_and_some_managers_with_a_few_groups_each(cluster):
     owners = [make_node(f"manager-{number:03}", kind="manager") for number in range(100)]
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(1000))
     ThrottleGroup.objects.bulk_create(
@@ -129,7 +129,7 @@ def test_the_page_shows_the_main_some_managers_and_a_few_groups_of_each(cluster)
     assert (shown["managers_count"], shown["groups_count"]) == ("102", "1,002")
 
 
-def test_a_worker_shows_its_documents_and_its_silence_against_its_limit(connection):
+def test_a_worker_shows_its_documents_and_its_silence_beside_its_timeout(connection):
     now = timezone.now()
     make_node(
         "worker-1",
@@ -160,7 +160,7 @@ def test_the_page_shows_the_next_step_while_there_is_no_main(connection):
 
 
 @pytest.mark.parametrize(("store", "who"), [("DATABASE", "oldest"), ("ZOOKEEPER", "ZooKeeper elects")])
-def test_the_page_names_the_next_main_while_there_is_none(connection, settings, store, who):
+def test_the_page_names_the_next_candidate_while_there_is_no_main(connection, settings, store, who):
     settings.CRAWLCTL_COORDINATION = store
     Manager(connection)
 
@@ -168,7 +168,7 @@ def test_the_page_names_the_next_main_while_there_is_none(connection, settings, 
     assert who in screen()["term"]
 
 
-def test_invariants_are_shown_with_their_last_look(connection):
+def test_invariants_are_shown_with_the_time_of_their_last_check(connection):
     InvariantCheck.objects.create(name="claims", checked_at=timezone.now(), found=0, seconds=0.1)
     InvariantCheck.objects.create(name="places", checked_at=timezone.now(), found=2, example="a.test", seconds=0.1)
     InvariantCheck.objects.create(name="counts", checked_at=timezone.now(), found=None, seconds=2.0)
@@ -193,7 +193,7 @@ def test_the_journal_of_the_cluster_names_authors_and_changes(cluster):
     )
 
 
-def test_names_are_shown_as_they_are(cluster):
+def test_names_with_markup_are_escaped(cluster):
     ThrottlePolicy.objects.update(name=HOSTILE)
     NodeEvent.objects.create(scope="cluster", kind="given", message=HOSTILE)
 

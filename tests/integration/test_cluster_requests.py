@@ -30,7 +30,7 @@ REQUESTS = "/api/v1/cluster/requests/"
 
 @pytest.fixture
 def cluster(dsn, connection, monkeypatch):
-    """Yield a main that can answer within milliseconds from another thread, as its process would."""
+    """Yield a main manager that can answer within milliseconds from another thread, as its process would."""
     monkeypatch.setattr("nodes.membership.requests._LOOK", 0.01)
     made = _Cluster(connection)
     yield made
@@ -124,7 +124,7 @@ def test_the_progress_of_a_request_can_be_followed_to_its_end(cluster, administr
     assert "asked" in events_of(cluster.connection, cluster.main.id)
 
 
-def test_a_list_of_requests_shows_and_reads_the_first_moves_of_each(
+def test_a_list_of_requests_reads_only_the_first_moves_of_each_request(
     cluster, administrator, impatient, settings_known, django_assert_num_queries
 ):
     address = administrator.post(f"/api/v1/nodes/{cluster.main.id}/drain/", {"dry_run": True}, format="json")[
@@ -163,7 +163,7 @@ def test_a_dry_run_shows_the_plan_and_moves_nothing(cluster, administrator):
     assert moving() == 0
 
 
-def test_two_simultaneous_equal_requests_have_one_effect(cluster, administrator, impatient):
+def test_two_simultaneous_equal_cluster_requests_have_one_effect(cluster, administrator, impatient):
     first, second = (administrator.post(REBALANCE, {}, format="json") for _ in range(2))
 
     assert (first.status_code, second.status_code) == (202, 202)
@@ -189,7 +189,7 @@ def test_a_rebalance_needs_a_main_manager(cluster, administrator):
     assert not ClusterRequest.objects.exists()
 
 
-def test_an_old_main_answers_nothing(cluster, administrator, impatient):
+def test_a_replaced_main_answers_no_request(cluster, administrator, impatient):
     administrator.post(REBALANCE, {}, format="json")
     leadership.resign(cluster.connection, term=cluster.main.term)
 
@@ -201,7 +201,7 @@ def test_an_old_main_answers_nothing(cluster, administrator, impatient):
 
 
 @pytest.mark.parametrize("role", [VIEWER, OPERATOR])
-def test_a_rebalance_is_for_administrators(cluster, role):
+def test_only_administrators_may_request_a_rebalance(cluster, role):
     assert_problem(client_of(role).post(REBALANCE, {}, format="json"), 403, "permission_denied")
 
     assert not ClusterRequest.objects.exists()
@@ -218,7 +218,7 @@ def move(client, to, *, group=None):
     return client.post(f"/api/v1/groups/{group or some_group()}/move/", {"to": str(to)}, format="json")
 
 
-def test_a_group_is_moved_to_the_manager_that_was_named(cluster, administrator):
+def test_a_group_is_moved_to_the_given_manager(cluster, administrator):
     cluster.answer()
 
     body = move(administrator, cluster.other.id).json()
@@ -263,7 +263,7 @@ def _moving_already(cluster):
         (_moving_already, "is moving already"),
     ],
 )
-def test_an_impossible_move_is_refused_with_a_sentence(cluster, administrator, to, sentence):
+def test_an_impossible_move_of_a_group_is_refused_with_a_reason(cluster, administrator, to, sentence):
     node = to(cluster)
     before = moving()
     cluster.answer()
@@ -299,7 +299,7 @@ def test_groups_are_listed_with_their_owners(cluster):
 
 
 @pytest.mark.parametrize("kind", ["manager", "worker"])
-def test_a_node_is_drained_and_the_request_ends_with_it(cluster, administrator, impatient, kind):
+def test_a_node_is_drained_and_the_request_ends_when_the_node_ends(cluster, administrator, impatient, kind):
     node = register_node(cluster.connection, kind)
 
     address = administrator.post(f"/api/v1/nodes/{node.id}/drain/")["Location"]
@@ -371,7 +371,7 @@ def two_at_once(cluster, administrator, monkeypatch):
     return make
 
 
-def test_a_group_moves_only_from_the_owner_that_its_author_saw(cluster, two_at_once):
+def test_a_group_moves_only_from_the_owner_that_the_user_saw(cluster, two_at_once):
     third = Manager(cluster.connection)
     group = f"/api/v1/groups/{some_group()}/"
 
@@ -383,7 +383,7 @@ def test_a_group_moves_only_from_the_owner_that_its_author_saw(cluster, two_at_o
     assert ClusterRequest.objects.first().state == "changed"
 
 
-def test_a_node_is_drained_only_in_the_state_that_its_author_saw(cluster, two_at_once):
+def test_a_node_is_drained_only_in_the_state_that_the_user_saw(cluster, two_at_once):
     node = f"/api/v1/nodes/{cluster.other.id}/"
 
     refused = two_at_once(f"{node}drain/", node, {}, {"dry_run": True})
@@ -392,7 +392,7 @@ def test_a_node_is_drained_only_in_the_state_that_its_author_saw(cluster, two_at
     assert ClusterRequest.objects.first().state == "changed"
 
 
-def test_an_if_match_for_any_state_is_not_compared_with_a_version(cluster, administrator):
+def test_an_if_match_with_a_star_accepts_any_state(cluster, administrator):
     cluster.answer()
     address = f"/api/v1/groups/{some_group()}/move/"
 
@@ -415,7 +415,7 @@ def test_a_request_with_the_present_etag_is_carried_out(cluster, administrator):
 # --- Commands --------------------------------------------------------------------------------------
 
 
-def test_the_commands_show_the_plan(cluster):
+def test_commands_show_the_plan_of_a_request(cluster):
     cluster.answer()
 
     assert "groups, weight 6 -> 3" in run("rebalance", "--dry-run")

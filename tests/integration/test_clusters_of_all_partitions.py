@@ -1,4 +1,4 @@
-"""The control partition shows the clusters, their history and the tasks of all partitions on one page each."""
+"""Proves that the control partition shows clusters, their history and tasks of all partitions, each on one page."""
 
 import datetime as dt
 import json
@@ -61,7 +61,7 @@ BEFORE = THEN - dt.timedelta(minutes=1)
 
 
 def keep_minute(job, *, main, documents):
-    """Keep a minute with a main manager and the progress of a running job."""
+    """Store a minute with a main manager and the progress of a running job."""
     facts = {
         "main": {"": {"term": 3, "node": "m"}} if main else {},
         "nodes": {"m": {"name": main or "idle", "kind": "manager", "status": "running", "machine": "x", "tags": []}},
@@ -155,7 +155,7 @@ def control(connection, job, database, settings, monkeypatch):
 
 @pytest.fixture
 def silent(control, database, monkeypatch):
-    """Put a proxy in front of `b` that holds all bytes."""
+    """Make partition `b` silent: put a proxy in front of it that holds all bytes."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 1.0)
     with silent_database(database.dsn, given_to=control):
         yield
@@ -201,7 +201,7 @@ def test_the_page_of_the_cluster_has_a_line_for_each_partition_and_their_sum(ope
 
 
 @pytest.mark.usefixtures("control")
-def test_partitions_that_all_have_a_main_manager_are_well(operator, connection):
+def test_partitions_that_all_have_a_main_manager_are_shown_as_healthy(operator, connection):
     Main(connection)
 
     screen = operator.get("/cluster/").context["screen"]
@@ -213,7 +213,7 @@ def test_partitions_that_all_have_a_main_manager_are_well(operator, connection):
 
 
 @pytest.mark.usefixtures("silent")
-def test_a_silent_partition_is_named_and_figures_of_the_clusters_are_at_least_these(operator, connection):
+def test_sums_without_a_silent_partition_are_shown_as_minimum_values(operator, connection):
     Main(connection)
 
     page, live = operator.get("/cluster/").context["screen"], read_screen("cluster")
@@ -224,7 +224,7 @@ def test_a_silent_partition_is_named_and_figures_of_the_clusters_are_at_least_th
 
 
 @pytest.mark.usefixtures("silent")
-def test_the_overview_counts_at_least_the_nodes_of_the_partitions_that_answer(operator, connection):
+def test_the_overview_marks_counts_without_a_silent_partition_as_minimum(operator, connection):
     Main(connection)
 
     page, live = operator.get("/").context["screen"], read_screen("overview")
@@ -233,13 +233,11 @@ def test_the_overview_counts_at_least_the_nodes_of_the_partitions_that_answer(op
 
 
 @pytest.mark.usefixtures("control")
-def test_an_open_page_of_the_cluster_has_the_other_partitions(connection):
+def test_an_open_page_of_the_cluster_is_updated_for_all_partitions(connection):
     assert columns(read_screen("cluster")["partitions"], "name") == [("a",), ("b",), ("All",)]
 
 
-def test_the_cluster_of_another_partition_has_its_page_and_is_changed_there(
-    control, database, administrator, monkeypatch
-):
+def test_the_cluster_of_another_partition_is_shown_and_changed_there(control, database, administrator, monkeypatch):
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
 
     page = administrator.get("/partition/b/cluster/")
@@ -290,7 +288,7 @@ def test_the_overview_has_the_nodes_and_the_progress_of_all_partitions(operator,
 
 
 @pytest.mark.usefixtures("silent")
-def test_an_overview_without_a_partition_says_so_at_once(operator):
+def test_the_overview_immediately_names_a_partition_without_an_answer(operator):
     assert "partition b" in operator.get("/").context["screen"]["at_least"]
 
 
@@ -307,7 +305,7 @@ def test_the_page_of_a_job_has_the_hosts_and_results_of_all_partitions(operator,
 
 
 @pytest.mark.usefixtures("control")
-def test_the_lag_of_the_search_index_is_that_of_the_partition_that_is_most_behind(operator, job):
+def test_the_lag_of_the_search_index_is_the_largest_of_all_partitions(operator, job):
     job.outputs.set([OutputConnection.objects.create(name="texts", connector="search")])
 
     job_page, overview, search = operator.get(f"/jobs/{job.pk}/"), operator.get("/"), operator.get("/search/?q=x")
@@ -323,7 +321,7 @@ def test_the_lag_of_the_search_index_is_that_of_the_partition_that_is_most_behin
 
 
 @pytest.mark.usefixtures("control")
-def test_the_page_of_a_job_reads_again_what_a_partition_says_before_it_begins_the_run(job):
+def test_the_page_of_a_job_ignores_answers_older_than_the_run_of_a_partition(job):
     later = job.run_no + 1
     Job.objects.filter(pk=job.pk).update(run_no=later)
 
@@ -348,7 +346,7 @@ def test_the_page_of_a_job_whose_run_ended_shows_no_answers_from_before_the_end(
 
 
 @pytest.mark.usefixtures("silent")
-def test_the_page_of_a_job_names_a_partition_whose_part_is_missing_before_its_figures_are_old(connection, job):
+def test_the_page_of_a_job_names_a_partition_whose_figures_are_missing(connection, job):
     send_fact(connection, "b", "a", "life:all", {})
 
     assert [one.name for one in read_job_page(job.pk, now=timezone.now()).silent] == ["b"]
@@ -382,7 +380,7 @@ def at(moment, **query):
 
 
 @pytest.mark.usefixtures("control")
-def test_a_past_minute_is_that_of_all_partitions(operator, job):
+def test_a_past_minute_combines_all_partitions(operator, job):
     keep_minute(job, main="", documents=120)
     NodeEvent.objects.create(scope="cluster", kind="running", message="ours", at=THEN)
 
@@ -408,7 +406,7 @@ def test_a_past_minute_is_that_of_all_partitions(operator, job):
 
 
 @pytest.mark.usefixtures("control")
-def test_the_chart_of_a_day_has_a_series_for_each_partition_one_on_the_other(operator, job):
+def test_the_chart_of_a_day_stacks_a_series_for_each_partition(operator, job):
     keep_minute(job, main="ours", documents=120)
 
     chart = json.loads(operator.get("/cluster/history/", at(THEN)).context["chart"])
@@ -431,7 +429,7 @@ def test_the_history_of_one_partition_is_chosen_and_kept_in_all_links(operator, 
 
 
 @pytest.mark.usefixtures("silent")
-def test_a_history_without_a_partition_names_it(operator, job):
+def test_a_history_names_the_partition_that_it_lacks(operator, job):
     keep_minute(job, main="ours", documents=120)
 
     page = operator.get("/cluster/history/", at(THEN))
@@ -457,7 +455,7 @@ def pages_of(client, address):
 
 @pytest.mark.usefixtures("control")
 @pytest.mark.parametrize("address", ["/tasks/scheduled/", "/tasks/archived/"])
-def test_pages_of_tasks_merge_those_of_all_partitions_by_their_dates(operator, address):
+def test_lists_of_tasks_merge_all_partitions_by_date(operator, address):
     make_tasks("ours", offset=0)
 
     pages = list(pages_of(operator, address))
@@ -468,7 +466,7 @@ def test_pages_of_tasks_merge_those_of_all_partitions_by_their_dates(operator, a
 
 
 @pytest.mark.usefixtures("control")
-def test_tasks_of_one_date_are_on_one_page_each(operator):
+def test_tasks_with_the_same_date_occur_on_exactly_one_page(operator):
     # The 25th task in the other partition has the same date as all tasks of this one.
     moment = START + dt.timedelta(hours=1, seconds=49)
     for n in range(30):
@@ -481,7 +479,7 @@ def test_tasks_of_one_date_are_on_one_page_each(operator):
 
 
 @pytest.mark.usefixtures("control")
-def test_the_first_page_of_tasks_counts_those_of_all_partitions(operator):
+def test_the_first_page_of_tasks_counts_tasks_of_all_partitions(operator):
     make_tasks("ours", offset=0)
 
     page = operator.get("/tasks/")
@@ -514,7 +512,7 @@ def test_all_listed_tasks_are_changed_in_one_partition_at_a_time(operator):
 
 
 @pytest.mark.usefixtures("silent")
-def test_tasks_without_a_partition_are_at_least_these(operator):
+def test_counts_of_tasks_without_a_partition_are_minimum_values(operator):
     make_tasks("ours", offset=0)
 
     page = operator.get("/tasks/")
@@ -529,7 +527,9 @@ def test_tasks_without_a_partition_are_at_least_these(operator):
 
 @pytest.fixture
 def runs_everywhere(control, database, job):
-    """Let the job run here without any documents, and there with a next look in an hour and failing requests."""
+    """
+    Let the job run in this partition without documents, and in `b` with a next look in an hour and failing requests.
+    """
     running = {"phase": "active", "run_no": 1, "started_at": START - dt.timedelta(hours=1)}
     due_at = START + dt.timedelta(hours=1)
     Job.objects.filter(pk=job.pk).update(**running)
@@ -560,7 +560,7 @@ def nodes(connection):
 
 
 @pytest.mark.usefixtures("nodes")
-def test_verdicts_have_the_next_look_and_the_failures_of_all_partitions(runs_everywhere, job):
+def test_verdicts_combine_next_looks_and_failures_of_all_partitions(runs_everywhere, job):
     now = timezone.now()
 
     overview, page = read_overview(now=now), read_job_page(job.pk, now=now)
@@ -579,7 +579,7 @@ def test_the_list_of_jobs_has_the_failures_of_all_partitions(operator):
 
 
 @pytest.mark.usefixtures("runs_everywhere", "nodes")
-def test_requests_and_rates_of_another_partition_are_not_mixed_with_those_of_this_partition(job, monkeypatch):
+def test_requests_and_rates_of_partitions_are_not_mixed(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._READINGS", defaultdict(_Reading))

@@ -1,6 +1,6 @@
 """
 Output connections stored by pages or the API write only below
-one directory. File connections read only below the allowed ones.
+one directory. File connections read only below the allowed directories.
 """
 
 import psycopg
@@ -55,7 +55,7 @@ def store_files(directory, *, connector="filesystem"):
 
 
 def outside(root, how):
-    """Return a path that lies outside of the root, although it may seem to lie below it."""
+    """Return a path outside of the root. Some of these paths look as if they were below the root."""
     elsewhere = root.parent / "elsewhere"
     elsewhere.mkdir()
     (root / "link").symlink_to(elsewhere)
@@ -75,7 +75,7 @@ def test_a_path_outside_of_the_root_is_refused(root, how):
     assert not RepositoryConnection.objects.exists()
 
 
-def test_paths_below_the_root_are_stored_and_bound(root):
+def test_paths_below_the_root_are_stored_and_confined_to_it(root):
     assert store_output(root / "pages.jsonl").is_confined
     assert store_files(root).is_confined
 
@@ -130,7 +130,7 @@ def test_the_api_names_the_field_of_a_path_outside(root):
         assert_problem(answer, 400, "invalid", fields=[field])
 
 
-def test_a_path_that_leads_outside_by_now_is_not_written(root, tmp_path):
+def test_a_path_that_now_leads_outside_of_the_root_is_not_written(root, tmp_path):
     (root / "below").mkdir()
     output = open_output(store_output(root / "below" / "pages.jsonl"))
     (root / "below").rmdir()
@@ -142,7 +142,7 @@ def test_a_path_that_leads_outside_by_now_is_not_written(root, tmp_path):
     assert not (tmp_path / "pages.jsonl").exists()
 
 
-def test_directories_that_lie_outside_by_now_are_not_read(root, tmp_path, settings):
+def test_directories_that_are_now_outside_of_the_roots_are_not_read(root, tmp_path, settings):
     stored = store_files(root)
     allow(settings, tmp_path / "another")
     asked = Asked(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
@@ -153,7 +153,7 @@ def test_directories_that_lie_outside_by_now_are_not_read(root, tmp_path, settin
         FILE_SYSTEM.runtime().open(asked)
 
 
-def test_a_connection_that_a_local_user_made_is_bound_once_it_is_changed(root, tmp_path):
+def test_a_connection_made_by_a_local_command_is_confined_after_a_change(root, tmp_path):
     made = OutputConnection.objects.create(
         name="local", connector="jsonl", configuration={"path": str(tmp_path / "a.jsonl")}
     )
@@ -223,7 +223,7 @@ def test_a_job_continues_when_the_root_allows_its_path_again(main, job, root, se
     assert (found.connectors_ready, found.reason) == (True, "")
 
 
-def test_a_path_that_a_local_user_names_is_free_again(root, tmp_path):
+def test_a_path_given_by_a_local_command_is_not_confined(root, tmp_path):
     path = tmp_path / "outside.jsonl"
     facts = {"connector": "jsonl", "configuration": {"path": str(path)}, "is_confined": True}
     OutputConnection.objects.create(name=f"jsonl:{path}", **facts)

@@ -51,7 +51,7 @@ def job_form(connection, **facts):
     }
 
 
-def test_a_connection_has_a_field_for_all_that_its_connector_wants_to_know(administrator):
+def test_the_form_of_a_connection_has_a_field_for_each_option(administrator):
     of_files = administrator.get(CONNECTIONS, {"connector": "filesystem"})
     of_archives = administrator.get(CONNECTIONS, {"connector": "archive"})
     of_the_web = administrator.get(CONNECTIONS)
@@ -73,7 +73,7 @@ def test_a_connection_to_files_is_made_in_the_browser(administrator, tmp_path):
     assert RepositoryConnection.objects.get().configuration == {"roots": [str(tmp_path)], "hidden": True}
 
 
-def test_an_output_has_a_field_for_all_that_its_connector_wants_to_know(administrator):
+def test_the_form_of_an_output_has_a_field_for_each_option(administrator):
     of_lines, of_search = administrator.get(OUTPUTS, {"connector": "jsonl"}), administrator.get(OUTPUTS)
 
     assert "configuration_path" in shown(of_lines)
@@ -95,7 +95,7 @@ def test_an_output_is_made_and_changed_in_the_browser(administrator):
 
 
 @pytest.mark.parametrize(("path", "sentence"), [("", "This field is required"), ("pages", "must be absolute")])
-def test_an_output_that_cannot_be_is_refused_beside_its_field(administrator, path, sentence):
+def test_an_invalid_output_is_refused_beside_its_field(administrator, path, sentence):
     facts = {"name": "file", "connector": "jsonl", "built_for": "jsonl", "configuration_path": path}
 
     form = administrator.post(OUTPUTS, facts).context["adminform"].form
@@ -137,7 +137,7 @@ def test_logins_are_fields_whose_secrets_are_masked(administrator):
     assert "sesame" not in page + str(stored.configuration)
 
 
-def test_a_login_is_added_and_another_removed_and_a_secret_sent_back_stays(administrator):
+def test_logins_are_added_and_removed_and_masked_secrets_stay(administrator):
     administrator.post(CONNECTIONS, LOGIN)
     stored = RepositoryConnection.objects.get()
     address, before = f"/admin/jobs/repositoryconnection/{stored.pk}/change/", stored.configuration["logins"][0]
@@ -195,7 +195,7 @@ def test_a_configuration_that_the_connector_refuses_is_not_stored(administrator)
     assert not RepositoryConnection.objects.exists()
 
 
-def test_another_connector_shows_its_fields_before_anything_is_stored(administrator, tmp_path):
+def test_choosing_another_connector_shows_its_fields_and_stores_nothing(administrator, tmp_path):
     response = administrator.post(CONNECTIONS, {"name": "files", "connector": "filesystem", "built_for": "web"})
 
     assert "Check them, then save again" in response.content.decode()
@@ -204,7 +204,7 @@ def test_another_connector_shows_its_fields_before_anything_is_stored(administra
     assert not RepositoryConnection.objects.exists()
 
 
-def test_the_list_shows_which_paths_a_connection_can_reach(administrator, tmp_path):
+def test_the_list_shows_the_paths_that_a_connection_can_reach(administrator, tmp_path):
     files(tmp_path / "nowhere")
     RepositoryConnection.objects.create(name="lost", connector="pigeon")
 
@@ -264,7 +264,7 @@ def test_a_job_whose_connector_is_missing_keeps_its_specification(administrator)
     assert not [name for name in shown(page) if name.startswith("specification_")]
 
 
-def test_the_history_of_a_source_is_cleared_after_a_question(administrator):
+def test_the_history_of_a_source_is_cleared_only_after_a_confirmation(administrator):
     source = RepositoryConnection.objects.create(name="the web", connector="web")
     (address,) = re.findall(
         'href="([^"]*clear-history[^"]*)"',

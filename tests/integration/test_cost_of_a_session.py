@@ -27,7 +27,10 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def session(server):
-    """Yield a node's session. The first one of a process also asks whether a pooler shares sessions."""
+    """
+    Yield a node's session, which is not the first of this process: the first also asks whether a pooler shares
+    sessions.
+    """
     with open_session(server) as opened:
         yield opened
 

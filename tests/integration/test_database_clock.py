@@ -64,7 +64,7 @@ def test_the_clock_is_not_ahead_of_a_database_with_a_slow_line(server, connectio
     assert clock.now(connection) <= time_of(server)
 
 
-def test_the_clock_lags_at_most_by_the_time_of_an_answer(server, connection):
+def test_the_clock_lags_at_most_by_the_duration_of_a_query(server, connection):
     clock, began_at = DatabaseClock(), time.monotonic()
     clock.now(connection)
     before = time_of(server)
@@ -89,7 +89,7 @@ def test_the_clock_follows_a_database_whose_clock_is_set(dsn, asks_each_time, st
         connection.rollback()
 
 
-def test_the_clock_reads_the_database_seldom(dsn):
+def test_the_clock_rarely_queries_the_database(dsn):
     clock = DatabaseClock()
     with psycopg.connect(dsn, autocommit=True) as connection:
         clock.now(connection)

@@ -1,4 +1,4 @@
-"""If all processes of a one-shot have died, the cluster pauses or ends its job."""
+"""Proves that the cluster pauses or ends the job of a one-shot command whose processes have all died."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_a_dead_one_shot_job_that_was_aborted_ends_in_the_cluster(main, job, pha
     assert (job.phase, job.run_end, job.node_scope) == (Phase.INACTIVE, "aborted", CLUSTER_SCOPE)
 
 
-def test_a_dead_one_shot_job_that_only_had_to_end_is_finished_by_the_cluster(main, job):
+def test_the_cluster_finishes_a_dead_one_shot_job_that_only_had_to_end(main, job):
     put(job, phase=Phase.SHUTTING_DOWN, run_no=1)
 
     main.step(interrupt_dead_one_shots, end_runs)
@@ -80,7 +80,7 @@ def test_a_command_that_has_not_started_waits_for_its_resumption(main, job, phas
     assert (job.phase, job.node_scope) == (phase, "one-shot")
 
 
-def test_a_one_shot_that_is_about_to_register_is_left_alone(main):
+def test_a_one_shot_that_is_about_to_register_is_not_taken_over(main):
     job = make_job(node_scope="about to be")
     put(job, phase=Phase.ACTIVE)
 
@@ -88,11 +88,11 @@ def test_a_one_shot_that_is_about_to_register_is_left_alone(main):
 
 
 class Killed(BaseException):
-    """The main manager was killed."""
+    """Raised in place of a kill of the main manager."""
 
 
 @pytest.mark.parametrize("step", ["forget_scope", "move"])
-def test_a_take_over_that_was_killed_between_its_steps_is_done_by_the_next_main(main, connection, step, monkeypatch):
+def test_the_next_main_finishes_a_takeover_that_was_killed_between_steps(main, connection, step, monkeypatch):
     manager, worker = (register_node(connection, kind, scope="one-shot") for kind in ("manager", "worker"))
     running = make_running_job(manager)
     make_documents(make_lane(running.seed), 2)

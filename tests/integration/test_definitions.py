@@ -1,4 +1,7 @@
-"""Definitions: exports can be imported, an import is all or nothing, and secrets stay in the database."""
+"""
+Proves that exported definitions can be imported, that an import stores all or nothing, and that secrets are not
+exported.
+"""
 
 import json
 
@@ -32,7 +35,7 @@ JOB = {
 
 @pytest.fixture(autouse=True)
 def one_connection(monkeypatch, settings, tmp_path):
-    """Commands must not close the connection of the test. Connections may use the directory of the test."""
+    """Keep the database connection of the test open, and let crawl connections use the directory of the test."""
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     settings.CRAWLCTL_FILE_ROOTS = (str(tmp_path),)
     settings.CRAWLCTL_OUTPUT_ROOT = str(tmp_path)
@@ -40,7 +43,7 @@ def one_connection(monkeypatch, settings, tmp_path):
 
 @pytest.fixture
 def whole(tmp_path):
-    """Store an object of each kind, and return the definitions of all."""
+    """Store an object of each kind. Return the definitions of all these objects."""
     found = everything(tmp_path)
     store(found)
     return found
@@ -104,7 +107,7 @@ def test_an_import_of_unchanged_files_changes_nothing(whole, tmp_path):
     assert (lines(), versions()) == (before, versions_before)
 
 
-def test_secrets_are_left_out_by_their_places(whole):
+def test_exports_leave_out_secrets_and_name_their_places(whole):
     text = run("export", "--repository", "a web")
 
     assert "swordfish" not in text
@@ -121,7 +124,7 @@ def test_a_job_is_readable_and_has_no_state_and_no_ids(whole):
     assert not {"id", "phase", "run_no", "status"} & {line.partition(":")[0] for line in text.splitlines()}
 
 
-def test_a_job_comes_with_the_objects_that_it_names(whole):
+def test_the_export_of_a_job_has_the_objects_that_it_names(whole):
     text = run("export", "--job", "news")
 
     assert [line for line in text.splitlines() if line.startswith(("definition", "name"))] == [
@@ -134,7 +137,7 @@ def test_a_job_comes_with_the_objects_that_it_names(whole):
     ]
 
 
-def test_each_object_gets_a_file_of_its_own(whole, tmp_path):
+def test_each_exported_object_is_a_separate_file(whole, tmp_path):
     said = run("export", "--all", "--to", f"{tmp_path}/files/")
 
     files = {file.name for file in (tmp_path / "files").iterdir()}
@@ -171,7 +174,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(whole):
     assert store(wanted) == plan
 
 
-def test_a_change_leaves_a_line_with_its_author(whole):
+def test_an_import_is_recorded_in_the_journal_with_its_author(whole):
     store([{**JOB}])
 
     store([{**JOB, "priority": 1}], made_by="otto")
@@ -180,7 +183,7 @@ def test_a_change_leaves_a_line_with_its_author(whole):
     assert (line.made_by, line.message) == ("otto", "was changed: priority 5 → 1")
 
 
-def test_an_import_stores_objects_of_a_kind_by_name():
+def test_an_import_stores_objects_of_a_kind_in_the_order_of_their_names():
     """
     So if two imports create the same objects in different orders, one import waits for the other, without a deadlock.
     """
@@ -216,7 +219,7 @@ def test_one_problem_refuses_the_whole_import(whole, tmp_path):
     assert not Job.objects.filter(name="good").exists()
 
 
-def test_a_problem_of_a_policy_is_told_once(whole):
+def test_a_problem_of_a_policy_is_reported_once(whole):
     with pytest.raises(Refused) as refused:
         store(
             [
@@ -243,7 +246,7 @@ def test_a_running_job_that_cannot_change_refuses_the_import_by_name(whole):
     assert ThrottlePolicy.objects.get(name="fast").open_requests == 2
 
 
-def test_a_running_job_takes_the_changes_that_are_possible(whole):
+def test_an_import_changes_the_fields_of_a_running_job_that_may_change(whole):
     store([JOB])
     set_phase(Job.objects.get(name="docs"), phase=Phase.ACTIVE, run_no=1)
 
@@ -252,7 +255,7 @@ def test_a_running_job_takes_the_changes_that_are_possible(whole):
     assert change.fields == {"priority": {"before": 5, "after": 2}}
 
 
-def test_the_source_of_a_job_and_the_connector_of_a_source_stay(whole):
+def test_an_import_cannot_change_the_source_of_a_job_or_its_connector(whole):
     store([JOB])
 
     with pytest.raises(Refused) as refused:

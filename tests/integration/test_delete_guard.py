@@ -1,4 +1,4 @@
-"""The delete guard: a run whose clean-up would remove too many documents keeps all of them and waits for approval."""
+"""Proves that a run whose clean-up would remove too many documents keeps all of them and waits for approval."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_lost_root_removes_nothing_below_it(site):
     assert "30 of 30 documents would be removed (100 %). scripted://here/root is gone" in job.reason
 
 
-def test_a_root_that_comes_without_links_removes_nothing(site):
+def test_a_root_that_suddenly_has_no_links_removes_nothing(site):
     site.put_root(text="Sorry, we are busy.", links=[])
 
     job = site.run()
@@ -69,7 +69,7 @@ def test_a_listing_that_is_cut_off_removes_nothing(site):
     assert sorted(question.examples) == [f"scripted://here/page{number}" for number in range(25, 30)]
 
 
-def test_rules_that_refuse_pages_which_already_wait_remove_nothing(site):
+def test_new_rules_that_refuse_waiting_pages_remove_nothing(site):
     """A seed that is removed while the job runs takes its host out of the rules."""
     site.ask("start")
     for _ in range(60):
@@ -103,7 +103,7 @@ def test_a_lost_seed_needs_approval_even_if_it_named_few_documents(connection, w
     assert site.held == set(site.pages)
 
 
-def test_a_host_that_loses_most_of_its_documents_asks(connection, world):
+def test_the_guard_asks_if_a_host_loses_most_of_its_documents(connection, world):
     """The host loses nearly all of its documents, which are few among the documents of the job."""
     site = GuardedSite(connection, world, guard_percent=50, guard_documents=3)
     small = [f"there/page{number}" for number in range(6)]
@@ -154,7 +154,7 @@ ROOTS_WITHOUT_LINKS = [login_page_in_place, login_page_elsewhere, empty_root]
 
 
 @pytest.mark.parametrize("lose_root", ROOTS_WITHOUT_LINKS)
-def test_a_root_without_its_links_asks_also_on_a_small_site(connection, world, lose_root):
+def test_the_guard_asks_about_a_root_without_links_even_on_a_small_site(connection, world, lose_root):
     site = GuardedSite(connection, world, pages=SMALL)
     site.run()
     lose_root(world)
@@ -167,7 +167,7 @@ def test_a_root_without_its_links_asks_also_on_a_small_site(connection, world, l
 
 
 @pytest.mark.parametrize("lose_root", ROOTS_WITHOUT_LINKS)
-def test_a_root_without_its_links_asks_again_after_each_change(connection, world, lose_root):
+def test_the_guard_asks_about_a_root_without_links_after_each_change(connection, world, lose_root):
     site = GuardedSite(connection, world, pages=SMALL)
     site.run()
     for token in (1, 2, 3):
@@ -180,7 +180,7 @@ def test_a_root_without_its_links_asks_again_after_each_change(connection, world
     assert site.everything <= site.held
 
 
-def test_a_seed_that_loses_its_only_link_of_many_pages_asks_nothing(connection, world):
+def test_the_guard_asks_nothing_about_a_seed_that_loses_its_only_link(connection, world):
     site = GuardedSite(connection, world, pages=SMALL, seeds=("root", "note"))
     world.put("note", links=["child"])
     world.put("child")
@@ -193,7 +193,7 @@ def test_a_seed_that_loses_its_only_link_of_many_pages_asks_nothing(connection, 
     assert site.held == {*site.everything, "note"}
 
 
-def test_the_root_is_named_that_led_to_all_other_pages(connection, world):
+def test_the_question_names_the_root_that_led_to_all_other_pages(connection, world):
     """
     Each listing links to ten pages, and the root to three listings only, but all pages were reached through the root.
     """
@@ -230,7 +230,7 @@ def put_tree(world, **facts):
             world.put(page)
 
 
-def test_hop_limits_are_named_if_they_exclude_most(site):
+def test_the_question_names_hop_limits_that_exclude_most_documents(site):
     editing.change_job(site.job_id, hop_limits={"link": 0}, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()
@@ -251,7 +251,7 @@ def test_the_next_good_run_withdraws_the_question(site):
     assert site.held == site.everything
 
 
-def test_the_next_bad_run_asks_again(site):
+def test_the_guard_asks_again_after_the_next_bad_run(site):
     site.world.remove("root")
     site.run()
 
@@ -316,7 +316,7 @@ def test_approved_removals_continue_if_workers_and_managers_die(site, steps):
     assert site.held == set()
 
 
-def test_the_api_and_the_page_show_the_question_and_operators_answer_it(site):
+def test_operators_answer_the_question_by_the_api_and_on_the_page(site):
     client = client_of(OPERATOR)
     site.put_root(links=site.pages[:2])
     site.run()

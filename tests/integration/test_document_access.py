@@ -1,4 +1,4 @@
-"""Outputs hold each document with its access: at once, after a change of it, and after a restoration."""
+"""Proves that outputs have the access of each document: when it is new, after a change, and after a restoration."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_every_output_gets_the_access_of_a_document(site):
     assert "access" not in open_line
 
 
-def test_a_change_of_access_alone_writes_a_document_again(site):
+def test_a_document_is_written_again_even_if_only_its_access_changed(site):
     site.run()
     assert writes(site) == 1
 
@@ -84,7 +84,7 @@ def test_rules_of_the_job_apply_at_the_next_run(site):
     assert writes(site, "page1") == 2
 
 
-def test_another_group_or_name_of_it_indexes_all_documents_again(site):
+def test_a_changed_or_renamed_authority_group_indexes_all_documents_again(site):
     authorities.change_group(site.group.pk, name="people", made_by="root")
     site.run()
     assert in_search() == in_lines(site.file) == FOLDERS.scoped("people")
@@ -114,7 +114,7 @@ def test_a_restored_document_has_its_access_in_every_output(site):
     ]
 
 
-def test_a_text_without_the_rows_of_its_access_is_not_restored_open(site):
+def test_a_text_without_rows_of_its_access_is_not_restored_as_public(site):
     OutputConnection.objects.get(connector="jsonl")
     site.put_root(links=["page1"])
     site.run()

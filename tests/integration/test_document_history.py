@@ -49,7 +49,7 @@ def test_a_document_shows_its_latest_activities(document, note):
     assert third.endswith("fetch 500 Internal Server Error 2.5 s")
 
 
-def test_older_entries_than_the_examined_ones_are_not_read(document, note, monkeypatch):
+def test_only_a_limited_number_of_the_newest_entries_is_read(document, note, monkeypatch):
     monkeypatch.setattr(history, "EXAMINED", 2)
     note(60, result_code="500")
     for ago in (2, 1):

@@ -1,4 +1,4 @@
-"""A job keeps the last versions of its documents, and a page and the API show how they differ."""
+"""Proves that a job keeps the last versions of its documents, and that a page and the API show the differences."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_a_failed_attempt_is_no_version(read):
 
 
 @pytest.mark.parametrize(("wanted", "numbers"), [(1, [3]), (2, [2, 3]), (0, [])])
-def test_surplus_versions_go_when_a_job_keeps_fewer(read, crawl, connection, wanted, numbers):
+def test_surplus_versions_are_deleted_when_a_job_keeps_fewer(read, crawl, connection, wanted, numbers):
     for text in ("one", "two", "three"):
         read(text)
     others = copy_versions(job=10**9)
@@ -98,7 +98,7 @@ def test_surplus_versions_go_when_a_job_keeps_fewer(read, crawl, connection, wan
     assert not Job.objects.filter(surplus_versions_after__isnull=False).exists()
 
 
-def test_surplus_versions_go_in_steps(read, crawl, connection, monkeypatch):
+def test_surplus_versions_are_deleted_in_steps(read, crawl, connection, monkeypatch):
     monkeypatch.setattr(surplus, "_READ_AT_ONCE", 4)
     for text in ("one", "two", "three"):
         read(text)
@@ -152,7 +152,7 @@ def test_a_long_text_is_kept_up_to_a_limit_and_marked_as_cut(read):
     assert (version.length, version.is_cut, text_of(version)) == (MOST_TEXT, True, "é" * MOST_TEXT)
 
 
-def test_the_versions_of_a_document_leave_with_it(crawl, read):
+def test_the_versions_of_a_document_are_deleted_with_the_document(crawl, read):
     read("one")
     QueueItem.objects.update(stage=0, outcome=0, seq=1, action=1)
     claimed = crawl.claim()["page"]
@@ -175,7 +175,7 @@ def test_the_versions_of_a_document_leave_with_it(crawl, read):
     assert kept() == []
 
 
-def test_with_the_first_kept_versions_the_next_run_reads_every_document(crawl):
+def test_when_a_job_begins_to_keep_versions_its_next_run_reads_all_documents(crawl):
     Job.objects.filter(pk=crawl.job.pk).update(phase="inactive")
     before = Job.objects.get(pk=crawl.job.pk).specification_version
 

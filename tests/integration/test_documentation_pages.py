@@ -48,7 +48,7 @@ def test_a_file_that_the_browser_has_is_not_sent_again(compiled, client):
 @pytest.mark.parametrize(
     "path", ["docs/absent.html", "docs/", "../secret", "%2e%2e/secret", "docs/../../secret", "docs/%00", "a" * 300]
 )
-def test_nothing_else_is_served(path, compiled, client):
+def test_paths_outside_of_the_compiled_documentation_are_not_found(path, compiled, client):
     answer = client.get(f"/manual/{path}")
 
     assert answer.status_code == 404
@@ -60,7 +60,7 @@ def not_compiled(settings, tmp_path):
     settings.DOCUMENTATION_DIR = tmp_path / "absent"
 
 
-def test_help_leads_to_a_page_where_nothing_was_compiled(not_compiled, client):
+def test_help_also_works_if_the_documentation_was_not_compiled(not_compiled, client):
     answer = client.get("/manual/", follow=True)
 
     assert answer.redirect_chain == [("/manual/docs/index.html", 302)]
@@ -83,7 +83,7 @@ class Links(HTMLParser):
         self.addresses += [said[name] for name in ("href", "src") if said.get(name)]
 
 
-def test_every_link_of_pages_that_were_not_compiled_leads_somewhere(not_compiled, client):
+def test_every_link_of_rendered_pages_leads_to_an_existing_page(not_compiled, client):
     waiting, read = ["/manual/docs/index.html"], {}
     while waiting:
         page = waiting.pop()
@@ -105,7 +105,7 @@ def test_every_link_of_pages_that_were_not_compiled_leads_somewhere(not_compiled
 @pytest.mark.parametrize(
     "path", ["crawlctl/settings.py", "var/secret", "docs/../manage.py", "manage.html", "docs/%00.html"]
 )
-def test_only_the_documentation_is_rendered(path, not_compiled, client):
+def test_no_file_outside_of_the_documentation_is_rendered(path, not_compiled, client):
     assert client.get(f"/manual/{path}").status_code == 404
 
 

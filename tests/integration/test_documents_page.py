@@ -1,4 +1,4 @@
-"""The list of documents: its order by the next check, and the way from chosen documents to an operation on them."""
+"""Proves the orders of the list of documents, and that chosen documents lead to the preview of an operation."""
 
 import datetime as dt
 from urllib.parse import parse_qs, urlsplit
@@ -72,7 +72,7 @@ def test_few_documents_are_ordered_by_a_value_over_pages(job, operator, order, c
     assert len({*identifiers(page), *identifiers(rest)}) == 60
 
 
-def test_documents_without_a_value_are_not_in_its_order(job, operator):
+def test_a_list_ordered_by_a_value_omits_documents_without_the_value(job, operator):
     make_documents(make_lane(job.seeds.get(), "a.example"), ["waiting"])
 
     assert identifiers(operator.get("/documents/?sort=-response")) == []
@@ -110,7 +110,7 @@ def test_chosen_documents_lead_to_the_preview_of_an_operation(job, operator):
     assert preview.documents == 2
 
 
-def test_the_page_of_a_document_leads_to_the_preview_of_an_operation_on_it(job, operator):
+def test_the_page_of_a_document_links_to_the_preview_of_an_operation(job, operator):
     (document,) = make_documents(make_lane(job.seeds.get()), ["one"], **FAILED)
 
     page = operator.get(f"/documents/{job.pk}/{document.hash.hex}/")
@@ -134,7 +134,7 @@ def test_all_documents_of_a_filter_lead_to_the_preview_of_an_operation(job, oper
 
 
 def exported(way, operator):
-    """Return the names of the documents in an export that this way leads to."""
+    """Return the names of the documents in the export to which this address leads."""
     form = operator.get(way.headers["Location"])
     assert form.context["problems"] == {}
     operator.post("/exports/new/", {name: form.context[name] for name in ("what", "filter", "format")})
@@ -166,7 +166,7 @@ def test_all_documents_of_a_filter_lead_to_an_export_of_exactly_these(job, opera
 @pytest.mark.parametrize(
     "asked", ["which=chosen", "which=chosen&document=a.1&document=b.2", "which=matching&state=failed"]
 )
-def test_documents_of_no_job_or_of_several_are_not_changed_at_once(operator, asked):
+def test_documents_can_be_changed_together_only_within_one_job(operator, asked):
     way = operator.get(f"/documents/change/?operation=retry&{asked}", follow=True)
 
     assert way.redirect_chain[-1][0].startswith("/documents/")

@@ -86,7 +86,7 @@ def test_drills_that_passed_have_a_chart_of_their_recovery():
     assert series["values"] == [2.31, 6.25]
 
 
-def test_before_the_first_drill_the_page_says_so():
+def test_the_page_says_if_no_drill_has_run():
     assert "No drills yet." in visitor("administrator").get("/cluster/drills/").content.decode()
 
 

@@ -1,5 +1,5 @@
 """
-The embedded server lives as long as its users, in whatever way they end.
+Proves that the embedded server runs as long as processes use it, and stops after their end, even if they are killed.
 
 The users here are real processes. Tests kill them, the servers and
 the guardians. Each test has its own directory, and so its own server.
@@ -52,7 +52,7 @@ class Home:
         self.users = []
 
     def start_user(self, script=STAYING_USER, *, command=(sys.executable,), **environment):
-        """Start a process that uses the server. `address_of` waits until the process has the server's address."""
+        """Start a process that uses the server. Call `address_of` to wait until it has the server's address."""
         user = subprocess.Popen(
             [*command, "-c", textwrap.dedent(script), str(self.directory)],
             cwd=ROOT,
@@ -130,7 +130,7 @@ def create_cluster(directory):
 
 
 def address_of(user):
-    """Return the address that the user got. Raise an error with all its output if it got none."""
+    """Return the address that the process got. Raise an error with all output of the process if it got none."""
     printed = []
     for line in user.stdout:
         if line.startswith("postgresql://"):
@@ -168,7 +168,7 @@ def test_a_user_gets_the_address_of_a_utf8_database_that_keeps_its_commits(new_h
     assert [ask(address, f"SHOW {name}") for name in ("fsync", "synchronous_commit", "full_page_writes")] == ["on"] * 3
 
 
-def test_the_server_listens_on_a_closed_socket_only(home):
+def test_the_server_listens_only_on_a_private_socket(home):
     address = address_of(home.start_user())
 
     directory = socket_directory_of(address)
@@ -177,7 +177,7 @@ def test_the_server_listens_on_a_closed_socket_only(home):
     assert home.postmaster().net_connections("inet") == []
 
 
-def test_a_second_call_is_cheap_and_returns_the_same(home):
+def test_a_second_call_is_fast_and_returns_the_same_address(home):
     user = home.start_user(f"""{USER}
     from time import perf_counter
     began = perf_counter()
@@ -204,7 +204,7 @@ def test_the_server_stops_after_its_last_user_was_killed(home):
     assert not directory.exists()
 
 
-def test_a_killed_user_of_the_server_does_not_stop_it_for_the_other_users(home):
+def test_a_killed_process_does_not_stop_the_server_for_other_processes(home):
     first, second = home.start_user(), home.start_user()
     address = address_of(first)
     address_of(second)
@@ -226,7 +226,7 @@ def assert_stays_true(holds, *, during):
         time.sleep(0.05)
 
 
-def test_processes_that_start_at_once_get_one_server(new_home):
+def test_processes_that_start_simultaneously_get_one_server(new_home):
     users = [new_home.start_user() for _ in range(5)]
 
     addresses = {address_of(user) for user in users}
@@ -236,7 +236,7 @@ def test_processes_that_start_at_once_get_one_server(new_home):
     assert answers(addresses.pop())
 
 
-def test_a_user_that_ends_in_good_order_leaves_nothing_behind(home):
+def test_a_process_that_ends_normally_leaves_no_registration(home):
     user = home.start_user(USER)
     directory = socket_directory_of(address_of(user))
 
@@ -254,7 +254,7 @@ VISITOR = f"""{USER}
 """
 
 
-def test_newcomers_to_a_server_that_is_being_stopped_get_a_running_one(home):
+def test_processes_that_start_during_a_stop_get_a_running_server(home):
     def visit_again_and_again(pause):
         for _ in range(6):
             visitor = home.start_user(VISITOR)
@@ -320,7 +320,7 @@ def test_a_program_that_a_user_starts_does_not_hold_the_server(home):
     sleeping.kill()
 
 
-def test_the_guardian_keeps_nothing_of_the_process_that_started_it(home):
+def test_the_guardian_keeps_no_files_of_its_starting_process_open(home):
     starting, other = home.start_user(), home.start_user()
     address_of(starting)
     address_of(other)
@@ -348,7 +348,7 @@ def test_a_killed_server_is_started_again_at_the_same_address(home):
     assert ask(address, "SELECT number FROM kept") == 17
 
 
-def test_a_call_after_the_guardian_was_killed_brings_the_same_address(home):
+def test_a_call_after_the_guardian_was_killed_returns_the_same_address(home):
     address = address_of(home.start_user())
     home.guardian().kill()
 
@@ -418,7 +418,7 @@ def test_a_partly_created_cluster_is_created_again(new_home):
 # --- Places and accounts -----------------------------------------------------------------------
 
 
-def test_a_path_of_200_characters_with_unusual_ones_is_possible(tmp_path):
+def test_a_path_of_200_unusual_characters_is_possible(tmp_path):
     directory = tmp_path / "a path, 'quoted' \"twice\" ä:b%20c"
     directory /= "x" * max(1, 200 - len(str(directory)))
     home = Home(directory / "postgres")
@@ -429,7 +429,7 @@ def test_a_path_of_200_characters_with_unusual_ones_is_possible(tmp_path):
     home.end()
 
 
-def test_programs_in_a_path_that_a_shell_would_take_apart_will_do(new_home, tmp_path):
+def test_server_programs_in_a_path_with_shell_characters_work(new_home, tmp_path):
     wheel = find_binaries().directory.parents[1]
     packages = tmp_path / 'costs $HOME, "quoted" `id` \\'
     for part in wheel.parent.glob(f"{wheel.name}*"):
@@ -453,7 +453,7 @@ def test_a_long_temporary_directory_is_not_used_for_the_socket(new_home, tmp_pat
     assert answers(address)
 
 
-def test_the_users_own_settings_for_postgresql_do_not_matter(new_home):
+def test_environment_variables_for_postgresql_are_ignored(new_home):
     address = address_of(
         new_home.start_user(PGPORT="1", PGDATA="/nonexistent", PGHOST="nowhere", LC_ALL="de_DE", PGOPTIONS="-c x=y")
     )
@@ -461,7 +461,7 @@ def test_the_users_own_settings_for_postgresql_do_not_matter(new_home):
     assert answers(address)
 
 
-def test_two_homes_do_not_meet(home, tmp_path):
+def test_two_directories_have_separate_servers(home, tmp_path):
     other = Home(tmp_path / "other")
 
     addresses = {address_of(home.start_user()), address_of(other.start_user())}
@@ -472,7 +472,7 @@ def test_two_homes_do_not_meet(home, tmp_path):
 
 
 @needs_root
-def test_as_root_everything_stays_roots(new_home):
+def test_as_root_all_files_belong_to_root(new_home):
     address = address_of(new_home.start_user())
 
     owners = {path.lstat().st_uid for path in [new_home.directory / "data" / "base", socket_directory_of(address)]}
@@ -507,7 +507,7 @@ def without_namespaces(tmp_path):
 
 
 @needs_root
-def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reach, without_namespaces):
+def test_for_root_without_namespaces_another_account_runs_the_server(home_in_reach, without_namespaces):
     home = home_in_reach
     user = home.start_user(PATH=without_namespaces)
     address = address_of(user)
@@ -525,7 +525,7 @@ def test_as_root_without_namespaces_another_account_runs_the_server(home_in_reac
 
 
 @needs_root
-def test_a_directory_is_opened_with_a_warning_only_if_nothing_else_works(place, without_namespaces):
+def test_permissions_of_a_directory_are_widened_only_as_the_last_resort(place, without_namespaces):
     closed = place / "closed"
     closed.mkdir(mode=0o700)
     home = Home(closed / "postgres")
@@ -574,7 +574,7 @@ def home_of_nobody():
 
 
 @needs_root
-def test_root_in_a_closed_home_runs_the_server_as_the_homes_owner(home_of_nobody):
+def test_in_a_private_home_root_runs_the_server_as_the_owner_of_the_home(home_of_nobody):
     address = address_of(home_of_nobody.start_user())
 
     assert home_of_nobody.postmaster().uids().effective == NOBODY
@@ -591,7 +591,7 @@ def test_an_ordinary_user_runs_the_server_under_the_same_account(home_of_nobody)
 
 
 @needs_root
-def test_an_ordinary_user_learns_the_owner_of_the_data(home_of_nobody):
+def test_an_error_tells_an_ordinary_user_the_owner_of_the_data(home_of_nobody):
     home_of_nobody.start_user(USER, command=as_nobody()).wait(PATIENCE)
     os.chown(home_of_nobody.directory / "data", 0, 0)
 
@@ -602,7 +602,7 @@ def test_an_ordinary_user_learns_the_owner_of_the_data(home_of_nobody):
 # --- Clear errors ------------------------------------------------------------------------------
 
 
-def test_a_sentence_says_what_to_do_without_the_wheel(new_home):
+def test_without_the_wheel_an_error_names_the_next_step(new_home):
     # `-S` hides the installed packages.
     user = new_home.start_user(USER, command=(sys.executable, "-S"))
 
@@ -612,7 +612,7 @@ def test_a_sentence_says_what_to_do_without_the_wheel(new_home):
         address_of(user)
 
 
-def test_the_data_of_another_major_version_is_left_alone(new_home):
+def test_data_of_another_major_version_of_postgresql_are_not_changed(new_home):
     data = new_home.directory / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("15\n")
@@ -623,7 +623,7 @@ def test_the_data_of_another_major_version_is_left_alone(new_home):
     assert [file.name for file in data.iterdir()] == ["PG_VERSION"]
 
 
-def test_a_server_that_does_not_come_up_is_quoted(home):
+def test_the_error_quotes_the_log_of_a_server_that_does_not_start(home):
     home.start_user(USER).wait(PATIENCE)
     (home.directory / "data" / "postgresql.conf").write_text("no_such_option = on\n")
 
@@ -633,7 +633,7 @@ def test_a_server_that_does_not_come_up_is_quoted(home):
         address_of(home.start_user())
 
 
-def test_a_file_where_the_directory_should_be_gets_a_sentence(new_home):
+def test_a_file_in_place_of_the_directory_is_refused_with_a_reason(new_home):
     new_home.directory.write_text("")
 
     with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: File exists"):
@@ -641,7 +641,7 @@ def test_a_file_where_the_directory_should_be_gets_a_sentence(new_home):
 
 
 @needs_root
-def test_a_directory_that_may_not_be_written_gets_a_sentence(home_of_nobody):
+def test_an_unwritable_directory_is_refused_with_a_reason(home_of_nobody):
     os.chown(home_of_nobody.directory.parent, 0, 0)
 
     with pytest.raises(AssertionError, match=r"the embedded PostgreSQL cannot use .*: Permission denied\. Make room"):
@@ -660,7 +660,7 @@ def on_a_disk_of(size, home, *, options="rw"):
 
 @needs_root
 @pytest.mark.parametrize("size", ["16k", "20M", "42M"])
-def test_a_full_disk_gets_a_sentence(new_home, size):
+def test_a_full_disk_is_reported_in_one_sentence(new_home, size):
     command = on_a_disk_of(size, new_home)
 
     with pytest.raises(AssertionError, match="because no space is left there: make room, or set DATABASE_URL"):
@@ -668,7 +668,7 @@ def test_a_full_disk_gets_a_sentence(new_home, size):
 
 
 @needs_root
-def test_a_read_only_disk_gets_a_sentence(new_home):
+def test_a_read_only_disk_is_reported_in_one_sentence(new_home):
     command = on_a_disk_of("1M", new_home, options="ro")
 
     with pytest.raises(AssertionError, match=r"cannot use .*: Read-only file system"):
@@ -686,7 +686,7 @@ def unstartable(home):
     return lambda: aside.rename(control)
 
 
-def test_a_server_that_failed_to_start_comes_back_at_the_same_address(home):
+def test_a_server_that_failed_to_start_returns_at_the_same_address(home):
     address = address_of(home.start_user())
     guardian = home.guardian()
     mend = unstartable(home)

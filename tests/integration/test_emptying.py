@@ -1,4 +1,4 @@
-"""A test that commits leaves nothing behind, and the rows that `migrate` wrote are as before."""
+"""Proves that the clean-up after a test that commits deletes all its rows, and restores rows that `migrate` wrote."""
 
 import pytest
 from django.contrib.auth.models import Group

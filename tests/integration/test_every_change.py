@@ -1,4 +1,4 @@
-"""Each change by the API, pages and commands has an ETag and leaves a line in a journal."""
+"""Proves that each change by the API, pages and commands checks an ETag and is recorded in a journal."""
 
 import copy
 import functools
@@ -61,7 +61,7 @@ def administrator():
 
 
 class Asking:
-    """A prepared world, and an administrator that carries out one change of it."""
+    """Prepared objects, and an administrator that carries out one change of them."""
 
     def __init__(self, name, world, administrator):
         self.change = CHANGES[name]
@@ -91,12 +91,12 @@ def lines():
     return jobs + others + requests
 
 
-def test_every_operation_that_changes_something_is_in_the_table():
+def test_the_table_of_changes_lists_every_operation_that_changes_something():
     assert set(CHANGES) | PREVIEWS | OF_LOG_INS == set(unsafe())
 
 
 @each_change
-def test_a_change_leaves_a_line_with_its_author(name, world, administrator):
+def test_each_change_is_recorded_in_a_journal_with_its_author(name, world, administrator):
     asking = Asking(name, world, administrator)
     before = lines()
 
@@ -110,7 +110,7 @@ def test_a_change_leaves_a_line_with_its_author(name, world, administrator):
 
 
 @each_change_of_a_thing
-def test_a_change_needs_the_present_etag_if_it_names_one(name, world, administrator):
+def test_a_change_with_an_etag_needs_the_present_etag(name, world, administrator):
     asking = Asking(name, world, administrator)
     before, tag = lines(), asking.tag()
 
@@ -135,7 +135,7 @@ def test_every_resource_with_put_patch_or_delete_has_an_etag():
 # --- Pages and commands ----------------------------------------------------------------------------
 
 
-def test_each_deletion_on_set_up_pages_leaves_a_line():
+def test_each_deletion_on_set_up_pages_is_recorded_in_a_journal():
     world = make_world()
     make_unused(world)
     things = {type(found): found for found in (world.policy, world.repository, world.output)}
@@ -163,7 +163,7 @@ def test_each_deletion_on_set_up_pages_leaves_a_line():
         assert [author for author, _ in added] == ["root"], model
 
 
-def test_the_first_administrator_leaves_a_line_without_a_password():
+def test_the_first_administrator_is_recorded_without_a_password():
     said = ensure_administrator()
 
     ((author, line),) = lines()
@@ -173,7 +173,7 @@ def test_the_first_administrator_leaves_a_line_without_a_password():
     assert "pbkdf2" not in line
 
 
-def test_a_later_start_leaves_no_line():
+def test_a_later_start_is_not_recorded():
     ensure_administrator()
     before = lines()
 
@@ -182,7 +182,7 @@ def test_a_later_start_leaves_no_line():
     assert lines() == before
 
 
-def test_a_password_set_by_a_command_leaves_a_line_without_it(monkeypatch):
+def test_a_password_set_by_a_command_is_recorded_without_the_password(monkeypatch):
     make_user(name="otto", password=PASSWORD)
     monkeypatch.setattr(getpass, "getuser", lambda: "vera")
     monkeypatch.setattr(getpass, "getpass", lambda prompt: "sentinel is long")
@@ -197,7 +197,7 @@ def test_a_password_set_by_a_command_leaves_a_line_without_it(monkeypatch):
     assert "pbkdf2" not in line
 
 
-def test_a_superuser_made_by_a_command_leaves_a_line(monkeypatch):
+def test_a_superuser_made_by_a_command_is_recorded(monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "vera")
 
     call_command("createsuperuser", "--noinput", "--username", "otto", "--email", "otto@docs.test")

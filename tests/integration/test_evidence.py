@@ -1,6 +1,5 @@
 """
-The evidence of politeness: an append-only chain for each host. The chain itself names the times whose requests it
-lacks.
+Proves the evidence of politeness: an append-only chain for each host, which names its gaps itself.
 """
 
 import datetime as dt
@@ -155,7 +154,7 @@ def test_a_changed_export_is_found(connection, main, worker, begin, capsys, tmp_
         assert (code, answer.startswith("The chain is broken. ")) == (1, True)
 
 
-def test_a_period_is_a_part_of_the_chain(connection, main, worker, begin, capsys, tmp_path):
+def test_the_export_of_a_period_is_a_valid_part_of_the_chain(connection, main, worker, begin, capsys, tmp_path):
     recorded(connection, main, worker, begin, minutes=5)
     text = exported(capsys, "--since", (begin + 2 * MINUTE).isoformat(), "--until", (begin + 4 * MINUTE).isoformat())
 
@@ -164,7 +163,7 @@ def test_a_period_is_a_part_of_the_chain(connection, main, worker, begin, capsys
     assert (code, "4 requests in 2 blocks" in answer) == (0, True)
 
 
-def test_a_period_before_the_first_request_says_that_none_was_sent(connection, main, worker, begin, capsys, tmp_path):
+def test_an_export_before_the_first_request_says_that_none_was_sent(connection, main, worker, begin, capsys, tmp_path):
     send(connection, worker, begin, until=1)
     append(main, begin, until=1)
     send(connection, worker, begin, 5)
@@ -191,7 +190,7 @@ def test_requests_of_several_workers_are_one_block(connection, main, worker, beg
     assert block["sent"] == [[0, 2], [10, 2]]
 
 
-def test_a_report_that_is_written_again_counts_once(connection, main, worker, begin):
+def test_a_report_that_is_written_twice_counts_once(connection, main, worker, begin):
     send(connection, worker, begin, 0)
     append(main, begin, until=1)
     send(connection, worker, begin, 0)
@@ -286,9 +285,7 @@ def test_the_time_in_which_the_record_was_off_is_a_gap(connection, main, worker,
     )
 
 
-def test_a_clock_that_was_set_back_leaves_a_whole_chain_and_a_named_gap(
-    connection, main, worker, begin, capsys, tmp_path
-):
+def test_a_clock_set_back_leaves_a_valid_chain_with_a_named_gap(connection, main, worker, begin, capsys, tmp_path):
     recorded(connection, main, worker, begin)
     complete = EvidenceChain.objects.get(host="").complete_until
     # The requests are an hour earlier, so their minutes are before the first recorded minute.
@@ -308,7 +305,7 @@ def test_a_clock_that_was_set_back_leaves_a_whole_chain_and_a_named_gap(
     assert "The clock of the database was set back" in answer
 
 
-def test_the_record_goes_on_when_the_clock_has_reached_its_end_again(connection, main, worker, begin):
+def test_after_a_clock_jump_the_record_continues_at_its_last_minute(connection, main, worker, begin):
     recorded(connection, main, worker, begin)
     append(main, begin, until=-56)
     send(connection, worker, begin, *range(4, 7), first=40)
@@ -329,7 +326,7 @@ def test_a_clock_that_was_set_back_twice_leaves_two_gaps(connection, main, worke
     assert [gap["from"] for gap in gaps] == [f"{begin + minute * MINUTE:%Y-%m-%dT%H:%M:%SZ}" for minute in (-56, -90)]
 
 
-def test_no_duty_is_due_without_a_record(connection):
+def test_no_duty_is_due_if_nothing_is_recorded(connection):
     def is_due():
         return connection.execute(f"SELECT {EVIDENCE_TO_CHAIN}", {"scope": "cluster"}).fetchone()[0]
 
@@ -427,7 +424,7 @@ def test_the_page_of_a_host_and_the_api_show_the_state_of_the_chain(connection, 
     assert f"/api/v1/hosts/{host.pk}/evidence/file/" in page
 
 
-def test_a_page_verifies_the_newest_blocks_only(connection, main, worker, begin, host, monkeypatch):
+def test_the_page_of_a_host_verifies_only_the_newest_blocks(connection, main, worker, begin, host, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.evidence._VERIFIED", 2)
     recorded(connection, main, worker, begin)
 
@@ -451,7 +448,7 @@ async def body_of(answer):
     return b"".join([piece async for piece in answer]).decode()
 
 
-def test_the_file_of_the_api_is_that_of_the_command(connection, main, worker, begin, host, capsys):
+def test_the_api_and_the_command_export_the_same_file(connection, main, worker, begin, host, capsys):
     recorded(connection, main, worker, begin)
     client = client_of("viewer")
     address = f"/api/v1/hosts/{host.pk}/evidence/file/"
@@ -472,7 +469,7 @@ def test_the_file_of_the_api_is_that_of_the_command(connection, main, worker, be
     assert "until" in empty.json()["fields"]
 
 
-def test_a_host_without_a_record_has_none_on_its_page_and_in_the_api(connection, host, settings):
+def test_a_host_without_evidence_shows_none_on_its_page_and_in_the_api(connection, host, settings):
     switch(settings, days=0)
     client = client_of("viewer")
 
@@ -480,7 +477,9 @@ def test_a_host_without_a_record_has_none_on_its_page_and_in_the_api(connection,
     assert "Evidence of politeness" not in client.get(f"/hosts/{host.pk}/").content.decode()
 
 
-def test_the_last_hash_is_public_where_the_figures_are(connection, main, worker, begin, host, settings, client):
+def test_the_last_hash_is_public_if_the_figures_of_the_host_are_public(
+    connection, main, worker, begin, host, settings, client
+):
     recorded(connection, main, worker, begin)
     asked = {"webmasters.pages": True, "webmasters.shown": (HOST,)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}

@@ -1,4 +1,4 @@
-"""The exchange of two partitions by logical replication, between two databases of one server."""
+"""Proves the exchange of two partitions by logical replication, between two databases of one server."""
 
 import os
 from contextlib import suppress
@@ -88,7 +88,9 @@ class Partition:
 
 
 def _is_done(connection, statement):
-    """Return True after the statement. It may wait for a worker of the subscription that waits for this session."""
+    """
+    Execute the statement and return True. The statement may wait for a subscription worker that waits for this session.
+    """
     with connection.transaction():
         connection.execute("SET LOCAL statement_timeout = '5s'")
         try:
@@ -100,7 +102,7 @@ def _is_done(connection, statement):
 
 
 def _drop_slot(server, slot):
-    """Return True if the slot is dropped. A reader that has not ended yet keeps it."""
+    """Return True if the slot was dropped. A slot cannot be dropped while it still has a reader."""
     try:
         server.execute("SELECT pg_drop_replication_slot(%s)", [slot])
     except psycopg.errors.ObjectInUse:
@@ -133,7 +135,7 @@ def keep(*partitions):
 
 def keep_until(is_true, *partitions, saying):
     """
-    Repeat the duty of the exchange until this is true.
+    Repeat the duty of the exchange until the condition is true.
 
     In a cluster the duty is repeated, too: a reader of a slot may end later than its subscription.
     """
@@ -184,7 +186,7 @@ def test_a_restored_partition_receives_all_rows_again(pair):
     keep_until(lambda: b.received("run:1") == {"round": 1}, a, b, saying="the fact arrives again")
 
 
-def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
+def test_other_partitions_receive_the_rows_of_a_restored_one_again(pair):
     a, b = pair
     b.send("run:1", {"round": 1})
     wait_for_fact(a, {"round": 1})
@@ -205,7 +207,7 @@ def test_the_others_receive_the_rows_of_a_restored_partition_again(pair):
     )
 
 
-def test_a_restored_partition_is_offered_the_links_that_were_never_sent_to_it(pair):
+def test_a_restored_partition_receives_links_that_were_never_sent_to_it(pair):
     a, b = pair
     b.connection.execute("INSERT INTO jobs_job VALUES (1, 'news', 'active', 3)")
     b.connection.execute("INSERT INTO jobs_partitionedjob VALUES (1, 7)")
@@ -220,7 +222,7 @@ def test_a_restored_partition_is_offered_the_links_that_were_never_sent_to_it(pa
     keep_until(lambda: a.connection.execute(arrived, [B]).fetchall() == [(7, 3)], a, b, saying="the link arrives")
 
 
-def test_an_exchange_without_a_restore_goes_on(pair):
+def test_without_a_restore_the_exchange_continues_unchanged(pair):
     a, b = pair
 
     assert not begin_again_after_restore(a.connection, a.placement)
@@ -274,9 +276,7 @@ def behind(partition):
         return [(one.name, one.is_lost, one.most) for one in read_behind(cursor, here=partition.placement.here)]
 
 
-def test_the_log_for_a_partition_that_is_away_is_bounded_and_watched_and_all_rows_arrive_at_its_return(
-    small_pair, small_server
-):
+def test_the_log_for_an_absent_partition_is_bounded_and_no_row_is_lost(small_pair, small_server):
     a, b = small_pair
     hear_all(a, b)
     subscription = sql.Identifier(f"crawlctl_from_{A}")
@@ -340,7 +340,7 @@ def objects_of(partition, server):
     return [name for (name,) in found + partition.connection.execute("SELECT pubname FROM pg_publication").fetchall()]
 
 
-def test_a_removed_partition_leaves_nothing_of_the_exchange_on_both_sides(drained, connection):
+def test_a_removal_deletes_all_objects_of_the_exchange_on_both_sides(drained, connection):
     a, b = drained
     a.send("run:1", {"round": 1})
     assert removal(plan_removal, a, b).databases == (B, A)
@@ -382,7 +382,7 @@ def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connec
     # Names of tests must be the same in all processes of pytest.
     ids=["documents", "run", "references", "slots"],
 )
-def test_a_partition_with_a_part_in_the_crawl_is_not_removed(drained, statement, why):
+def test_a_partition_with_documents_a_run_or_slots_is_not_removed(drained, statement, why):
     a, b = drained
     changed = a if why == "has 512 slots" else b
     changed.connection.execute(statement)

@@ -1,4 +1,6 @@
-"""Commands that cannot begin give one line and an exit code: 2 for invalid input, 1 for an impossible request."""
+"""
+Proves that a command that cannot begin prints one line, and exits with 2 (invalid input) or 1 (impossible request).
+"""
 
 import socket
 
@@ -27,14 +29,14 @@ def refusal(*words):
     return refused.value.returncode, sentence
 
 
-def test_a_web_server_whose_port_is_taken_ends_with_2(taken):
+def test_a_web_server_with_a_port_in_use_ends_with_2(taken):
     said = (2, f"127.0.0.1:{taken}: this address is taken by another process.")
 
     assert refusal("serve", "--port", str(taken)) == said
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "80000000"])
-def test_a_port_that_no_machine_has_ends_with_2(port):
+def test_an_invalid_port_ends_with_2(port):
     assert refusal("serve", "--port", port) == (
         2,
         f"--port is {port}: write a number from 0 to 65535; 0 takes any free port.",

@@ -1,4 +1,6 @@
-"""Each address is explained by the gates of the crawl in order, by pages, the API and the command alike."""
+"""
+Proves that pages, the API and the command explain each address in the same way: by the gates of the crawl, in order.
+"""
 
 import datetime as dt
 import itertools
@@ -287,7 +289,7 @@ def redirect(crawl):
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_a_closed_gate_decides_and_says_why(change, gate_of_it, reason, says, crawl):
+def test_the_first_blocked_gate_decides_and_names_the_reason(change, gate_of_it, reason, says, crawl):
     change(crawl)
 
     section = crawl.section(job_id=crawl.job.pk)
@@ -308,7 +310,7 @@ def test_a_closed_gate_decides_and_says_why(change, gate_of_it, reason, says, cr
 
 
 def timeless(sentences):
-    """Return sentences without ages and waits, which differ from one reading to the next."""
+    """Return the sentences without ages and waits, because these differ between two readings."""
     return [re.sub(r"just now|\d+ s ago|in( \d+ (s|min|h))+", "…", sentence) for sentence in sentences]
 
 
@@ -321,7 +323,7 @@ def test_a_job_that_does_not_run_shows_the_policies_of_its_runs(url, crawl):
     assert (policy.reason, policy.facts) == ("limited_in_run", {"policies": "gentle"})
 
 
-def test_a_document_that_no_gate_holds_is_on_its_way(crawl):
+def test_a_document_without_a_blocked_gate_is_shown_as_on_its_way(crawl):
     crawl.change(seq=(1 << 56) + 7)
     crawl.add(f"http://{HOST}/a", seq=(1 << 56) + 1)
     crawl.add(f"http://{HOST}/b", seq=(1 << 56) + 2)
@@ -344,7 +346,7 @@ def test_a_claimed_document_names_its_worker_and_its_batch(crawl):
     assert (claim.reason, claim.facts["worker"], claim.since) == ("taken", "worker-1", batch.sent_at)
 
 
-def test_the_path_from_the_seed_leads_over_the_pages_that_found_it(crawl):
+def test_the_path_from_the_seed_lists_the_pages_with_the_links(crawl):
     seed = crawl.add(f"http://{HOST}/")
     QueueItem.objects.filter(hash=seed.hash).update(found_on=seed.hash)
     page = crawl.add(f"http://{HOST}/list", found_on=seed.hash)
@@ -366,7 +368,7 @@ def test_the_path_from_the_seed_leads_over_the_pages_that_found_it(crawl):
     ("found_on", "reason"),
     [(None, "found_before"), ("itself", "seed"), ("a removed page", "found_before"), ("a circle", "found_later")],
 )
-def test_an_unknown_path_from_the_seed_is_said(found_on, reason, crawl):
+def test_an_unknown_path_from_the_seed_is_shown_as_unknown(found_on, reason, crawl):
     page = crawl.add(f"http://{HOST}/list", found_on=crawl.document.hash)
     keys = {"itself": crawl.document.hash, "a removed page": uuid.uuid4(), "a circle": page.hash}
     crawl.change(found_on=keys.get(found_on))
@@ -396,7 +398,7 @@ def test_seeds_and_links_record_where_a_document_was_found(connection):
 
 
 @each_row("change", [be_indexed, fail, wait_for_a_retry, be_indexed_and_wait], ids=lambda value: value.__name__)
-def test_a_document_is_due_at_once_on_request(change, crawl):
+def test_a_document_becomes_due_immediately_on_request(change, crawl):
     change(crawl)
     operator = client_of("operator")
     fields = {"job": crawl.job.pk, "document": uuid.UUID(crawl.document.hash).hex}
@@ -463,14 +465,14 @@ def test_an_unknown_address_is_added_to_the_seeds(crawl):
     assert crawl.job.seeds.get().urls == [f"http://{HOST}/", url]
 
 
-def test_a_command_without_a_job_changes_nothing(crawl):
+def test_a_change_without_a_job_is_refused_by_the_command(crawl):
     with pytest.raises(CommandError, match="need --job") as refused:
         call_command("explain", URL, "--forget")
 
     assert refused.value.returncode == 2
 
 
-def test_any_form_of_an_address_is_the_same_document(crawl):
+def test_every_spelling_of_an_address_finds_the_same_document(crawl):
     for typed in (f"HTTP://user:secret@{HOST}:80/manual/./page#part", f"  {URL}  ", f"http://{HOST}/manual/%70age"):
         found = explain(typed, now=timezone.now())
 
@@ -478,7 +480,7 @@ def test_any_form_of_an_address_is_the_same_document(crawl):
         assert found.is_known
 
 
-def test_each_output_shows_its_copy(crawl, tmp_path):
+def test_each_output_shows_its_copy_of_the_document(crawl, tmp_path):
     output = make_output(tmp_path / "index.jsonl")
     crawl.job.outputs.add(output)
     be_indexed(crawl)
@@ -527,7 +529,7 @@ def test_an_unknown_address_gets_a_forecast(url, gate_of_it, reason, crawl):
     ("change", "gate_of_it"), [(stop_host, Gate.DENY_LIST), (deny_host, Gate.DENY_LIST), (forbid_by_robots, None), (pause, Gate.JOB)],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )  # fmt: skip
-def test_a_forecast_names_the_gate_that_would_be_closed(change, gate_of_it, crawl):
+def test_a_forecast_names_the_gate_that_would_block_the_address(change, gate_of_it, crawl):
     change(crawl)
 
     section = crawl.section(f"http://{HOST}/unknown")
@@ -572,7 +574,7 @@ def test_an_unknown_job_is_refused(crawl):
     assert refused.value.returncode == 2
 
 
-def test_a_closed_gate_has_the_button_of_its_verb_for_its_role(crawl):
+def test_a_blocked_gate_has_a_button_for_users_who_may_unblock_it(crawl):
     pause(crawl)
 
     operator = client_of("operator").get("/explain/", {"url": URL}).content.decode()

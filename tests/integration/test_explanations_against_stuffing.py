@@ -1,4 +1,4 @@
-"""Documents in random states: exactly those without a closed gate are handed out by the next pass of stuffing."""
+"""Proves with documents in random states that stuffing hands out exactly those for which no gate is blocked."""
 
 import datetime as dt
 import random
@@ -114,7 +114,7 @@ class RandomDocument:
         return QueueItem.objects.get(hash=self.item.hash, job=self.job).stage == Stage.ACTIVE
 
 
-def test_exactly_documents_without_a_closed_gate_are_handed_out(connection):
+def test_exactly_documents_without_a_blocked_gate_are_handed_out(connection):
     chance = random.Random(1)
     manager, _ = register_node(connection, "manager"), register_node(connection, "worker")
     Node.objects.update(heartbeat_at=timezone.now() + HOUR)

@@ -1,6 +1,5 @@
 """
-An export has each row once, in each format, whichever attempt completes it. A user gets only rows that its role may
-see.
+Proves that an export has each row once, even if attempts are killed, and only rows that the role of its user may see.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Killed(BaseException):
-    """A process is killed, and runs no further code."""
+    """Raised in place of a kill of the process."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +59,7 @@ def request(what="documents", form="csv", **filter_):
 
 
 def write(export, *, retry=0, is_cancelled=lambda: False):
-    """Run an attempt of the task of an export, and return the export as it is then."""
+    """Run an attempt of the task of an export. Return the export, read again from the database."""
     context = TaskContext(task=export.task, group="generic", retry_number=retry, is_cancelled=is_cancelled)
     writing.write_export(context, {"what": export.what, "format": export.format, "filter": export.filter})
     export.refresh_from_db()
@@ -107,7 +106,7 @@ def test_parquet_keeps_the_types_of_columns(job):
 
 # Each attempt has ten steps for four parts, and three for the whole file.
 @pytest.mark.parametrize("kill_at", range(1, 12))
-def test_a_killed_export_goes_on_and_has_the_same_rows(job, kill_at, monkeypatch):
+def test_a_killed_export_continues_and_has_the_same_rows(job, kill_at, monkeypatch):
     make_documents(job, 35)
     form = tuple(Export.Format.values)[kill_at % 3]
     undisturbed = rows_of(write(request(form=form)))
@@ -143,7 +142,7 @@ def _dying(step, calls, kill_at):
     return run
 
 
-def test_an_attempt_that_was_given_up_changes_nothing(job):
+def test_an_attempt_of_an_export_that_was_replaced_changes_nothing(job):
     make_documents(job, 25)
     export = request()
     old = writing._begin(TaskContext(task=export.task, group="generic"), {})
@@ -157,7 +156,7 @@ def test_an_attempt_that_was_given_up_changes_nothing(job):
     assert (done.attempt, files.find_file(done).read_bytes()) == (2, content)
 
 
-def test_an_export_begins_again_where_its_parts_are_missing(job, directory):
+def test_an_export_continues_at_its_first_missing_part(job, directory):
     make_documents(job, 25)
     export = request()
     begun = writing._begin(TaskContext(task=export.task, group="generic"), {})
@@ -170,7 +169,7 @@ def test_an_export_begins_again_where_its_parts_are_missing(job, directory):
     assert len(rows_of(write(export, retry=1))) == 25
 
 
-def test_documents_that_exist_all_along_appear_once_in_a_moving_queue(job, monkeypatch):
+def test_documents_appear_once_although_the_queue_changes_meanwhile(job, monkeypatch):
     stay = {document.identifier for document in make_documents(job, 40)}
     make_documents(job, 40, host="moves.test")
     read = SOURCES["documents"].read
@@ -193,7 +192,7 @@ def test_documents_that_exist_all_along_appear_once_in_a_moving_queue(job, monke
 
 
 @each_row("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
-def test_a_cell_that_a_spreadsheet_could_compute_gets_an_apostrophe(first):
+def test_a_cell_that_looks_like_a_formula_gets_an_apostrophe(first):
     assert safe_cell(f"{first}1+1") == f"'{first}1+1"
 
 
@@ -260,7 +259,7 @@ def test_a_cancelled_export_leaves_no_file(job, directory):
     assert (verbs.look(export).state, list(directory.iterdir())) == ("cancelled", [])
 
 
-def test_a_task_of_a_template_makes_an_export_of_its_own(job):
+def test_each_task_of_a_template_makes_a_new_export(job):
     make_documents(job, 3)
     task = Task.objects.create(
         kind="export", retry_policy={}, created_by="nightly", scheduled_at=NOON, arguments={"what": "documents"}
@@ -339,7 +338,7 @@ def test_an_open_export_is_cancelled_and_not_deleted(job):
     assert_problem(operator.post(f"/api/v1/exports/{export.pk}/cancel/"), 409, "refused")
 
 
-def test_a_user_without_a_view_of_the_history_sees_no_export_of_it(job):
+def test_a_user_who_may_not_see_the_history_sees_no_export_of_it(job):
     user = User.objects.create_user("auditor")
     user.user_permissions.set(Permission.objects.filter(codename__in=["view_export", "view_queueitem"]))
     export = write(request("history"))
@@ -371,7 +370,7 @@ def test_a_lost_task_is_shown_as_the_reason_of_the_failure(job):
     assert verbs.look(export).problem == "no space left"
 
 
-def test_the_cleaner_deletes_expired_exports_and_files_without_one(job, directory):
+def test_the_cleaner_deletes_expired_exports_and_orphaned_files(job, directory):
     kept, old = write(request()), write(request())
     Export.objects.filter(pk=old.pk).update(expires_at=NOON)
     (directory / "export-999999-1-1.part").touch()
@@ -421,7 +420,7 @@ def test_an_open_page_follows_an_export_to_its_end(job):
     assert (row["state"], row["file"], row["cancels"], len(row["deletes"])) == ("done", "Download", [], 1)
 
 
-def test_a_list_of_some_exports_is_not_followed(job):
+def test_a_filtered_list_of_exports_gets_no_live_updates(job):
     user = User.objects.create_user("auditor")
     user.user_permissions.set(Permission.objects.filter(codename__in=["view_export", "view_queueitem"]))
     request("history")
@@ -434,7 +433,7 @@ def test_a_list_of_some_exports_is_not_followed(job):
 
 
 @each_row("text", ["{", "[" * 5_000, '{"host": "\\ud800"}', '{"host": "\\u0000"}', '{"job": [1e999]}'])
-def test_a_page_names_the_wrong_part_of_a_filter(text):
+def test_the_page_names_the_invalid_part_of_a_filter(text):
     given = {"what": "documents", "filter": text, "format": "csv"}
 
     answer = client_of("operator").post("/exports/new/", given, format="multipart")
@@ -456,7 +455,7 @@ def test_files_of_exports_are_private(job, directory):
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-def test_partitions_with_one_directory_keep_the_files_of_each_other(job, directory, settings):
+def test_partitions_with_one_directory_do_not_delete_each_others_files(job, directory, settings):
     make_documents(job, 3)
     own = write(request())
 
@@ -470,7 +469,7 @@ def test_partitions_with_one_directory_keep_the_files_of_each_other(job, directo
     assert files.find_file(theirs).parent == directory / "b"
 
 
-def test_a_file_of_an_attempt_that_was_given_up_stays_with_its_export(job, monkeypatch):
+def test_a_file_of_a_replaced_attempt_stays_until_its_export_is_deleted(job, monkeypatch):
     make_documents(job, 3)
     export = request()
     Task.objects.filter(pk=export.task).delete()

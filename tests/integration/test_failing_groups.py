@@ -84,7 +84,7 @@ def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other(crawl, b
 
 
 def listed_to(client):
-    """Return the beginning and the reason of the failure of each group, by its name in the API."""
+    """Return the beginning and the reason of the failure of each group. The key is the name of the group in the API."""
     rows = client.get("/api/v1/groups/").json()["results"]
     return {row["name"]: (row["failing_since"], row["failing_why"]) for row in rows}
 
@@ -113,7 +113,7 @@ def test_an_abort_by_the_database_is_logged_and_ends_the_pass(crawl, break_stuff
     assert "QueryCanceled: canceling statement due to statement timeout" in said
 
 
-def test_since_when_it_fails_stays_while_its_reason_changes(crawl, break_stuffing):
+def test_a_new_reason_keeps_the_beginning_of_the_failure(crawl, break_stuffing):
     def fail(error):
         break_stuffing(error)
         with pytest.raises(type(error)):
@@ -126,7 +126,7 @@ def test_since_when_it_fails_stays_while_its_reason_changes(crawl, break_stuffin
     assert (first.failing_why, later.failing_why) == ("ValueError: one", "KeyError: 'other'")
 
 
-def test_a_recovery_ends_the_lines(crawl, break_stuffing):
+def test_a_recovery_ends_the_lines_about_a_failing_group(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing"))
     with pytest.raises(ValueError, match="no such thing"):
         crawl.stuff()

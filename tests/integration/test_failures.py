@@ -1,4 +1,4 @@
-"""Failures of all jobs are grouped by cause and host. Documents that do not fail cost nothing for it."""
+"""Proves that failures of all jobs are grouped by cause and host, and that documents that do not fail cost nothing."""
 
 import datetime as dt
 
@@ -28,7 +28,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 class Crawl:
-    """A job whose documents end as a test says, each flush followed by a fold."""
+    """A job whose documents end as a test requires. After each flush, its counters are folded."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -39,7 +39,7 @@ class Crawl:
         self.job = self.running.job
 
     def end(self, *names, host="a.example", at=NOON, **outcome):
-        """Let these new documents end."""
+        """Make these new documents, and let them end."""
         make_documents(make_lane(self.running.seed, host), names)
         taken = self.claim(at)
         results = [
@@ -109,7 +109,7 @@ def test_a_document_that_was_lost_with_its_workers_is_a_failure(crawl):
     assert (line.code, line.sample) == ("WORKER_LOST", "http://a.example/deadly")
 
 
-def test_a_retried_document_is_no_longer_failed_and_stays_in_the_list(crawl):
+def test_a_retried_document_is_not_counted_as_failed_and_its_group_stays(crawl):
     crawl.end("one", ending=Ending.FAILED, code="500", references=None)
     QueueItem.objects.all().delete()
     with django_connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""A bin with many documents and many bins with one document keep their pace when they are crawled together."""
+"""Proves that a bin with many documents, and many bins with one document, keep their pace when crawled together."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from jobs.queue.take import take
 from tests.support.cluster import NOON, register_node, seconds
 from tests.support.factories import make_documents, make_hosts, make_lane, make_policy, make_result, make_running_job
 
-# Documents that a worker holds at most: the work of one second.
+# Maximum number of claimed documents of a worker: the work of one second.
 CAPACITY = 200
 SMALL = 1500
 

@@ -1,4 +1,7 @@
-"""A feed names its entries, and its entries are pages without links. It is refreshed or fails as its answer says."""
+"""
+Proves that a feed names its entries, which are pages whose links are not followed, and that its answer sets its
+outcome.
+"""
 
 import datetime as dt
 
@@ -74,7 +77,7 @@ async def process(
     return activity.outcome
 
 
-async def test_a_feed_names_its_entries_in_any_form_and_its_next_reading(fetcher):
+async def test_a_feed_of_any_format_names_its_entries_and_its_next_refresh(fetcher):
     route = rss("/a", "http://b.example/b", "ftp://c.example/", "/a#top", "/feed", channel="<ttl>10</ttl>")
     async with HostileSite.serve({"/feed": route}) as site:
         outcome = await process(fetcher, site, "/feed")
@@ -207,7 +210,7 @@ async def test_the_date_of_an_entry_is_the_origination_date_of_its_page(fetcher)
     assert shared.originated_at == dt.datetime(2030, 1, 3, tzinfo=dt.UTC)
 
 
-async def test_rules_refuse_entries_and_never_a_feed(fetcher):
+async def test_rules_apply_to_entries_and_never_to_feeds(fetcher):
     async with HostileSite.serve({"/feed": rss("/a", "/b"), "/b": answer(PAGE)}) as site:
         feed = await process(fetcher, site, "/feed", include=["/a$"])
         refused = await process(fetcher, site, "/b", depth=1, include=["/a$"])

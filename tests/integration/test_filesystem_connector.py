@@ -1,4 +1,4 @@
-"""Each kind of path has exactly one ending."""
+"""Proves that each kind of path of the filesystem connector ends with the expected outcome."""
 
 import datetime as dt
 import errno
@@ -110,7 +110,7 @@ async def test_a_directory_names_its_entries_as_its_children(crawl):
     ]
 
 
-async def test_a_text_is_ingested_under_its_name(crawl):
+async def test_a_text_file_is_ingested_with_its_name(crawl):
     crawl.write("notes.txt", "Some words.\n")
 
     outcome = await crawl.process("notes.txt")
@@ -122,7 +122,7 @@ async def test_a_text_is_ingested_under_its_name(crawl):
     assert [(one.activity, one.result_code, one.bytes) for one in outcome.records] == [("fetch", "OK", 12)]
 
 
-async def test_a_page_is_read_as_one_and_its_links_are_not_followed(crawl):
+async def test_an_html_file_is_read_as_a_page_and_its_links_are_not_followed(crawl):
     crawl.write(
         "page.html", "<html lang=en><title>A page</title><meta name=robots content=noindex><p>Words <a href=b>b</a>"
     )
@@ -145,7 +145,7 @@ async def test_binary_or_too_large_documents_leave_the_outputs(crawl, body, code
     assert (outcome.code, outcome.removes) == (code, code != "OK")
 
 
-async def test_a_file_with_the_same_facts_is_not_read(crawl):
+async def test_a_file_of_unchanged_size_and_time_is_not_read(crawl):
     crawl.write("a")
     first = await crawl.process("a")
     (crawl.root / "a").chmod(0)
@@ -158,7 +158,7 @@ async def test_a_file_with_the_same_facts_is_not_read(crawl):
     assert again.references is None
 
 
-async def test_a_touched_or_equally_replaced_file_is_read_and_unchanged(crawl):
+async def test_a_file_with_a_new_time_and_equal_content_is_unchanged(crawl):
     crawl.write("a")
     first = await crawl.process("a")
 
@@ -169,7 +169,7 @@ async def test_a_touched_or_equally_replaced_file_is_read_and_unchanged(crawl):
     assert again.validators not in {"", first.validators}
 
 
-async def test_another_text_of_the_same_size_and_time_in_another_file_is_noticed(crawl):
+async def test_a_replaced_file_of_the_same_size_and_time_is_noticed(crawl):
     crawl.write("a", "one")
     first = await crawl.process("a")
 
@@ -291,7 +291,7 @@ async def test_a_missing_root_removes_nothing(crawl):
     assert (last.ending, last.removes, last.version) == (Ending.FAILED, False, first.version)
 
 
-async def test_the_empty_place_of_a_disk_that_is_not_mounted_removes_nothing(crawl):
+async def test_an_empty_mount_point_of_a_missing_disk_removes_nothing(crawl):
     crawl.write("d/a")
     first = await crawl.process("d/a")
     crawl.root.rename(crawl.root.with_name("disk"))
@@ -317,7 +317,7 @@ async def test_forbidden_documents_fail_and_stay_in_the_outputs(crawl):
         assert (outcome.ending, outcome.code, outcome.removes) == (Ending.FAILED, "FORBIDDEN", False)
 
 
-async def test_a_forbidden_file_leaves_the_outputs_if_permissions_count(crawl, monkeypatch):
+async def test_a_forbidden_file_leaves_the_outputs_if_permissions_are_read(crawl, monkeypatch):
     file = crawl.write("a.txt")
     asked = {"configuration": {"access": "files"}}
     first = await crawl.process("a.txt", **asked)
@@ -336,7 +336,7 @@ async def test_a_forbidden_file_leaves_the_outputs_if_permissions_count(crawl, m
     assert outcome.references is None
 
 
-async def test_a_forbidden_request_has_the_same_code_for_every_user(crawl, monkeypatch):
+async def test_a_forbidden_file_has_the_same_result_code_for_every_user(crawl, monkeypatch):
     crawl.write("a")
 
     def refuse(*_arguments, **_facts):
@@ -347,7 +347,7 @@ async def test_a_forbidden_request_has_the_same_code_for_every_user(crawl, monke
     assert (await crawl.process("a")).code == "FORBIDDEN"
 
 
-async def test_pipes_and_sockets_are_neither_named_nor_opened(crawl, monkeypatch):
+async def test_pipes_and_sockets_are_neither_listed_nor_opened(crawl, monkeypatch):
     os.mkfifo(crawl.root / "pipe")
     monkeypatch.chdir(crawl.root)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -359,7 +359,7 @@ async def test_pipes_and_sockets_are_neither_named_nor_opened(crawl, monkeypatch
             assert (outcome.code, outcome.removes) == ("SPECIAL_FILE", True)
 
 
-async def test_links_are_followed_only_on_request(crawl):
+async def test_symbolic_links_are_followed_only_on_request(crawl):
     crawl.write("real")
     (crawl.root / "link").symlink_to("real")
 
@@ -367,7 +367,7 @@ async def test_links_are_followed_only_on_request(crawl):
     assert (await crawl.process("link")).code == "SYMLINK"
 
 
-async def test_a_followed_link_is_the_document_that_it_leads_to(crawl):
+async def test_a_followed_link_means_the_document_of_its_target(crawl):
     crawl.write("d/real")
     (crawl.root / "link").symlink_to("d/real")
     (crawl.root / "loop").symlink_to(".")
@@ -395,7 +395,7 @@ async def test_no_link_leads_out_of_the_root(crawl, tmp_path):
     assert (outside.code, outside.removes) == ("OUT_OF_ROOT", True)
 
 
-async def test_the_way_to_a_root_may_lead_over_a_link(crawl, tmp_path):
+async def test_the_path_of_a_root_may_contain_a_link(crawl, tmp_path):
     crawl.write("d/a")
     (crawl.root / "link").symlink_to("d/a")
     (tmp_path / "alias").symlink_to(crawl.root)
@@ -407,7 +407,7 @@ async def test_the_way_to_a_root_may_lead_over_a_link(crawl, tmp_path):
     assert [path_of(r.identifier).decode() for r in outcome.references] == [f"{alias}/d", f"{alias}/d/a"]
 
 
-async def test_names_that_are_no_utf_8_survive(crawl):
+async def test_file_names_that_are_not_utf_8_are_processed(crawl):
     name = os.fsdecode(b"caf\xe9 \xff.txt")
     crawl.write(name, "words")
 
@@ -429,7 +429,7 @@ async def test_a_known_document_that_the_rules_now_exclude_leaves_the_outputs(cr
     assert (await crawl.process("old", exclude=["old"])).code == "EXCLUDED"
 
 
-async def test_a_large_directory_is_spread_over_a_few_bins_of_its_root(crawl):
+async def test_a_large_directory_is_divided_among_a_few_bins(crawl):
     for number in range(100):
         crawl.write(str(number))
 
@@ -474,7 +474,7 @@ def test_an_invalid_value_is_refused_by_name(configuration, specification, field
     assert list(check(configuration=configuration, specification=specification)) == [field]
 
 
-def test_a_missing_root_is_the_status_of_the_connection(tmp_path):
+def test_the_status_of_a_connection_names_a_missing_root(tmp_path):
     assert FILE_SYSTEM.status({"roots": [str(tmp_path)]}) == ""
     assert "No such file" in FILE_SYSTEM.status({"roots": [str(tmp_path), str(tmp_path / "x")]})
 

@@ -110,7 +110,7 @@ def test_times_in_words_become_a_window(times, window):
         ({"addresses": "a.example", "specification_include": "a("}, "specification_include", "missing"),
     ],
 )
-def test_an_error_stands_at_its_field_and_nothing_is_stored(fields, name, said):
+def test_an_error_is_shown_at_its_field_and_nothing_is_stored(fields, name, said):
     answer = make(**fields)
 
     assert said in " ".join(errors(answer)[name])
@@ -122,7 +122,7 @@ def messages_of(client, answer):
     return [str(message) for message in client.get(answer.url).context["messages"]]
 
 
-def test_a_private_address_and_windows_without_effect_are_said_at_saving():
+def test_saving_warns_about_private_addresses_and_useless_windows():
     client = page_client("administrator")
     answer = make(client, addresses="http://127.0.0.1:8000/\nhttp://localhost/", every="windows", windows="hours 3")
 
@@ -131,7 +131,7 @@ def test_a_private_address_and_windows_without_effect_are_said_at_saving():
     assert "The windows have no effect" in said
 
 
-def test_a_private_address_is_not_mentioned_where_private_networks_are_allowed():
+def test_private_addresses_get_no_warning_if_private_networks_are_allowed():
     client = page_client("administrator")
     answer = make(client, addresses="http://127.0.0.1:8000/", specification_allow_private_networks="on")
 
@@ -177,7 +177,7 @@ def test_stages_are_added_to_a_new_job_before_it_is_stored():
     }
 
 
-def test_a_problem_of_a_stage_stands_at_its_field_and_nothing_is_stored():
+def test_an_error_of_a_stage_is_shown_at_its_field_and_nothing_is_stored():
     stage = {"s0-kind": "html", "s0-name": "a", "s0-input": "source", "s0-setting_text": "p["}
 
     answer = make(addresses="example.org", count=1, **stage)
@@ -260,7 +260,7 @@ def check(address, *, client=None, **fields):
     return dict(answer.json()["lines"])
 
 
-def test_the_check_says_what_an_address_answers_and_what_a_job_would_follow(monkeypatch):
+def test_the_check_shows_the_answer_and_the_links_that_a_job_would_follow(monkeypatch):
     monkeypatch.setattr("jobs.connectors.repository.web.seed_check.GAP", 0.0)
     with site() as (server, address):
         said = check(f"{address}/")
@@ -281,7 +281,7 @@ def test_the_check_reads_no_page_that_robots_txt_disallows():
     assert server.asked == ["/robots.txt"]
 
 
-def test_the_check_asks_no_private_address_unless_the_job_may():
+def test_the_check_requests_a_private_address_only_if_the_job_may():
     with site() as (server, address):
         said = check(f"{address}/", specification_allow_private_networks="")
 
@@ -289,7 +289,7 @@ def test_the_check_asks_no_private_address_unless_the_job_may():
     assert server.asked == []
 
 
-def test_the_check_asks_no_denied_host_and_names_bad_addresses():
+def test_the_check_requests_no_denied_host_and_names_invalid_addresses():
     client = page_client("administrator")
     with site() as (server, address):
         deny_list.deny("127.0.0.1", reason="no", confirm=True, made_by="ann", now=read_clock())

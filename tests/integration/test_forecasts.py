@@ -1,4 +1,4 @@
-"""The page of a job and the API say when its run ends, and what more workers would change."""
+"""Proves that the page of a job and the API forecast the end of a run, and the effect of more workers."""
 
 import datetime as dt
 
@@ -58,7 +58,7 @@ def minutes_until(moment):
     return (dt.datetime.fromisoformat(moment) - read_clock()).total_seconds() / 60
 
 
-def test_the_end_of_a_run_has_a_band(forecast):
+def test_the_forecast_of_the_end_of_a_run_has_a_band(forecast):
     found = forecast()
 
     assert minutes_until(found["likely"]) == pytest.approx(10, abs=1)
@@ -66,7 +66,7 @@ def test_the_end_of_a_run_has_a_band(forecast):
     assert found["found"] == 0
 
 
-def test_more_workers_are_no_gain_where_the_host_sets_the_pace_and_a_higher_rate_is(forecast):
+def test_a_forecast_for_a_slow_host_gains_by_a_higher_rate_only(forecast):
     found = forecast()
 
     assert (found["hosts_are_the_limit"], found["more_workers_are_a_gain"]) == (True, False)
@@ -74,7 +74,7 @@ def test_more_workers_are_no_gain_where_the_host_sets_the_pace_and_a_higher_rate
     assert minutes_until(forecast(rate=2)["likely"]) == pytest.approx(5, abs=1)
 
 
-def test_the_page_of_a_job_says_when_it_ends(job):
+def test_the_page_of_a_job_shows_the_forecast_of_its_end(job):
     page = client_of(VIEWER).get(f"/jobs/{job.pk}/").content.decode()
 
     assert "Ends at about" in page
@@ -98,7 +98,7 @@ def test_a_job_that_is_still_starting_has_no_forecast(job, forecast):
     ("query", "field"),
     [({"workers": 0}, "workers"), ({"rate": "fast"}, "rate"), ({"opens": "22:00"}, "closes"), ({"speed": 1}, "speed")],
 )
-def test_a_change_that_cannot_be_is_refused_at_its_field(job, query, field):
+def test_an_invalid_assumed_change_is_refused_at_its_field(job, query, field):
     answer = client_of(VIEWER).get(f"/api/v1/jobs/{job.pk}/forecast/", query)
 
     assert_problem(answer, 400, "invalid", fields=[field])

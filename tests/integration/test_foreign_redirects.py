@@ -1,4 +1,4 @@
-"""Redirects that lead through several partitions end as they do in one database."""
+"""Proves that redirects through several partitions have the same results as in one database."""
 
 from itertools import pairwise
 
@@ -52,7 +52,7 @@ class Partitions:
         make_documents(make_lane(self.running[name[0]].seed, f"{name[0]}.example"), [name])
 
     def crawl(self, leads_to):
-        """Fetch what is due, in all partitions in turn, until nothing is left. Return the fetched documents in order."""
+        """Fetch due documents, in all partitions in turn, until none is left. Return the fetched documents in order."""
         fetched = []
         while more := self._fetch_all(leads_to):
             fetched += more
@@ -111,7 +111,7 @@ def partitions(connection):
     return Partitions(connection, "abcd")
 
 
-def test_a_chain_over_four_partitions_reaches_its_page_at_the_depth_of_its_beginning(partitions):
+def test_a_chain_over_four_partitions_keeps_the_depth_of_its_start(partitions):
     partitions.seed("a1")
 
     fetched = partitions.crawl(chain("a1", "b1", "c1", "d1", "a2"))
@@ -149,7 +149,7 @@ def test_a_loop_is_found_though_links_named_its_documents_before(partitions):
     assert sorted(partitions.codes().values()) == ["REDIRECT", "REDIRECT_LOOP"]
 
 
-def test_a_redirect_into_a_loop_is_no_part_of_it(partitions):
+def test_a_redirect_that_leads_into_a_loop_does_not_count_as_its_part(partitions):
     partitions.seed("c1")
 
     partitions.crawl({"c1": "a1", **chain("a1", "b1", "a1")})
@@ -157,7 +157,7 @@ def test_a_redirect_into_a_loop_is_no_part_of_it(partitions):
     assert partitions.codes() == {"c1": "REDIRECT", "a1": "REDIRECT", "b1": "REDIRECT_LOOP"}
 
 
-def test_the_number_of_redirects_grows_over_partitions(partitions):
+def test_redirects_are_counted_across_partitions(partitions):
     names = [f"{'abcd'[number % 4]}{number}" for number in range(12)]
     partitions.seed(names[0])
 
@@ -166,7 +166,7 @@ def test_the_number_of_redirects_grows_over_partitions(partitions):
     assert QueueItem.objects.get(hash=hash_of(names[-1])).redirects == 11
 
 
-def test_many_redirects_to_one_document_make_it_once(partitions):
+def test_many_redirects_to_one_document_create_it_once(partitions):
     for number in range(3):
         partitions.seed(f"a{number}")
 

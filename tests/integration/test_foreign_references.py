@@ -1,4 +1,4 @@
-"""References between partitions: the flush sends each once, and arrivals become documents."""
+"""Proves that a flush sends each reference to another partition once, and that arrived references become documents."""
 
 import uuid
 from hashlib import md5
@@ -106,7 +106,7 @@ def test_an_unread_page_sends_its_stored_links_in_the_next_run(crawl):
     assert sent()[1][3] == f"http://{AWAY}/away"
 
 
-def test_a_lost_claim_sends_nothing(crawl):
+def test_a_flush_without_its_claim_sends_no_reference(crawl):
     make_documents(crawl.lane, ["page"])
     claimed = crawl.claim()["page"]
     QueueItem.objects.update(batch=None, stage=Stage.PENDING, seq=1)
@@ -179,7 +179,7 @@ def test_an_arrived_reference_becomes_a_due_document_of_its_seed(arrivals):
     assert AppliedReferences.objects.get().amount == 1
 
 
-def test_an_arrival_of_an_unknown_seed_goes_to_the_first_one(arrivals):
+def test_an_arrival_of_an_unknown_seed_goes_to_the_first_seed(arrivals):
     arrivals.bring("page", seed_address="http://elsewhere.example/")
 
     arrivals.apply()
@@ -187,7 +187,7 @@ def test_an_arrival_of_an_unknown_seed_goes_to_the_first_one(arrivals):
     assert document("page").lane.seed_id == arrivals.seed.pk
 
 
-def test_a_known_document_comes_back_into_the_run(arrivals):
+def test_an_arrival_adds_a_document_of_an_earlier_run_to_this_run(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], run_no=0, stage=Stage.DONE, seq=None)
     arrivals.bring("page")
 
@@ -196,7 +196,7 @@ def test_a_known_document_comes_back_into_the_run(arrivals):
     assert (document("page").run_no, document("page").stage) == (1, Stage.PENDING)
 
 
-def test_a_second_arrival_of_a_done_document_changes_nothing(arrivals):
+def test_a_second_arrival_of_a_finished_document_changes_nothing(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=2)
     arrivals.bring("page", depth=2, tracks_depth=True)
 
@@ -219,7 +219,7 @@ def test_an_arrival_of_a_known_document_of_the_run_is_only_counted(arrivals):
     assert AppliedReferences.objects.get().amount == 2
 
 
-def test_arrivals_for_a_known_host_draw_no_number_for_another_bin_or_lane(arrivals):
+def test_arrivals_for_a_known_host_use_up_no_ids_of_bins_or_lanes(arrivals):
     numbers = "SELECT last_value FROM jobs_bin_id_seq UNION ALL SELECT last_value FROM jobs_lane_id_seq"
     arrivals.bring("one")
     arrivals.apply()
@@ -232,7 +232,7 @@ def test_arrivals_for_a_known_host_draw_no_number_for_another_bin_or_lane(arriva
     assert arrivals.crawl.connection.execute(numbers).fetchall() == drawn
 
 
-def test_a_nearer_arrival_makes_a_done_document_due_again(arrivals):
+def test_an_arrival_by_a_shorter_path_makes_a_finished_document_due_again(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=5)
     arrivals.bring("page", depth=2, tracks_depth=True)
 
@@ -241,7 +241,7 @@ def test_a_nearer_arrival_makes_a_done_document_due_again(arrivals):
     assert (document("page").stage, document("page").depth) == (Stage.PENDING, 2)
 
 
-def test_of_several_arrivals_the_least_depth_counts(arrivals):
+def test_the_least_depth_of_several_arrivals_counts(arrivals):
     for depth in (5, 2, 3):
         arrivals.bring("page", depth=depth, tracks_depth=True)
 

@@ -1,4 +1,4 @@
-"""A command that tests fork behaves as a new Python, and its start costs a fraction of one."""
+"""Proves that a command forked by tests behaves like one in a new Python, and starts in a fraction of the time."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def output_of(process):
         *("another interpreter", "further modules"),
     ],
 )
-def test_a_forked_command_has_the_facts_of_a_new_python(environment, tmp_path):
+def test_a_forked_command_has_the_same_settings_as_a_new_python(environment, tmp_path):
     environment = {name: value.replace("{tmp}", str(tmp_path)) for name, value in environment.items()}
     env = {**os.environ, **NOWHERE, **environment}
     new = subprocess.run([*SHELL, FACTS], cwd=ROOT, env=env, capture_output=True, check=True, start_new_session=True)

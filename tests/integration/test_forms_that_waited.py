@@ -1,4 +1,6 @@
-"""A form that was open for a long time changes nothing that its user did not see, and each refusal is a page."""
+"""
+Proves that a form that was open for a long time overwrites no change that its user did not see. Each refusal is a page.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +23,7 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
-# Forms that wait for another one, in this database.
+# Forms that wait for the database lock of another form.
 WAITING = """
 SELECT count(*) FROM pg_stat_activity
  WHERE datname = current_database() AND wait_event = 'advisory' AND query LIKE '%form of%'
@@ -62,7 +64,7 @@ def test_without_a_page_of_this_site_the_login_leads_to_the_overview(client, ref
     assert sent["Location"] == "/login/?next=/"
 
 
-def test_a_form_that_is_older_than_the_login_is_refused_with_a_sentence():
+def test_a_form_that_is_older_than_the_login_is_refused_with_a_reason():
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("operator"))
 
@@ -73,7 +75,7 @@ def test_a_form_that_is_older_than_the_login_is_refused_with_a_sentence():
     assert Job.objects.get().phase == "inactive"
 
 
-def test_an_address_that_takes_forms_only_says_so_to_a_browser():
+def test_an_address_that_accepts_only_forms_explains_this_to_a_browser():
     client = page_client("operator")
 
     shown = client.get("/jobs/1/transition/", headers=BROWSER)
@@ -86,7 +88,7 @@ def test_an_address_that_takes_forms_only_says_so_to_a_browser():
 # --- Lists without a row ----------------------------------------------------------------------------------------------
 
 
-def test_an_empty_list_asks_viewers_for_no_new_row():
+def test_an_empty_list_does_not_ask_viewers_to_add_a_row():
     client = page_client("viewer")
 
     assert "There are no rows." in client.get("/admin/jobs/throttlepolicy/").content.decode()
@@ -110,7 +112,7 @@ CHANGED = "This was changed after you opened the form, so nothing was stored."
 
 
 def page_of(kind):
-    """Create an object; return the address of its form, and a field with another value."""
+    """Create an object. Return the address of its form, and a field with another value."""
     job = make_job(policy=ThrottlePolicy.objects.create(name="gently"))
     match kind:
         case "job":
@@ -168,7 +170,7 @@ def test_a_form_replaces_no_values_that_its_user_did_not_see(kind):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_forms_that_are_sent_at_once_one_is_refused(connection, other_connection):
+def test_one_of_two_simultaneous_forms_is_refused(connection, other_connection):
     root = User.objects.create_superuser("root")
     address, change = page_of("policy")
     policy = ThrottlePolicy.objects.get().pk
@@ -266,7 +268,7 @@ def test_seeds_that_another_user_removed_stay_removed():
     assert [seed.urls for seed in job.seeds.filter(removed_at=None)] == [["http://other.test/"]]
 
 
-def test_a_job_that_started_meanwhile_keeps_its_name_and_says_so():
+def test_a_form_of_a_job_that_started_meanwhile_is_refused_with_a_reason():
     client = page_client("administrator")
     job = make_job()
     address = f"/admin/jobs/job/{job.pk}/change/"
@@ -295,7 +297,7 @@ def test_a_pipeline_replaces_no_stages_that_its_user_did_not_see():
 
 
 @pytest.mark.parametrize("kind", ["job", "policy", "repository", "output", "user", "channel", "rule", "template"])
-def test_a_form_of_present_values_is_stored(kind):
+def test_a_form_with_the_present_values_is_stored(kind):
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     address, _ = page_of(kind)
@@ -314,7 +316,7 @@ def test_a_mark_depends_on_values_and_not_on_the_order_of_related_rows():
 # --- A question that was open while the state changed -----------------------------------------------------------------
 
 
-def test_a_question_that_was_answered_by_another_user_says_why_it_is_refused():
+def test_an_answer_to_a_question_answered_by_another_user_is_refused():
     client = page_client("operator")
     job = make_job()
     address = f"/admin/jobs/job/{job.pk}/do-start/"

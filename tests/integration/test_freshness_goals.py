@@ -1,4 +1,4 @@
-"""Freshness goals: set in the API and the form, applied by the flush, measured by the main manager, shown everywhere."""
+"""Proves that freshness goals are set by the API and the form, applied by flushes, and measured by the main manager."""
 
 import datetime as dt
 import io
@@ -81,7 +81,7 @@ class FreshCrawl(OneWorker):
         self.main = Main(connection)
 
     def policy_in_total(self, *, starts):
-        """Let all hosts of the policy together have this many requests per minute; return the policy."""
+        """Limit all hosts of the policy together to this number of requests per minute. Return the policy."""
         ThrottlePolicy.objects.update(total_starts=starts, total_period="minute", version=F("version") + 1)
         return ThrottlePolicy.objects.get()
 
@@ -196,7 +196,7 @@ def test_the_form_stores_and_shows_goals_as_lines(wanted):
 # --- Applied -------------------------------------------------------------------------------------
 
 
-def test_looks_leave_evidence_and_the_plan_decides_the_next_look(crawl):
+def test_looks_are_recorded_as_evidence_and_the_plan_sets_the_next_look(crawl):
     make_documents(crawl.lane, ["page", "unnamed"])
     claims = crawl.claim()
     crawl.look(claims["page"], now=NOON)
@@ -220,7 +220,7 @@ def test_looks_leave_evidence_and_the_plan_decides_the_next_look(crawl):
     assert seconds(900) <= wait < dt.timedelta(days=1)
 
 
-def test_a_document_that_is_read_under_a_new_configuration_tells_nothing(crawl):
+def test_a_look_under_a_new_configuration_is_no_evidence_of_a_change(crawl):
     make_documents(crawl.lane, ["page"], version="0:old")
     crawl.fill(0, evidence=NO_EVIDENCE, looked_at=NOON)
     ChangeRate.objects.create(lane=crawl.lane, hash=hash_of("page"), looked_at=NOON - HOUR, evidence=pack(NO_EVIDENCE))
@@ -295,7 +295,7 @@ def test_goals_that_cannot_be_met_need_attention_while_the_job_runs(crawl):
     assert goals_that_cannot_be_met(NOON) == []
 
 
-def test_documents_without_a_goal_take_a_part_of_the_hosts_requests(crawl):
+def test_documents_without_a_goal_use_a_part_of_the_hosts_requests(crawl):
     crawl.fill(3000, evidence=busy(), looked_at=NOON - HOUR)
     names = [f"unnamed{number}" for number in range(30)]
     make_documents(crawl.lane, names, stage=0, fetched_at=NOON - seconds(30), check_time=NOON + seconds(30))
@@ -326,7 +326,7 @@ def test_hosts_share_a_limit_by_their_needs(crawl):
     assert plan.lacks == pytest.approx(plan.host_needs - plan.allows)
 
 
-def test_totals_follow_the_plans_of_lanes(crawl):
+def test_the_totals_of_a_goal_follow_the_plans_of_its_lanes(crawl):
     crawl.fill(30, evidence=busy(), looked_at=NOON - HOUR)
     crawl.price(now=NOON)
     crawl.price(now=NOON + seconds(60))
@@ -354,7 +354,7 @@ def test_goals_that_change_are_measured_again_and_removed_goals_leave_nothing(cr
     assert not ChangeRate.objects.exists()
 
 
-def test_documents_that_left_are_no_part_of_a_sample(crawl):
+def test_removed_documents_are_not_part_of_a_sample(crawl):
     crawl.fill(10, evidence=busy(), looked_at=NOON - HOUR)
     ChangeRate.objects.create(lane=crawl.lane, hash=uuid.uuid4(), looked_at=NOON, evidence=pack(NO_EVIDENCE))
 
@@ -373,7 +373,7 @@ def test_the_rates_of_a_lane_that_moved_away_are_forgotten(crawl):
     assert [rate.hash for rate in ChangeRate.objects.all()] == [hash_of("page1")]
 
 
-def test_a_job_without_goals_says_so(crawl):
+def test_the_page_of_a_job_without_goals_says_so(crawl):
     Job.objects.update(freshness_goals=[])
     said = io.StringIO()
 

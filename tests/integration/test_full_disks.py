@@ -1,4 +1,4 @@
-"""Pages of jobs and the attention list name workers without room on a disk."""
+"""Proves that pages of jobs and the attention list name workers without free space on a disk."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def job(main):
 
 
 def says(connection, worker, disk):
-    """Let the worker beat, and report the disks without room."""
+    """Let the worker send a heartbeat that reports these disks as full."""
     members.beat(connection, node_id=worker.id, progress={"disk": disk})
 
 
@@ -33,7 +33,7 @@ def reason_of(main, job):
     return Job.objects.get(pk=job.pk).reason
 
 
-def test_a_job_says_so_when_no_worker_has_room_and_stops_saying_so(connection, main, job):
+def test_a_job_shows_that_no_worker_has_disk_space_while_that_is_so(connection, main, job):
     first, second = (register_node(connection, "worker", name=name) for name in ("first", "second"))
 
     says(connection, first, WHY)
@@ -46,14 +46,14 @@ def test_a_job_says_so_when_no_worker_has_room_and_stops_saying_so(connection, m
     assert reason_of(main, job) == ""
 
 
-def test_another_reason_of_a_job_is_left_alone(connection, main, job):
+def test_another_reason_shown_for_a_job_is_not_overwritten(connection, main, job):
     Job.objects.update(reason="its output refuses")
     says(connection, register_node(connection, "worker"), WHY)
 
     assert reason_of(main, job) == "its output refuses"
 
 
-def test_each_worker_without_room_is_a_line_of_the_attention_list(connection):
+def test_the_attention_list_has_a_line_for_each_worker_with_a_full_disk(connection):
     says(connection, register_node(connection, "worker", name="w1"), WHY)
     says(connection, register_node(connection, "worker", name="w2"), "")
 

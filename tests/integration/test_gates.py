@@ -1,4 +1,4 @@
-"""A worker closes a gate, documents wait behind the gate, and each gate opens again."""
+"""Proves that a worker closes a gate, that documents wait behind the gate, and that each gate opens again."""
 
 import uuid
 
@@ -58,13 +58,13 @@ def is_over(crawl):
 # --- Closed and open ------------------------------------------------------------------------------
 
 
-def test_one_of_two_workers_closes_a_gate_and_the_answer_stays_the_same(crawl):
+def test_a_gate_is_closed_by_one_worker_which_may_repeat_the_call(crawl):
     assert shut_for(crawl)
     assert not shut_for(crawl, key=OTHER_KEY)
     assert shut_for(crawl)
 
 
-def test_only_the_closer_of_a_gate_opens_it(crawl):
+def test_only_the_worker_that_closed_a_gate_opens_it(crawl):
     shut_for(crawl)
 
     open_gate(crawl.connection, gate=GATE, key=OTHER_KEY)
@@ -126,7 +126,7 @@ def test_documents_behind_a_gate_are_handed_out_when_it_opens(crawl):
     assert not GatedDocument.objects.exists()
 
 
-def test_a_document_that_arrives_behind_an_open_gate_is_due_at_once(crawl):
+def test_a_document_that_arrives_at_an_open_gate_is_due_immediately(crawl):
     make_documents(crawl.lane, ["page"])
 
     flushed = crawl.flush(crawl.claim()["page"], **WAITS)
@@ -135,7 +135,7 @@ def test_a_document_that_arrives_behind_an_open_gate_is_due_at_once(crawl):
     assert set(crawl.claim()) == {"page"}
 
 
-def test_waiting_is_no_failure_and_keeps_the_data_of_a_document(crawl):
+def test_waiting_at_a_gate_is_no_failure_and_keeps_a_documents_data(crawl):
     make_documents(crawl.lane, ["page"], version="1:v", validators="etag", indexed_before=True)
     shut_for(crawl)
 
@@ -146,7 +146,7 @@ def test_waiting_is_no_failure_and_keeps_the_data_of_a_document(crawl):
     assert page.indexed_before
 
 
-def test_a_run_is_not_over_while_a_document_waits(crawl):
+def test_a_run_does_not_end_while_a_document_waits_behind_a_gate(crawl):
     make_documents(crawl.lane, ["page"])
     shut_for(crawl)
     crawl.flush(crawl.claim()["page"], **WAITS)

@@ -1,4 +1,4 @@
-"""A throttle group changes its state only as its lifecycle allows, when the code of the duties runs on real rows."""
+"""Proves on real rows that duties change the state of a group only as the lifecycle of groups allows."""
 
 import pytest
 
@@ -35,7 +35,7 @@ class Stage:
             Seed.objects.update(group_id=self.group)
 
     def write(self, function, action, **facts):
-        """Let this function of a duty write the action."""
+        """Let this function, which belongs to a duty, write the action."""
         function(
             self.connection, [action], cluster_view=look(self.connection, scope=SCOPE, now=NOON), scope=SCOPE, **facts
         )

@@ -1,4 +1,4 @@
-"""Managers get groups, move them without a pause, and lose them. Tests step the duties by hand on real rows."""
+"""Proves that managers get groups, move them without a pause, and lose them. Tests call the duties on real rows."""
 
 from collections import Counter
 
@@ -126,7 +126,7 @@ def test_a_seed_that_changes_during_a_pass_is_seen_by_the_next_pass(main, connec
     assert main.step(join_groups) == 1
 
 
-def test_seeds_of_a_job_in_another_scope_leave_the_groups_of_the_first(main):
+def test_seeds_of_a_job_that_changes_its_scope_leave_their_groups(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(node_scope="crawl:1")
@@ -139,7 +139,7 @@ def test_seeds_of_a_job_in_another_scope_leave_the_groups_of_the_first(main):
     assert Seed.objects.get().group.node_scope == "cluster"
 
 
-def test_a_failed_managers_groups_go_to_all_the_others(main, connection):
+def test_groups_of_a_failed_manager_go_to_all_other_managers(main, connection):
     one, two = Manager(connection), Manager(connection)
     run_jobs(6)
     main.step(allocate_groups)
@@ -158,7 +158,7 @@ def test_new_owners_of_groups_are_in_the_journal(main, connection):
     assert "given" in events_of(connection, main.id)
 
 
-def test_an_old_main_gives_nothing(main, connection):
+def test_a_replaced_main_assigns_no_group(main, connection):
     run_jobs(1)
     leadership.resign(connection, term=main.term)
 
@@ -197,7 +197,7 @@ def test_retiring_a_group_waits_for_edits_of_its_seeds_before_it_locks_any(main,
     assert not ThrottleGroup.objects.exists()
 
 
-def test_a_group_weighs_as_much_as_its_running_work(main):
+def test_the_weight_of_a_group_is_its_running_work(main):
     run_jobs(3, policy=make_policy())
 
     main.step(allocate_groups, retire_groups)
@@ -205,7 +205,7 @@ def test_a_group_weighs_as_much_as_its_running_work(main):
     assert ThrottleGroup.objects.get().weight == 3
 
 
-def test_observed_load_can_count_instead(main, settings):
+def test_the_weight_of_a_group_can_be_its_observed_load(main, settings):
     (busy, *idle) = run_jobs(3)
     main.step(allocate_groups)
     busy = ThrottleGroup.objects.get(seed__job=busy)
@@ -223,7 +223,7 @@ def test_observed_load_can_count_instead(main, settings):
 # --- Moves -----------------------------------------------------------------------------------------
 
 
-def test_a_new_manager_is_given_its_share_and_the_rest_stays(main, connection):
+def test_a_new_manager_gets_its_share_and_other_groups_stay(main, connection):
     run_jobs(6)
     main.step(allocate_groups)
     newcomer = Manager(connection)
@@ -295,7 +295,7 @@ def test_groups_of_an_owner_that_died_during_a_move_still_arrive(main, connectio
     assert Batch.objects.get().state == "released"
 
 
-def test_an_owner_that_keeps_a_group_is_relieved_of_it_and_refused_later(main, connection):
+def test_an_owner_that_does_not_release_a_group_loses_it(main, connection):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -312,7 +312,7 @@ def test_an_owner_that_keeps_a_group_is_relieved_of_it_and_refused_later(main, c
     assert owners() == {other.id: 1}
 
 
-def test_either_the_releasing_owner_or_the_main_writes(main, connection, other_connection, rival):
+def test_a_group_is_handed_over_by_its_owner_or_the_main_but_never_by_both(main, connection, other_connection, rival):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
@@ -327,7 +327,7 @@ def test_either_the_releasing_owner_or_the_main_writes(main, connection, other_c
     assert (group.owner_id, group.epoch) == (other.id, 2)
 
 
-def test_a_group_on_its_way_to_a_lost_manager_goes_to_another(main, connection):
+def test_a_group_that_moves_to_a_lost_manager_goes_to_another(main, connection):
     other = Manager(connection)
     begin_move(main, other)
     leadership.mark_failed(connection, verdict=fall_silent(connection, other.node), term=main.term)
@@ -369,7 +369,7 @@ def test_a_running_seed_with_another_policy_joins_its_group_and_its_limits(main,
     assert Batch.objects.get().state == "released"
 
 
-def test_limits_of_a_policy_stay_while_another_seed_of_the_job_has_it(main):
+def test_a_job_keeps_the_limits_of_a_policy_while_one_of_its_seeds_has_it(main):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     job = make_job(policy=slow)
     editing.change_job(

@@ -1,5 +1,5 @@
 """
-A node beats while its work makes progress, also during long computations and statements, and after a cut connection.
+Proves that a node sends heartbeats while its work progresses, even during long statements and after a cut connection.
 """
 
 import threading
@@ -138,7 +138,7 @@ def compute_for(duration):
         sum(range(10_000))
 
 
-def test_a_thread_that_computes_for_long_is_busy_and_beats(connection, worker, heartbeats):
+def test_a_node_sends_heartbeats_during_a_long_computation(connection, worker, heartbeats):
     heartbeats.start()
     heartbeats.progress()
 
@@ -148,7 +148,7 @@ def test_a_thread_that_computes_for_long_is_busy_and_beats(connection, worker, h
     assert heartbeats.trust.may_begin
 
 
-def test_a_statement_that_takes_long_is_waited_for_and_the_node_beats(dsn, connection, worker, heartbeats):
+def test_a_node_sends_heartbeats_during_a_long_statement(dsn, connection, worker, heartbeats):
     heartbeats.start()
     heartbeats.progress()
 
@@ -181,7 +181,7 @@ def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, hear
     wait_until(lambda: heartbeats.progress() or heartbeats.trust.may_begin)
 
 
-def test_a_process_that_hangs_for_good_is_ended_and_a_short_hang_is_not(dsn, connection, worker):
+def test_a_process_that_hangs_for_long_is_ended_and_a_short_hang_is_not(dsn, connection, worker):
     given_up = threading.Event()
     heartbeats = HeartbeatThread(
         dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT / 2, give_up=TIMEOUT, abandon=given_up.set
@@ -210,7 +210,7 @@ class Recorder:
         self.notes.append((channel, payload))
 
     def starts(self, dsn, node, **facts):
-        """Start the heartbeats of this node, and its connection that listens for notifications."""
+        """Start the heartbeats of this node, and the connection on which it listens for notifications."""
         heartbeats = HeartbeatThread(
             dsn=dsn,
             node_id=node.id,
@@ -225,7 +225,7 @@ class Recorder:
         return heartbeats
 
 
-def test_notifications_arrive_between_two_beats(dsn, connection, worker):
+def test_notifications_arrive_between_two_heartbeats(dsn, connection, worker):
     recorder = Recorder()
     heartbeats = recorder.starts(dsn, worker, interval=seconds(60), timeout=seconds(120))
 
@@ -249,7 +249,7 @@ def test_after_a_cut_connection_notifications_count_as_lost(dsn, connection, wor
     heartbeats.stop()
 
 
-def test_a_beat_asks_conditions_about_its_node(dsn, worker):
+def test_a_heartbeat_queries_conditions_about_its_node(dsn, worker):
     recorder = Recorder()
     asks = {
         "is a worker": "EXISTS (SELECT FROM nodes_node WHERE id = beaten.id AND kind = 'worker')",
@@ -263,7 +263,7 @@ def test_a_beat_asks_conditions_about_its_node(dsn, worker):
     heartbeats.stop()
 
 
-def test_a_node_beats_while_a_table_of_its_questions_is_locked(dsn, connection, worker):
+def test_a_node_sends_heartbeats_while_a_table_of_its_conditions_is_locked(dsn, connection, worker):
     recorder = Recorder()
     heartbeats = recorder.starts(dsn, worker, asks={"has documents": "EXISTS (SELECT FROM jobs_queueitem)"})
     wait_until(lambda: recorder.answers)

@@ -1,4 +1,4 @@
-"""The history has one entry for each request, output write and job transition, and drops days that are too old."""
+"""Proves that the history has one entry for each request, output write and job transition, and drops old days."""
 
 import datetime as dt
 import time
@@ -83,7 +83,7 @@ def test_an_activity_of_a_connector_is_in_the_history_with_its_start(crawl):
     assert (second.result_code, second.entity) == ("503", "http://a.example/robots.txt")
 
 
-def test_each_activity_names_the_worker_that_did_it(connection, tmp_path):
+def test_each_history_entry_names_its_worker(connection, tmp_path):
     crawl = OneWorker(connection, output=make_output(tmp_path / "out.jsonl"), worker="worker-7")
     make_documents(crawl.lane, ["page"])
 
@@ -210,7 +210,7 @@ def test_text_that_no_database_can_store_is_kept_in_part(crawl):
 
 
 @pytest.mark.parametrize(("refused", "code"), [("", "OK"), ("It is away.", "REFUSED")])
-def test_an_output_that_knows_of_a_run_learns_of_its_end(connection, tmp_path, refused, code):
+def test_a_notification_of_an_output_is_recorded_once_in_the_history(connection, tmp_path, refused, code):
     job, output = make_job(), make_output(tmp_path / "out.jsonl")
     Job.objects.filter(pk=job.pk).update(phase=Phase.NOTIFYING)
     worker = register_node(connection, "worker")
@@ -229,7 +229,7 @@ def test_an_output_that_knows_of_a_run_learns_of_its_end(connection, tmp_path, r
 # --- Transitions of jobs -------------------------------------------------------------------------
 
 
-def test_every_transition_that_the_history_hears_of_is_in_the_table():
+def test_every_transition_recorded_in_the_history_exists():
     assert set(OF_TRANSITIONS) <= set(TRANSITIONS)
 
 
@@ -288,7 +288,7 @@ def main(connection):
         for day in days(connection) - ahead_of(dt.datetime.now(tz=dt.UTC)):
             connection.execute(f"DROP TABLE jobs_activity_{day:%Y%m%d}")
 
-    # Earlier tests may have left the days of another time.
+    # Earlier tests may have left partitions for the days of another time.
     go_back_to_the_present()
     yield keep
     go_back_to_the_present()
@@ -334,7 +334,7 @@ def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
     assert source.clear_history_before is None
 
 
-def test_days_are_made_ahead_and_rows_find_theirs(connection, main):
+def test_partitions_of_days_are_made_in_advance_and_receive_their_rows(connection, main):
     main(NOON)
     remember(connection, NOON + 7 * DAY)
 
@@ -342,7 +342,7 @@ def test_days_are_made_ahead_and_rows_find_theirs(connection, main):
     assert partitions_of_rows(connection) == ["jobs_activity_20300108"]
 
 
-def test_a_second_turn_changes_nothing(connection, main):
+def test_a_repeated_duty_of_the_history_changes_nothing(connection, main):
     main(NOON)
     before = days(connection)
 
@@ -384,7 +384,7 @@ def test_days_that_are_too_old_are_dropped_with_their_rows(connection, main, set
     assert [row.started_at for row in history()] == [NOON + 2 * DAY]
 
 
-def test_a_long_report_is_not_waited_for(connection, other_connection, main):
+def test_the_duty_does_not_wait_for_a_long_report(connection, other_connection, main):
     with other_connection.transaction():
         other_connection.execute("SELECT count(*) FROM jobs_activity")
         main(NOON)

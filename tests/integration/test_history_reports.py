@@ -1,4 +1,4 @@
-"""Reports over the history agree with a few lines of Python over the same rows."""
+"""Proves that reports over the history agree with a few lines of Python over the same rows."""
 
 import datetime as dt
 from collections import Counter
@@ -66,7 +66,7 @@ def test_a_line_names_the_action_the_object_and_the_result(job):
     assert (line.job, line.job_id, line.repository) == (job.name, job.pk, "the web")
 
 
-def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
+def test_a_period_includes_its_beginning_and_excludes_its_end(job):
     for moment in (-1, 0, 1, 3600):
         happen(job, moment, entity=str(moment))
 
@@ -87,7 +87,7 @@ def test_a_stretch_of_time_has_its_beginning_and_not_its_end(job):
     ],
     ids=str,
 )
-def test_the_requested_rows_are_returned(job, facts, found):
+def test_filters_return_exactly_the_matching_rows(job, facts, found):
     happen(job, 1, entity="a")
     happen(job, 2, entity="b", result_code="503")
     happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
@@ -186,7 +186,7 @@ def test_an_invalid_pattern_is_refused_by_its_field_even_without_rows(field):
     assert "parentheses" in str(refused.value)
 
 
-def test_a_class_that_is_no_pattern_is_refused():
+def test_an_invalid_pattern_for_classes_is_refused():
     for ask, name in ((read_histogram, "result_class"), (read_histogram, "identifier_class")):
         with pytest.raises(BadPattern) as refused:
             ask(asked(), limit=1, **{name: "["})
@@ -205,7 +205,7 @@ def test_a_pattern_that_grows_beyond_the_memory_of_the_database_is_refused():
         simple(entity="(.{1,255}x){1,150}")
 
 
-def test_an_operation_that_takes_too_long_is_given_up(job, monkeypatch):
+def test_a_report_that_takes_too_long_is_cancelled(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
     for number in range(300):
         happen(job, number)
@@ -223,7 +223,7 @@ def busiest(measure=Measure.EVENTS, interval=10, limit=10, **facts):
     return [(line.identifier_class, (line.began_at - NOON).total_seconds(), line.amount) for line in page.lines]
 
 
-def test_the_busiest_interval_is_found_wherever_it_begins(job):
+def test_the_busiest_interval_is_found_at_any_start(job):
     for moment in (0, 9, 12, 15, 18.999, 40):
         happen(job, moment)
 
@@ -237,7 +237,7 @@ def test_the_end_of_an_interval_does_not_belong_to_it(job):
     assert busiest() == [("", 0, 1)]
 
 
-def test_bytes_are_summed_and_unknown_ones_stay_unknown(job):
+def test_known_bytes_are_summed_and_unknown_bytes_stay_unknown(job):
     happen(job, 0, bytes=5)
     happen(job, 1, bytes=None)
     happen(job, 20, bytes=3)
@@ -246,7 +246,7 @@ def test_bytes_are_summed_and_unknown_ones_stay_unknown(job):
     assert busiest(Measure.BYTES) == [("", 20, 6)]
 
 
-def test_each_class_has_an_interval_of_its_own(job):
+def test_each_class_has_its_own_busiest_interval(job):
     for moment, host in ((0, "a"), (1, "b"), (2, "a"), (30, "b"), (31, "b"), (32, "b")):
         happen(job, moment, entity=f"http://{host}.example/")
     happen(job, 50, entity="no address")
@@ -324,7 +324,7 @@ def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
         assert all(ours == theirs for ours, theirs in cursor.fetchall())
 
 
-def test_counts_are_listed_in_pages_the_highest_first(job):
+def test_counts_are_listed_in_pages_with_the_highest_first(job):
     for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
         for _ in range(times):
             happen(job, 1, result_code=code)

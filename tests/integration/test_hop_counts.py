@@ -1,4 +1,4 @@
-"""Hop counts match the present links after any order of reads, drops and seeds."""
+"""Proves that hop counts match the present links after any order of reads, drops and changes of seeds."""
 
 import heapq
 import itertools
@@ -163,7 +163,7 @@ def test_counts_match_the_links_in_any_order_of_changes(cursor, limits, first, s
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, first=SEEDS, steps=st.lists(READ | READ | SEED, min_size=1, max_size=12))
 @with_database
-def test_deleted_links_count_for_good_if_the_job_has_this_option(cursor, limits, first, steps):
+def test_deleted_links_still_count_if_the_job_has_this_option(cursor, limits, first, steps):
     stored = Stored(cursor, limits, is_accurate=False)
     expected = Expected(limits, is_accurate=False)
 
@@ -213,7 +213,7 @@ def test_a_crawl_ends_with_the_same_counts_in_any_order(cursor, limits, site, se
 
 @given(limits=ONE_LIMIT, sites=st.lists(SITES, min_size=2, max_size=4), seeds=SEEDS, data=st.data())
 @with_database
-def test_after_a_site_has_changed_counts_are_those_of_a_first_crawl(cursor, limits, sites, seeds, data):
+def test_after_a_change_of_the_site_counts_equal_those_of_a_first_crawl(cursor, limits, sites, seeds, data):
     stored = Stored(cursor, limits)
 
     for site in sites:

@@ -1,5 +1,5 @@
 """
-Documents beyond a hop limit are known but never read, leave the outputs, and return to them when they are near again.
+Proves that documents beyond a hop limit are never read, leave the outputs, and return when they are near again.
 """
 
 import pytest
@@ -109,7 +109,10 @@ class Crawl:
         return {claimed.document.identifier.rpartition("/")[2]: claimed for claimed in claims}
 
     def read(self, *claims, links=(), **outcome):
-        """Flush documents that were read together. `links` has the (name, type) pairs of each document, or of all."""
+        """
+        Flush these documents together. `links` has the (name, type) pairs of each document, or one list for all
+        documents.
+        """
         named = links if isinstance(links, dict) else dict.fromkeys([name_of(claimed) for claimed in claims], links)
         results = []
         for claimed in claims:
@@ -212,7 +215,7 @@ def test_the_first_limits_hold_below_a_page_that_fails(connection, limit, within
     assert set(crawl.claim()) == within
 
 
-def test_a_shorter_way_brings_in_a_document_that_was_too_far_away(crawl):
+def test_a_shorter_path_makes_a_document_due_that_was_too_far_away(crawl):
     crawl.begin("a", "d")
     claims = crawl.claim()
     crawl.read(claims["a"], links=LINK_TO["b"])
@@ -225,7 +228,7 @@ def test_a_shorter_way_brings_in_a_document_that_was_too_far_away(crawl):
     assert list(crawl.claim()) == ["c"]
 
 
-def test_a_nearer_way_to_its_parent_brings_it_in_too(connection):
+def test_a_shorter_path_to_its_parent_also_makes_a_document_due(connection):
     crawl = Crawl(connection, {"link": 2})
     crawl.begin("a", "e")
     claims = crawl.claim()
@@ -281,7 +284,7 @@ def test_removed_documents_return_when_they_are_near_again(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.DONE, {"a", "b"})
 
 
-def test_a_minimal_run_takes_nothing_out(crawl):
+def test_a_minimal_run_removes_nothing_from_the_outputs(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -296,7 +299,7 @@ def test_a_minimal_run_takes_nothing_out(crawl):
     assert crawl.indexed() == {"a"}
 
 
-def test_a_continuous_job_removes_it_from_the_outputs_at_once(crawl):
+def test_a_continuous_job_removes_documents_beyond_the_limit_immediately(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link"), ("c", "link")]})
     Job.objects.update(kind="continuous")
@@ -314,7 +317,7 @@ def test_a_continuous_job_removes_it_from_the_outputs_at_once(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.HOPCOUNT_REMOVED, {"a", "c"})
 
 
-def test_a_job_that_ends_removes_it_at_the_end(crawl):
+def test_a_job_that_ends_removes_documents_beyond_the_limit_at_the_end(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -353,7 +356,7 @@ def test_a_document_that_comes_near_during_its_removal_is_read_again(crawl):
     assert (crawl.stage("b"), crawl.indexed()) == (Stage.PENDING, {"a", "b", "d"})
 
 
-def test_a_released_removal_beyond_the_limit_stays_beyond_it(crawl):
+def test_a_document_whose_removal_is_released_stays_beyond_the_limit(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash=hash_of("a")).update(stage=Stage.PENDING, seq=1)
@@ -367,7 +370,7 @@ def test_a_released_removal_beyond_the_limit_stays_beyond_it(crawl):
     assert crawl.indexed() == {"a"}
 
 
-def test_a_document_that_was_too_far_comes_in_as_a_seed(crawl):
+def test_a_document_that_was_too_far_away_becomes_due_as_a_seed(crawl):
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})
 
@@ -387,7 +390,7 @@ def test_a_document_that_was_not_read_keeps_its_links(crawl):
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_no_document_moves_beyond_the_limit_if_links_count_for_good(connection, mode):
+def test_no_document_moves_beyond_the_limit_if_deleted_links_still_count(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")]})
@@ -399,7 +402,7 @@ def test_no_document_moves_beyond_the_limit_if_links_count_for_good(connection, 
 
 
 @pytest.mark.parametrize("mode", ["no_delete", "never_delete"])
-def test_the_first_accurate_run_corrects_counts_that_were_kept_for_good(connection, mode):
+def test_the_first_accurate_run_corrects_counts_by_deleted_links(connection, mode):
     crawl = Crawl(connection, {"link": 1}, mode=mode)
     near, far = {"a": [("b", "link")]}, {"a": [("c", "link")], "c": [("b", "link")]}
     crawl.begin("a")
@@ -426,7 +429,7 @@ def test_a_job_without_limits_stores_no_links(connection):
     assert not HopCount.objects.exists()
 
 
-def test_two_flushes_at_once_count_a_removed_and_an_added_link(crawl, connection, other_connection, rival):
+def test_two_concurrent_flushes_count_a_removed_and_an_added_link(crawl, connection, other_connection, rival):
     crawl.begin("a", "d")
     crawl.read_all({"a": [("b", "link")]})
     QueueItem.objects.filter(hash__in=[hash_of("a"), hash_of("d")]).update(stage=Stage.PENDING, seq=1)

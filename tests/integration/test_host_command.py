@@ -1,4 +1,4 @@
-"""`manage.py host` does what the buttons of a host's page and of the deny list do."""
+"""Proves that `manage.py host` has the same effects as the buttons on the page of a host and on the deny list."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -87,7 +87,7 @@ def test_an_impossible_action_gives_the_reason_and_exits_with_1():
         ((HOST, "release", "--reason", "why"), "--reason and --confirm need the action stop or deny"),
     ],
 )
-def test_bad_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
+def test_invalid_input_is_named_ends_with_2_and_changes_nothing(arguments, sentence):
     returncode, told = refused(*arguments)
 
     assert returncode == 2
@@ -103,7 +103,7 @@ def test_a_pattern_is_denied_and_allowed_again(capsys):
     assert said(capsys, "*.example.com", "allow") == "No hosts are denied."
 
 
-def test_a_denied_host_names_the_rule(capsys):
+def test_the_command_names_the_rule_that_denies_a_host(capsys):
     make_bin(HOST)
 
     said(capsys, "*.example.com", "deny", "--reason", "they asked")

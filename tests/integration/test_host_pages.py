@@ -65,7 +65,7 @@ def test_waiting_hosts_are_listed_with_their_limits(connection, busy):
     assert all(text in shown for text in ("news.example", row["since"], "Times are UTC."))
 
 
-def test_the_list_is_live_only_while_it_shows_the_busiest(busy):
+def test_the_list_is_live_only_while_it_shows_the_busiest_hosts(busy):
     assert b'data-topic="hosts"' in visitor().get("/hosts/").content
 
     found = visitor("operator").get("/hosts/?name=news")
@@ -85,7 +85,7 @@ def test_a_row_shows_the_rate_of_its_host_between_readings(busy):
     assert {point.partition(",")[2] for point in points} == {"1"}
 
 
-def test_a_list_by_name_continues_behind_its_last_host(connection):
+def test_the_next_page_by_name_begins_after_the_last_host(connection):
     for number in range(60):
         make_bin(f"h{number:02}.example")
     client = visitor()
@@ -192,7 +192,7 @@ def test_a_host_shows_how_fast_it_answered_and_its_errors(connection, busy):
     assert [(row["code"], row["count"]) for row in cells["codes"]] == [("200", "9"), ("500", "1")]
 
 
-def test_a_host_without_answers_has_no_times(busy):
+def test_a_host_without_answers_shows_no_answer_times(busy):
     cells = screen(busy)
 
     assert (cells["answers_since"], cells["half_within"], cells["errors"], cells["codes"]) == ("", "—", "—", [])
@@ -207,7 +207,7 @@ def test_parents_and_deleted_hosts_have_no_page(connection, busy):
         read_screen(host_topic(address.pk))
 
 
-def test_names_of_hosts_are_text(connection):
+def test_names_of_hosts_are_escaped(connection):
     bin_ = make_bin("<script>alert(1)</script>")
 
     assert b"<script>alert" not in visitor().get(f"/hosts/{bin_.pk}/").content
@@ -236,7 +236,7 @@ def test_an_administrator_stops_a_host_with_a_reason_and_releases_it(busy):
     ]
 
 
-def test_a_host_shows_its_refusals_also_when_its_job_has_ended(busy):
+def test_a_host_shows_its_refusals_even_after_its_job_has_ended(busy):
     job = Job.objects.get()
     when = timezone.now() - seconds(60)
     facts = {"job": job, "repository": job.repository, "activity": "fetch", "result_code": "429"}
@@ -389,7 +389,7 @@ def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
     assert screen(host)["cause"] != "denied"
 
 
-def test_rules_of_other_policies_that_deny_everywhere_are_on_the_list(connection):
+def test_the_deny_list_shows_cluster_wide_rules_of_other_policies(connection):
     make_rule(make_policy("house rules", applies_everywhere=True), "*.internal", denies=True)
     make_rule(make_policy("of one job"), "*.shop", denies=True)
 
@@ -422,7 +422,7 @@ def test_a_host_that_is_already_denied_is_refused_with_the_reason(db):
     assert ThrottlePolicy.objects.get().rules.count() == 2
 
 
-def test_a_policy_that_took_the_name_of_the_deny_list_is_listed(db):
+def test_a_policy_with_the_name_of_the_deny_list_is_listed(db):
     make_policy("Deny list", open_requests=1)
 
     answer = visitor("administrator").post(

@@ -1,4 +1,6 @@
-"""The rate of a host in the last seven days: each request counts once, and is compared with the limit at its time."""
+"""
+Proves the rates of a host in the last seven days: each request counts once, and has the limit of its time beside it.
+"""
 
 import datetime as dt
 import html
@@ -40,7 +42,7 @@ def main(connection):
 
 
 def close_turn(lane, *, at, starts=5, state=Batch.State.DONE, scope="cluster", **facts):
-    """Store a turn that closed at a moment, with its batch."""
+    """Store a turn that closed at this moment, with its batch."""
     batch = Batch.objects.create(group_id=1, node_scope=scope, state=state, documents=9, created_at=at)
     usual = {"requests": 1, "gap": 1.0, "bytes_read": 1000 * starts} | facts
     return Turn.objects.create(batch=batch, lane=lane, bin=lane.bin, documents=9, closed_at=at, starts=starts, **usual)

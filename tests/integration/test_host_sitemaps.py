@@ -1,4 +1,4 @@
-"""The sitemaps of a host: the addresses in robots.txt, and the last answers there."""
+"""Proves that the page of a host shows its sitemaps: the addresses in robots.txt, with their last answers."""
 
 import datetime as dt
 import re

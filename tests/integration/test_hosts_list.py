@@ -1,4 +1,4 @@
-"""The list of hosts shows the busiest ones, with each limit, its author and its time, at a bounded cost."""
+"""Proves that the list of hosts shows the busiest hosts, with the source of each limit, at a bounded cost."""
 
 import json
 
@@ -54,7 +54,7 @@ def shown(ids):
 # --- Limits and their sources -----------------------------------------------------------------------
 
 
-def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager, worker):
+def test_each_limit_names_the_policy_with_the_strictest_value(connection, manager, worker):
     crawl(manager, "a.example", name="gentle", open_requests=1, min_gap=0.5)
     crawl(manager, "a.example", name="slow", open_requests=4, min_gap=4.0, bytes_per_second=9000)
 
@@ -66,7 +66,7 @@ def test_each_limit_names_the_policy_that_says_the_strictest(connection, manager
     assert set_by.denied is None
 
 
-def test_a_rule_is_named_by_its_number_and_since_its_policy_was_changed(connection, manager):
+def test_a_rule_is_named_by_number_with_the_time_of_its_policys_last_change(connection, manager):
     running = crawl(manager, "a.example", name="newspapers", min_gap=1.0)
     make_rule(running.seed.policy, "b.example", min_gap=60.0)
     make_rule(running.seed.policy, "*.example", min_gap=7.0)
@@ -86,7 +86,7 @@ def test_a_crawl_delay_comes_from_robots_txt_or_the_default(connection, manager)
     assert (set_by.gap.source.origin, set_by.requests.source.origin) == (Origin.ROBOTS, Origin.USUAL)
 
 
-def test_a_stopped_host_says_by_whom_and_why(connection, manager):
+def test_a_stopped_host_names_the_operator_and_the_reason(connection, manager):
     crawl(manager, "a.example")
     Bin.objects.update(stopped_at=NOON, stopped_by="ada", stopped_why="they called")
 
@@ -156,7 +156,7 @@ def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(connectio
     assert share_in_words(shared.limits, shared.whole) == said
 
 
-def test_documents_without_a_worker_or_an_owner_say_so(connection, manager):
+def test_the_list_says_if_documents_lack_a_worker_or_an_owner(connection, manager):
     crawl(manager, "a.example")
     assert line().verdict.cause == Cause.NO_WORKER
 
@@ -207,7 +207,7 @@ def test_rates_come_from_counts_of_closed_turns(connection, manager, monkeypatch
 # --- Selection of bins --------------------------------------------------------------------------------
 
 
-def test_the_busiest_come_first_then_those_that_wait_longest(connection, manager, worker):
+def test_the_busiest_hosts_come_first_then_the_longest_waiting_hosts(connection, manager, worker):
     running = crawl(manager, "small.example", "big.example", min_gap=0.0, open_requests=2, documents=40)
     make_documents(running.seed.lanes.get(bin__name="big.example"), ["more", "and more"])
     serve(connection, running, worker)
@@ -235,7 +235,7 @@ def test_hosts_are_found_and_paged_by_the_start_of_their_names(connection):
 @pytest.mark.parametrize(
     ("state", "facts"), [("stopped", {"stopped_at": NOON}), ("backing_off", {"back_off_level": 2})]
 )
-def test_hosts_of_a_state_are_found(connection, state, facts):
+def test_hosts_can_be_filtered_by_state(connection, state, facts):
     for name in ("a.example", "b.example", "c.example"):
         make_bin(name)
     Bin.objects.exclude(name="b.example").update(**facts)
@@ -247,7 +247,7 @@ def test_hosts_of_a_state_are_found(connection, state, facts):
 # --- Cost ---------------------------------------------------------------------------------------------
 
 
-def test_a_page_of_hosts_needs_the_same_few_statements_for_any_number(connection, manager, worker):
+def test_a_page_needs_the_same_few_statements_for_any_number_of_hosts(connection, manager, worker):
     running = crawl(manager, *(f"h{number}.example" for number in range(30)), total_open_requests=100)
     serve(connection, running, worker)
 
@@ -295,7 +295,7 @@ def _sequential(connection, statement):
     return found
 
 
-def test_no_growing_table_is_read_from_end_to_end_with_very_many_hosts(connection, many_bins, monkeypatch):
+def test_with_very_many_hosts_no_growing_table_is_read_as_a_whole(connection, many_bins, monkeypatch):
     statements = []
     for choose in (
         find_busiest,

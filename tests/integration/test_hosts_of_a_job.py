@@ -79,7 +79,7 @@ def test_hosts_in_progress_come_first_then_waiting_ones_then_the_latest(running,
     assert len(shown) == 50
 
 
-def test_the_counts_of_a_host_are_those_of_its_lanes_and_deltas(running):
+def test_the_counts_of_a_host_are_the_sum_of_its_lanes_and_deltas(running):
     lane = make_lane(running.seed, "a.example")
     count(lane, 10)
     count(lane, -4, by=CounterDelta.objects.create)
@@ -100,7 +100,7 @@ def test_hosts_are_counted_up_to_a_limit(running, sleepers):
     assert screen["hosts_hidden"] == "and at least 950 more hosts"
 
 
-def test_few_hosts_are_counted_to_the_last(running):
+def test_a_small_number_of_hosts_is_counted_exactly(running):
     for number in range(60):
         count(make_lane(running.seed, f"h{number}.example"), number + 1)
 

@@ -1,4 +1,4 @@
-"""The main manager deletes old nodes and their records, and keeps what is still in use."""
+"""Proves that the main manager deletes old nodes with their records, and keeps records that are still in use."""
 
 import datetime as dt
 
@@ -18,7 +18,7 @@ LONG = dt.timedelta(days=15)
 
 @pytest.fixture
 def main(connection):
-    """Return a function that performs the duty of the main manager as of a later time."""
+    """Return a function that performs the duty of the main manager as if it were later."""
     manager = register_node(connection, "manager", name="main")
     term = elect_main(connection, manager)
 
@@ -38,7 +38,7 @@ def names():
     return sorted(Node.objects.values_list("name", flat=True))
 
 
-def test_nodes_that_ended_long_ago_go_with_their_events(connection, main):
+def test_nodes_that_ended_long_ago_are_deleted_with_their_events(connection, main):
     gone = register_node(connection, "worker", name="gone")
     end(connection, gone)
 
@@ -48,7 +48,7 @@ def test_nodes_that_ended_long_ago_go_with_their_events(connection, main):
     assert not NodeEvent.objects.filter(node=gone.id).exists()
 
 
-def test_nodes_that_ended_lately_and_those_that_live_stay(connection, main):
+def test_live_nodes_and_nodes_that_ended_recently_are_kept(connection, main):
     end(connection, register_node(connection, "worker", name="lately"))
 
     main(later=seconds(3600))
@@ -57,7 +57,7 @@ def test_nodes_that_ended_lately_and_those_that_live_stay(connection, main):
     assert NodeEvent.objects.count() > 4
 
 
-def test_requests_that_ended_long_ago_go_and_open_ones_stay(connection, main):
+def test_requests_that_ended_long_ago_are_deleted_and_open_ones_are_kept(connection, main):
     now = dt.datetime.now(tz=dt.UTC)
     usual = {"kind": ClusterRequest.Kind.REBALANCE, "asked_by": "somebody", "asked_at": now}
     ClusterRequest.objects.create(**usual, state=ClusterRequest.State.DONE, ended_at=now)
@@ -69,7 +69,7 @@ def test_requests_that_ended_long_ago_go_and_open_ones_stay(connection, main):
     assert ClusterRequest.objects.get() == still_open
 
 
-def test_the_owner_of_a_group_is_not_forgotten(connection, main):
+def test_the_owner_of_a_group_is_not_deleted(connection, main):
     owner = register_node(connection, "manager", name="owner")
     make_group(make_job().seeds.get(), owner=owner)
     end(connection, owner)

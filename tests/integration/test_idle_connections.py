@@ -1,4 +1,4 @@
-"""Connections of the web server that wait for the next request (crawlctl/postgres/backend/idle.py)."""
+"""Proves that the web server keeps idle connections for the next request (crawlctl/postgres/backend/idle.py)."""
 
 import pytest
 from django.db import connections
@@ -38,11 +38,11 @@ def used(user):
     return process
 
 
-def test_the_next_user_gets_the_connection_that_was_closed(kept, new_user):
+def test_the_next_thread_gets_the_connection_that_was_closed(kept, new_user):
     assert used(new_user()) == used(new_user())
 
 
-def test_two_users_at_once_have_connections_of_their_own(kept, new_user):
+def test_two_concurrent_threads_have_separate_connections(kept, new_user):
     first, second = new_user(), new_user()
     assert ask(first) != ask(second)
     first.close()
@@ -71,7 +71,7 @@ def test_a_connection_that_the_server_ended_is_replaced(kept, new_user, connecti
     assert used(new_user()) != process
 
 
-def test_a_connection_to_another_database_is_not_used(kept, new_user):
+def test_an_idle_connection_to_another_database_is_not_reused(kept, new_user):
     process, other = used(new_user()), new_user()
     # A copy: pytest-django drops the database that the settings of all connections name at its end.
     other.settings_dict = other.settings_dict | {"NAME": "postgres"}

@@ -1,4 +1,4 @@
-"""An idle node sends no statement except its heartbeats, and learns of new work from their answers."""
+"""Proves that an idle node sends only heartbeats, and is notified of new work by their answers."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ def fast_beats(settings):
 
 @pytest.fixture
 def statements(monkeypatch):
-    """Return the statements of nodes in this process, as they are sent."""
+    """Return a list that receives each statement of nodes in this process."""
     sent = []
     execute = psycopg.Cursor.execute
 
@@ -98,12 +98,12 @@ def beats_of(connection, node):
 
 
 def let_it_beat(connection, node, *, times=20):
-    """Wait until a node has sent this number of further beats."""
+    """Wait until a node has sent this number of further heartbeats."""
     before = beats_of(connection, node)
     wait_until(lambda: beats_of(connection, node) >= before + times)
 
 
-def test_an_idle_worker_sends_only_beats_on_two_connections(dsn, connection, statements):
+def test_an_idle_worker_sends_only_heartbeats_on_two_connections(dsn, connection, statements):
     worker = identity_here("worker", timeout=seconds(10))
     # Without stores, nothing is left to do for a file that has its checksum.
     make_archive_file(host=worker.host)
@@ -129,7 +129,7 @@ def test_a_worker_gives_a_complete_file_its_checksum(dsn, connection, tmp_path, 
         wait_until(lambda: ArchiveFile.objects.exclude(sha256="").filter(pk=file.pk).exists(), within=10)
 
 
-def test_an_idle_manager_sends_only_beats_on_two_connections(dsn, connection, statements):
+def test_an_idle_manager_sends_only_heartbeats_on_two_connections(dsn, connection, statements):
     main, manager = register_node(connection, timeout=seconds(600)), identity_here(timeout=seconds(10))
     elect_main(connection, main)
     with running_manager(dsn, manager):
@@ -153,7 +153,7 @@ def test_an_idle_manager_takes_over_from_a_silent_main_manager(dsn, connection):
         wait_until(lambda: main_of(connection) == manager.id, within=10)
 
 
-def test_an_idle_manager_takes_over_at_once_after_a_resignation(dsn, connection):
+def test_an_idle_manager_takes_over_immediately_after_a_resignation(dsn, connection):
     main, manager = register_node(connection, timeout=seconds(600)), identity_here(timeout=seconds(600))
     term = elect_main(connection, main)
     with running_manager(dsn, manager):
@@ -164,7 +164,7 @@ def test_an_idle_manager_takes_over_at_once_after_a_resignation(dsn, connection)
     assert term.main_id == main.id
 
 
-def test_an_idle_manager_begins_with_a_group_without_a_notification(dsn, connection):
+def test_an_idle_manager_starts_with_a_new_group_without_a_notification(dsn, connection):
     main, manager = register_node(connection, timeout=seconds(600)), identity_here(timeout=seconds(3))
     elect_main(connection, main)
     with running_manager(dsn, manager):

@@ -1,4 +1,4 @@
-"""A transaction without BEGIN and COMMIT is as atomic, as isolated and as short as one with them."""
+"""Proves that a transaction without BEGIN and COMMIT (one pipeline) is as atomic and isolated as one with them."""
 
 import contextlib
 import threading
@@ -72,7 +72,7 @@ def test_a_preparation_that_a_lock_interrupts_works_after_the_lock(dsn, others, 
             assert execute(READ, [node.id]).fetchone()[0] == 1
 
 
-def test_all_of_it_is_seen_by_others_at_its_end_and_nothing_before(mine, others, node):
+def test_other_sessions_see_the_whole_transaction_only_after_its_end(mine, others, node):
     other_node = register_node(others, capacity=1)
     with implicit_transaction(mine) as cursor:
         cursor.execute(BUMP, [2, node.id])
@@ -115,7 +115,7 @@ def test_the_cursor_returns_the_number_of_changed_rows(mine, node):
         assert cursor.execute(BUMP, [2, node.id]).rowcount == 1
 
 
-def test_a_fence_that_it_holds_is_held_until_its_end(mine, others, node):
+def test_a_fence_is_held_until_the_end_of_the_transaction(mine, others, node):
     with implicit_transaction(mine) as cursor:
         hold_node(mine, node.id)
         with pytest.raises(psycopg.errors.LockNotAvailable):

@@ -90,7 +90,7 @@ def test_a_group_that_a_worker_owns_is_found(crawl):
     assert crawl.check()["owners"] == 1
 
 
-def test_documents_whose_batch_is_over_are_found(crawl):
+def test_claimed_documents_of_an_ended_batch_are_found(crawl):
     Batch.objects.update(state="done")
 
     assert crawl.check()["claims"] >= 2
@@ -104,7 +104,7 @@ def test_a_batch_of_a_long_lost_worker_is_found(crawl):
     assert "sent to the failed worker" in crawl.example("workers")
 
 
-def test_a_place_that_is_counted_and_not_open_is_found(crawl):
+def test_a_counted_place_without_an_open_turn_is_found(crawl):
     BinState.objects.update(open_requests=7)
     make_bin("idle.example", state={"open_turns": 1})
 
@@ -112,7 +112,7 @@ def test_a_place_that_is_counted_and_not_open_is_found(crawl):
     assert "7 requests are counted" in crawl.example("places")
 
 
-def test_places_below_shared_limits_are_checked_too(connection):
+def test_places_below_shared_limits_are_also_checked(connection):
     crawl = Crawl(connection, total_open_requests=9)
     total = BinState.objects.filter(bin__namespace=Bin.POLICY)
     assert total.get().open_requests > 0
@@ -147,14 +147,14 @@ def test_a_broken_invariant_is_logged(crawl, caplog):
     assert "invariant places does not hold: 1 violation" in caplog.text
 
 
-def test_a_check_that_takes_too_long_is_given_up_with_a_line(crawl, monkeypatch):
+def test_a_check_that_takes_too_long_is_cancelled_and_logged(crawl, monkeypatch):
     monkeypatch.setitem(VIOLATIONS, "claims", "SELECT pg_sleep(5)::text")
     monkeypatch.setattr(check, "_LOOK_SOON", "SET LOCAL statement_timeout = '20ms'")
 
     assert crawl.check()["claims"] is None
 
 
-def test_an_old_main_writes_none_of_its_findings(crawl):
+def test_a_replaced_main_writes_none_of_its_findings(crawl):
     old = TermHeld(scope="cluster", term=crawl.term.term - 1, main_id=crawl.manager.id)
 
     with pytest.raises(FenceRefused):

@@ -47,7 +47,7 @@ def test_a_leaving_process_is_deleted_from_the_database(book):
     assert not DistributedJobOnNode.objects.exists()
 
 
-def test_switches_are_those_of_the_cluster(book):
+def test_a_cluster_reads_only_its_own_switches(book):
     disable("mails")
     disable("reports", is_disabled=False)
     disable(OTHERS)
@@ -60,7 +60,7 @@ def test_switches_are_those_of_the_cluster(book):
     assert book.read_switches().all_disabled
 
 
-def test_the_latest_request_of_the_cluster_is_read(book):
+def test_the_latest_rebalance_request_of_the_cluster_is_read(book):
     assert book.read_redistribution_request() is None
 
     RedistributionRequest.objects.create(cluster="jobs", asked_at=NOON, asked_by="ann")
@@ -68,7 +68,7 @@ def test_the_latest_request_of_the_cluster_is_read(book):
     assert book.read_redistribution_request() == NOON
 
 
-def test_a_book_that_lost_its_connection_is_opened_again(book, connection):
+def test_records_are_written_again_after_a_lost_connection(book, connection):
     book.read_switches()
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'node-1 job book'"
@@ -80,7 +80,7 @@ def test_a_book_that_lost_its_connection_is_opened_again(book, connection):
     assert book.read_switches() == Switches()
 
 
-def test_nodes_that_ended_without_a_word_are_forgotten(book, dsn):
+def test_records_of_nodes_that_ended_without_notice_are_deleted(book, dsn):
     book.note(status_of())
     (long_ago,) = DistributedJobOnNode.objects.all()
     DistributedJobOnNode.objects.update(node="silent", seen_at=long_ago.seen_at - dt.timedelta(days=2))

@@ -1,4 +1,4 @@
-"""`manage.py job` does what the buttons of a job's page do."""
+"""Proves that `manage.py job` has the same effects as the buttons on the page of a job."""
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -29,7 +29,7 @@ def test_a_job_shows_its_state(job, capsys):
     assert said(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"
 
 
-def test_a_verb_is_done_and_written_down_under_the_users_name(job, capsys, monkeypatch):
+def test_an_action_is_carried_out_and_recorded_under_the_users_name(job, capsys, monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "vera")
 
     assert said(capsys, "manual", "start-minimal") == "manual: Starting up (READYFORSTARTUPMINIMAL)"
@@ -43,12 +43,12 @@ def test_an_impossible_action_names_the_possible_ones(job):
     assert refused.value.returncode == 1
 
 
-def test_a_missing_job_and_an_unknown_verb_are_refused(job):
+def test_a_missing_job_and_an_unknown_action_are_refused(job):
     with pytest.raises(CommandError, match="No job has the name 'other'"):
         call_command("job", "other")
     with pytest.raises(CommandError, match="invalid choice"):
         call_command("job", "manual", "come-to-rest")
 
 
-def test_every_verb_of_an_operator_is_one_of_control_and_no_other():
+def test_the_command_has_exactly_the_actions_of_operators():
     assert list(control.VERBS) == [row.verb for row in TRANSITIONS.values() if row.owner == Owner.OPERATOR]

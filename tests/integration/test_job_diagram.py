@@ -1,4 +1,4 @@
-"""The diagram and the timeline on the page of a job."""
+"""Proves the diagram of the lifecycle, and the timeline, on the page of a job."""
 
 import datetime as dt
 
@@ -39,7 +39,7 @@ def lit(page):
     }
 
 
-def test_the_present_state_is_lit_and_those_one_step_away_are_marked():
+def test_the_diagram_marks_the_present_state_and_those_one_step_away():
     job = make_job()
     begin(job, at=NOON)
 
@@ -86,7 +86,7 @@ def test_each_arrow_of_an_operator_is_a_button_with_its_role():
     assert 'class="leads" data-cell="target">Pausing</span>' in " ".join(page.content.decode().split())
 
 
-def test_a_viewer_sees_the_arrows_and_no_button():
+def test_a_viewer_sees_arrows_without_buttons():
     job = make_job()
     begin(job, at=NOON)
 
@@ -109,12 +109,12 @@ def test_an_arrow_whose_effect_is_explained_first_leads_to_the_explanation():
     }
 
 
-def test_the_named_role_is_the_least_one_that_may():
+def test_each_permission_is_named_with_the_lowest_role_that_has_it():
     for permission, name in ROLE_FOR.items():
         assert next(role for role, permissions in ROLES.items() if permission in permissions) == name
 
 
-def test_the_timeline_has_the_transitions_of_this_run_with_author_and_reason():
+def test_the_timeline_has_the_runs_transitions_with_author_and_reason():
     job = make_job()
     begin(job, at=NOON - dt.timedelta(days=1))
     control.abort(job.pk, made_by="bob", now=NOON - dt.timedelta(hours=1))

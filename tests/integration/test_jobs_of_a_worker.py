@@ -23,7 +23,9 @@ def claim_of(job, **versions):
 
 
 def found(connection, job, *claims, edits=()):
-    """Return the jobs that a worker finds for these claims, after it read the job, and after each edit."""
+    """
+    Return the job that a worker uses for each of these claims. The worker has read the job before, and after each edit.
+    """
 
     async def look(rows):
         table = JobTable()

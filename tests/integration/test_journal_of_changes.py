@@ -49,7 +49,7 @@ def test_a_changed_job_has_each_field_before_and_after(administrator, world):
     assert "priority 5 → 1" in event.message
 
 
-def test_a_change_that_changes_nothing_leaves_no_line(administrator, world):
+def test_a_save_without_a_change_is_not_recorded(administrator, world):
     for address in (f"/api/v1/jobs/{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/"):
         administrator.put(address, administrator.get(address).json())
 
@@ -57,7 +57,7 @@ def test_a_change_that_changes_nothing_leaves_no_line(administrator, world):
     assert newest() is None
 
 
-def test_a_policy_leaves_a_line_when_it_is_made_changed_and_deleted(administrator):
+def test_the_journal_records_a_policy_that_is_made_changed_and_deleted(administrator):
     address = administrator.post("/api/v1/policies/", {"name": "slow", "min_gap": 1}).json()["id"]
     made = newest()
     administrator.patch(
@@ -73,7 +73,7 @@ def test_a_policy_leaves_a_line_when_it_is_made_changed_and_deleted(administrato
     assert newest().message == "policy slow was deleted by a administrator"
 
 
-def test_a_changed_connection_leaves_a_line_without_its_secrets(administrator):
+def test_a_changed_connection_is_recorded_without_its_secrets(administrator):
     login = {"name": "docs", "pages": "^https://docs.test/", "hosts": ["docs.test"], "form": "/login"}
 
     def configuration(secret):
@@ -101,7 +101,7 @@ def test_changed_settings_have_each_value_before_and_after(administrator):
     assert event.detail["by"] == "a administrator"
 
 
-def test_a_changed_user_leaves_a_line_without_a_password():
+def test_a_changed_user_is_recorded_without_a_password():
     root = make_user(name="root", is_superuser=True, is_staff=True)
     otto = make_user(VIEWER, name="otto", password="sentinel-1")
     visitor = Client()
@@ -123,7 +123,7 @@ def test_a_changed_user_leaves_a_line_without_a_password():
     assert "pbkdf2" not in said
 
 
-def test_long_values_are_shortened():
+def test_long_values_are_shortened_in_the_journal():
     urls = [f"http://docs.test/{number}" for number in range(100_000)]
 
     (pair,) = differences({"seeds": []}, {"seeds": urls}).values()

@@ -1,4 +1,4 @@
-"""One query judges the sessions of all open live pages, as Django judges each of them."""
+"""Proves that one query checks the login sessions of all open live pages, with the same results as Django."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def log_in(user):
     return client.cookies["sessionid"].value
 
 
-def test_each_session_is_judged_by_its_own_user(django_assert_num_queries):
+def test_each_session_is_checked_against_its_own_user(django_assert_num_queries):
     viewer, nobody, gone = make_user("viewer"), make_user(), make_user("operator")
     root = make_user(name="root", is_superuser=True)
     keys = [log_in(user) for user in (viewer, nobody, gone, root)]
@@ -30,7 +30,7 @@ def test_each_session_is_judged_by_its_own_user(django_assert_num_queries):
     assert list(verdicts.values()) == [0, NOT_ALLOWED, NOT_LOGGED_IN, 0, NOT_LOGGED_IN]
 
 
-def test_a_session_ends_with_the_password_that_it_began_with():
+def test_a_session_ends_when_its_user_changes_the_password():
     user = make_user("viewer", password="an old long phrase")
     key = log_in(user)
     user.set_password("a new long phrase")
@@ -39,7 +39,7 @@ def test_a_session_ends_with_the_password_that_it_began_with():
     assert judge_sessions([key]) == {key: NOT_LOGGED_IN}
 
 
-async def test_pages_that_open_at_one_moment_share_one_reading():
+async def test_pages_that_open_simultaneously_share_one_query():
     looks = []
 
     async def run(work):

@@ -1,4 +1,4 @@
-"""Tests share a plain connection, and each test gets it in the state of a new connection."""
+"""Proves that tests share one plain connection, and that each test gets it in the state of a new connection."""
 
 import psycopg
 import pytest

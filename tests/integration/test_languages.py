@@ -1,4 +1,4 @@
-"""Pages in the language of the account or the browser; the API in English."""
+"""Proves that pages have the language of the account or the browser, and that the API is in English."""
 
 import re
 
@@ -68,7 +68,7 @@ def test_the_browser_decides_for_a_visitor_without_a_choice(accepted, expected):
     assert language_of(browser(accepted).get("/login/")) == expected
 
 
-def test_a_choice_before_the_login_stays_in_the_browser():
+def test_a_language_chosen_before_the_login_stays_in_the_browser():
     client = browser("de")
 
     answer = choose(client, "zh-hans", next="/login/?next=/jobs/")
@@ -77,7 +77,7 @@ def test_a_choice_before_the_login_stays_in_the_browser():
     assert language_of(client.get("/login/")) == ("zh-hans", "登录")
 
 
-def test_a_choice_stays_with_the_account_in_each_browser():
+def test_a_language_chosen_after_the_login_holds_in_each_browser():
     user = make_user("viewer")
     first, other = browser(user=user), browser("zh-CN")
     choose(first, "de")
@@ -88,7 +88,7 @@ def test_a_choice_stays_with_the_account_in_each_browser():
     assert language_of(other.get("/account/")) == ("de", "Ihr Konto")
 
 
-def test_a_later_choice_replaces_the_first_one():
+def test_a_later_choice_of_a_language_replaces_the_first():
     user = make_user("viewer")
     client = browser("zh-CN", user=user)
 
@@ -121,7 +121,7 @@ def test_an_unknown_language_is_refused(language):
 
 
 @each_row("place", ["https://evil.example/", "//evil.example", "javascript:alert(1)", ""])
-def test_a_choice_leads_to_no_other_site(place):
+def test_the_choice_of_a_language_redirects_to_no_other_site(place):
     assert choose(browser(), "de", next=place).headers["Location"] == "/login/"
 
 
@@ -132,7 +132,7 @@ def test_a_cookie_with_an_unknown_language_is_ignored():
     assert language_of(client.get("/login/"))[0] == "de"
 
 
-def test_a_form_of_another_site_cannot_choose():
+def test_a_form_of_another_site_cannot_choose_the_language():
     client = Client(enforce_csrf_checks=True)
 
     assert choose(client, "de").status_code == 403
@@ -150,7 +150,7 @@ def test_each_language_is_offered_by_its_own_name():
 
 
 @each_row("language", sorted(CODES))
-def test_each_place_is_shown_in_each_language(language):
+def test_each_item_of_the_navigation_is_shown_in_each_language(language):
     make_world()
     client = browser(language, user=User.objects.create_superuser("admin"))
 

@@ -1,4 +1,4 @@
-"""Verdicts of hosts and jobs use their latest requests, even if other hosts have far more requests."""
+"""Proves that verdicts of hosts and jobs use their latest requests, even if other hosts have far more requests."""
 
 import datetime as dt
 
@@ -41,7 +41,7 @@ def spread(amount, *, over):
     return [over * (number + 0.5) / amount for number in range(amount)]
 
 
-def test_a_fast_host_does_not_hide_that_another_one_fails(running):
+def test_a_host_with_many_requests_does_not_hide_a_failing_host(running):
     Activity.objects.bulk_create(request(running, "fast.example", "200", ago=ago) for ago in spread(10_000, over=50))
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(10, over=50))
 
@@ -60,7 +60,7 @@ def test_a_job_is_judged_by_all_its_requests_of_the_minute(running):
     assert (latest.failed, latest.ended, latest.is_failing) == (100, 1_100, False)
 
 
-def test_jobs_together_are_judged_by_requests_of_one_span(running):
+def test_all_jobs_together_are_judged_by_requests_of_one_period(running):
     failing = make_running_job(running.manager, name="failing")
     Job.objects.update(started_at=NOON - dt.timedelta(hours=1))
     Activity.objects.bulk_create(request(running, "slow.example", "200", ago=ago) for ago in spread(100, over=500)[20:])
@@ -71,20 +71,20 @@ def test_jobs_together_are_judged_by_requests_of_one_span(running):
     assert (latest.failed, latest.ended, latest.is_failing) == (50, 50, True)
 
 
-def test_the_start_of_failures_beyond_the_reading_is_unknown(running):
+def test_the_start_of_failures_is_unknown_if_it_is_older_than_the_reading(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
 
     assert read_latest_requests(now=NOON).of("dead.example").failing_since is None
 
 
-def test_failures_behind_a_minute_without_any_have_a_known_beginning(running):
+def test_failures_after_a_minute_without_failures_have_a_known_start(running):
     request(running, "dead.example", "200", ago=595).save()
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=500))
 
     assert read_latest_requests(now=NOON).of("dead.example").failing_since == NOON - dt.timedelta(seconds=495)
 
 
-def test_requests_of_an_earlier_run_do_not_count_for_the_present_one(running):
+def test_requests_of_an_earlier_run_do_not_count_for_the_present_run(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=50))
 
     Job.objects.update(started_at=NOON - dt.timedelta(seconds=10))
@@ -93,7 +93,7 @@ def test_requests_of_an_earlier_run_do_not_count_for_the_present_one(running):
     assert read_latest_requests(now=NOON).of("dead.example").ended == 0
 
 
-def test_of_many_sources_the_last_started_with_requests_are_read(running, monkeypatch):
+def test_only_the_latest_started_of_many_sources_are_read(running, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._SOURCES", 2)
     jobs = {name: make_running_job(running.manager, name=name) for name in ("early", "late", "idle", "latest")}
     for hours, name in enumerate(("latest", "idle", "late", "early"), start=1):

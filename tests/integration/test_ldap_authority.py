@@ -1,4 +1,4 @@
-"""LDAP directories as authorities and mappers, against Debian's slapd."""
+"""Proves LDAP directories as authorities and mappers, with Debian's slapd as the server."""
 
 import asyncio
 import signal
@@ -157,7 +157,7 @@ def checked(kind, configuration):
     return asyncio.run(checking())
 
 
-def test_tokens_are_all_groups_with_nested_ones_and_cycles_end(server):
+def test_tokens_are_all_groups_including_nested_and_circular_groups(server):
     (alice,) = ask(AUTHORITY, server.configuration(group_attribute="cn"), "alice")
 
     assert alice.status is Status.AUTHORIZED
@@ -176,21 +176,21 @@ def test_without_an_attribute_a_token_is_the_name_of_the_entry(server):
     assert bob.tokens == (f"cn=others,{GROUPS}",)
 
 
-def test_a_user_has_more_groups_than_a_page_of_the_server(server):
+def test_all_groups_are_found_even_if_the_server_returns_pages(server):
     (mona,) = ask(AUTHORITY, server.configuration(group_attribute="cn"), "mona")
 
     assert len(mona.tokens) == 700
 
 
 @each_row("user", HOSTILE)
-def test_no_name_of_a_user_changes_the_filter(server, user):
+def test_a_user_name_cannot_change_the_filter(server, user):
     authority, mapper = server.configuration(), server.configuration(attribute="mail")
 
     assert [one.status for one in ask(AUTHORITY, authority, user)] == [Status.USER_NOT_FOUND]
     assert ask(MAPPER, mapper, user) == [None]
 
 
-def test_a_name_of_two_entries_is_refused(server):
+def test_a_name_that_matches_two_entries_is_refused(server):
     (twin,) = ask(AUTHORITY, server.configuration(), "twin")
 
     assert twin.status is Status.UNAUTHORIZED
@@ -231,14 +231,14 @@ def test_tls_needs_a_certificate_that_can_be_checked(server, starts_tls):
         ({"base": "dc=nowhere"}, "says"),
     ],
 )
-def test_a_directory_that_cannot_be_asked_is_unreachable(server, facts, said):
+def test_a_directory_without_an_answer_is_unreachable(server, facts, said):
     with pytest.raises(Unreachable, match=said) as raised:
         ask(AUTHORITY, server.configuration(**facts), "alice")
 
     assert "wrong" not in str(raised.value).replace("wrong name or password", "")
 
 
-def test_groups_on_a_server_that_is_not_asked_make_the_authority_unreachable(tmp_path):
+def test_groups_on_another_server_make_the_authority_unreachable(tmp_path):
     entries = f"""\
 dn: {PEOPLE}
 objectClass: organizationalUnit
@@ -350,7 +350,7 @@ def test_a_cancelled_question_frees_its_thread(tmp_path):
         ({"directory": "novell"}, "directory"),
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_refused(facts, field):
+def test_an_invalid_configuration_of_ldap_is_refused(facts, field):
     configuration = {"servers": ["ldap://a.example"], "bind_dn": "cn=a", "password": "b", "base": BASE, **facts}
 
     assert list(AUTHORITY.problems(configuration)) == [field]

@@ -1,4 +1,4 @@
-"""The database carries out each transition from each state of a job, or refuses it. It also refuses invalid states."""
+"""Proves that the database makes or refuses each transition from each state of a job, and refuses invalid states."""
 
 import dataclasses
 
@@ -54,7 +54,7 @@ def put(job, **facts):
     Job.objects.filter(pk=job.pk).update(**(plain | facts))
 
 
-def test_every_situation_is_walked():
+def test_the_walk_covers_every_situation():
     assert IN.keys() == SITUATIONS.keys()
     assert {name: situation_of(JobState(**facts)) for name, facts in IN.items()} == {name: name for name in IN}
 
@@ -93,7 +93,7 @@ def test_a_transition_from_its_situations_is_made_and_recorded(job, situation, n
     assert JobEvent.objects.count() == events + 1
 
 
-def test_a_job_that_is_not_there_cannot_be_moved(db):
+def test_a_missing_job_has_no_transitions(db):
     with pytest.raises(Unknown):
         make_transition(404, "start", made_by="a test", now=NOON)
 

@@ -1,4 +1,4 @@
-"""Processes that tests start end with pytest."""
+"""Proves that processes started by tests end when pytest ends."""
 
 import subprocess
 import sys

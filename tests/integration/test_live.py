@@ -1,4 +1,4 @@
-"""Live pages send the right cells in time, to users that may see them, and survive an outage of the database."""
+"""Proves that live pages receive changed cells in time, only for permitted users, and survive a database outage."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ class Socket(ApplicationCommunicator):
     """The browser's end of a web socket. (The communicator of channels for web sockets needs another server.)"""
 
     async def open(self):
-        """Shake hands. Return True if the server accepted the socket."""
+        """Open the web socket. Return True if the server accepted it."""
         await self.send_input({"type": "websocket.connect"})
         return (await self.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
 
@@ -233,12 +233,12 @@ async def test_expensive_readings_are_rare(monkeypatch):
         await follow(socket, "overview")
         arrived = [(await next_frame(socket, "screen")) and time.monotonic() for _ in range(4)]
 
-    # The first screen does not count, and the second one follows soon. A read
+    # Ignore the first screen, and the second screen, which follows soon. A read
     # of 0.03 s at a share of 0.006 of a processor allows one screen in 5 s.
     assert arrived[3] - arrived[2] > 4
 
 
-async def test_a_hidden_page_gets_nothing_and_the_present_screen_when_shown():
+async def test_a_hidden_page_gets_no_frames_and_a_whole_screen_when_shown():
     _, session = await log_in("viewer")
     job = await running_job()
 
@@ -281,7 +281,7 @@ def rare_readings(monkeypatch):
 
 
 @pytest.mark.usefixtures("rare_readings")
-async def test_a_control_event_shows_before_the_next_reading():
+async def test_a_control_event_is_shown_before_the_next_reading():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
@@ -298,7 +298,7 @@ async def test_a_control_event_shows_before_the_next_reading():
 
 
 @pytest.mark.usefixtures("rare_readings")
-async def test_a_control_event_right_after_a_screen_shows_before_the_next_reading():
+async def test_a_control_event_soon_after_a_screen_is_shown_before_the_next_reading():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
@@ -313,7 +313,7 @@ async def test_a_control_event_right_after_a_screen_shows_before_the_next_readin
         await cells_where(socket, lambda cells: cells.get("status") not in (None, "Starting up"), within=PATIENCE)
 
 
-async def test_a_beat_comes_every_two_seconds():
+async def test_live_pages_get_a_heartbeat_every_two_seconds():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -325,7 +325,7 @@ async def test_a_beat_comes_every_two_seconds():
     assert min(later - earlier for earlier, later in pairwise(last_beat_at)) < 3
 
 
-async def test_one_read_checks_all_pages_at_a_heartbeat(monkeypatch):
+async def test_one_query_checks_the_sessions_of_all_pages_at_a_heartbeat(monkeypatch):
     looks = []
     judge_sessions = judging.judge_sessions
     monkeypatch.setattr(judging, "judge_sessions", lambda keys: (looks.append(set(keys)), judge_sessions(keys))[1])
@@ -446,7 +446,7 @@ async def test_a_socket_closes_with_the_loss_of_its_role():
         "\ud7ff\u0000",
     ],
 )
-async def test_a_frame_that_means_nothing_gets_an_error_and_the_socket_stays(frame):
+async def test_an_invalid_frame_gets_an_error_and_the_socket_stays_open(frame):
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -458,7 +458,7 @@ async def test_a_frame_that_means_nothing_gets_an_error_and_the_socket_stays(fra
 
 
 @pytest.mark.parametrize("facts", [{"text": json.dumps({"type": "x" * 2000})}, {"bytes": b"{}"}])
-async def test_a_frame_that_is_too_big_or_no_text_closes_the_socket(facts):
+async def test_a_frame_that_is_too_long_or_not_text_closes_the_socket(facts):
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -467,7 +467,7 @@ async def test_a_frame_that_is_too_big_or_no_text_closes_the_socket(facts):
         assert await close_code(socket) == TOO_BIG
 
 
-async def test_a_deeply_nested_frame_is_answered_with_an_error_and_the_socket_stays():
+async def test_a_deeply_nested_frame_gets_an_error_and_the_socket_stays_open():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -478,7 +478,7 @@ async def test_a_deeply_nested_frame_is_answered_with_an_error_and_the_socket_st
         assert await next_frame(socket, "screen")
 
 
-async def test_a_flood_closes_the_socket():
+async def test_a_flood_of_frames_closes_the_socket():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -488,7 +488,7 @@ async def test_a_flood_closes_the_socket():
         assert await close_code(socket) == TOO_MUCH
 
 
-async def test_an_unknown_job_does_not_exist():
+async def test_the_page_of_an_unknown_job_gets_an_error():
     _, session = await log_in("viewer")
 
     async with opened(session) as socket:
@@ -497,7 +497,7 @@ async def test_an_unknown_job_does_not_exist():
         assert await next_frame(socket, "gone")
 
 
-async def test_the_server_starts_and_stops_its_parts(connection):
+async def test_the_web_server_starts_and_stops_its_listener(connection):
     started, stopped = asyncio.Event(), asyncio.Event()
     messages = asyncio.Queue()
     await messages.put({"type": "lifespan.startup"})

@@ -1,4 +1,4 @@
-"""Long-lived API tokens: the rights of a program, its end, its limits, and the page of the account."""
+"""Proves long-lived API tokens: their permissions, their end, their limits, and their page of the account."""
 
 import datetime as dt
 import re
@@ -40,7 +40,7 @@ def client_with(text):
     return client
 
 
-def test_a_token_that_the_api_created_opens_the_api():
+def test_a_token_created_by_the_api_gives_access():
     made = token_client_of(OPERATOR).post(TOKENS, {"name": "nightly", "scope": VIEWER, "days": 30})
 
     assert made.status_code == 201
@@ -95,7 +95,7 @@ def test_no_token_has_a_wider_scope_than_its_owner():
     assert_problem(refused, 400, "invalid", fields=["scope"])
 
 
-def test_a_token_manages_no_tokens():
+def test_a_token_cannot_be_used_to_manage_tokens():
     root = make_user(name="root", is_superuser=True)
     client = client_with(make_token(root, scope=ADMINISTRATOR))
 
@@ -122,7 +122,7 @@ def _delete(owner):
 
 
 @each_row("end", [_expire, _revoke, _disable, _delete])
-def test_a_token_ends_at_once(end, oda):
+def test_a_revoked_or_expired_token_ends_immediately(end, oda):
     client = client_with(make_token(oda))
     assert client.get(JOBS).status_code == 200
 
@@ -149,7 +149,7 @@ def test_wrong_tokens_are_limited_like_wrong_passwords(oda, monkeypatch):
     assert right.get(JOBS, REMOTE_ADDR="192.0.2.7").status_code == 200
 
 
-def test_a_program_with_a_revoked_token_closes_no_other_token(oda):
+def test_wrong_attempts_with_a_revoked_token_block_no_other_token(oda):
     revoked, right = client_with("crawlctl_api_revoked"), client_with(make_token(oda))
 
     codes = [revoked.get(JOBS).status_code for _ in range(logins.MOST_OF_A_NAME + 2)]
@@ -159,7 +159,7 @@ def test_a_program_with_a_revoked_token_closes_no_other_token(oda):
     assert right.get(JOBS).status_code == 200
 
 
-def test_the_last_use_is_known_to_the_minute(oda):
+def test_the_last_use_of_a_token_is_recorded_to_the_minute(oda):
     client = client_with(make_token(oda))
 
     client.get(JOBS)
@@ -206,7 +206,7 @@ def test_an_invalid_token_is_refused_by_its_field(facts, fields):
     assert_problem(client_of(VIEWER).post(TOKENS, facts), 400, "invalid", fields=fields)
 
 
-def test_a_name_that_is_taken_is_refused_only_for_its_owner():
+def test_a_token_name_in_use_is_refused_only_for_the_same_owner():
     client, wanted = client_of(VIEWER), {"name": "nightly", "scope": VIEWER}
     client.post(TOKENS, wanted)
 

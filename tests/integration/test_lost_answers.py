@@ -1,4 +1,4 @@
-"""A request whose answer was lost is carried out once, and no process waits for an answer forever."""
+"""Proves that a request whose answer was lost has its effect once, and that no process waits forever for an answer."""
 
 import datetime as dt
 import uuid
@@ -76,7 +76,7 @@ def take_all(connection, worker):
 
 
 @pytest.mark.parametrize("unanswered", [b"INSERT INTO nodes_node ", b"UPDATE nodes_node SET status", b"COMMIT"])
-def test_a_node_whose_entry_was_not_answered_is_entered_once_and_works(proxy, work, connection, identity, unanswered):
+def test_a_node_whose_registration_got_no_answer_is_registered_once(proxy, work, connection, identity, unanswered):
     lost = proxy.lose_answer(unanswered)
 
     work.run(lambda mine: members.join(mine, identity=identity))
@@ -105,7 +105,7 @@ def test_a_main_whose_election_got_no_answer_finds_itself_elected(proxy, work, c
     assert events_of(connection, me.id).count("elected") == 1
 
 
-def test_groups_whose_allocation_was_not_answered_are_given_once(proxy, work, connection, manager, running):
+def test_groups_whose_assignment_got_no_answer_are_assigned_once(proxy, work, connection, manager, running):
     term = elect_main(connection, manager)
     Seed.objects.update(group=None)
     ThrottleGroup.objects.all().delete()
@@ -120,7 +120,7 @@ def test_groups_whose_allocation_was_not_answered_are_given_once(proxy, work, co
     assert [(group.owner_id, group.epoch) for group in ThrottleGroup.objects.all()] == [(manager.id, 1)]
 
 
-def test_documents_whose_offer_was_not_answered_are_offered_once(proxy, work, running):
+def test_documents_whose_offer_got_no_answer_are_offered_once(proxy, work, running):
     lost = proxy.lose_answer(SYNC)
 
     work.run(lambda mine: stuff_all(mine, running))
@@ -129,7 +129,7 @@ def test_documents_whose_offer_was_not_answered_are_offered_once(proxy, work, ru
     assert [batch.documents for batch in Batch.objects.all()] == [3]
 
 
-def test_a_worker_finds_the_batches_of_a_take_that_was_not_answered(proxy, work, connection, running, worker):
+def test_a_worker_finds_batches_that_it_took_without_an_answer(proxy, work, connection, running, worker):
     stuff_all(connection, running)
     offered = set(Batch.objects.values_list("pk", flat=True))
     lost = proxy.lose_answer(b"UPDATE jobs_batch")
@@ -144,7 +144,7 @@ def test_a_worker_finds_the_batches_of_a_take_that_was_not_answered(proxy, work,
     assert len(take_all(connection, worker)) == 3
 
 
-def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connection, running, worker):
+def test_outcomes_whose_flush_got_no_answer_count_once(proxy, work, connection, running, worker):
     stuff_all(connection, running)
     results = [make_result(claimed, facts_of(running.job)) for claimed in take_all(connection, worker)]
     lost = proxy.lose_answer(SYNC)
@@ -163,7 +163,7 @@ def test_outcomes_whose_flush_was_not_answered_count_once(proxy, work, connectio
 # --- No endless waits ----------------------------------------------------------------------------
 
 
-def test_a_missing_answer_is_given_up_and_the_work_uses_a_new_connection(proxy, dsn):
+def test_after_a_missing_answer_the_work_uses_a_new_connection(proxy, dsn):
     patient = WorkConnection(
         proxy.dsn(dsn),
         node_id=uuid.uuid4(),
@@ -183,7 +183,7 @@ def test_a_missing_answer_is_given_up_and_the_work_uses_a_new_connection(proxy, 
     patient.close()
 
 
-def test_a_stop_ends_the_wait(proxy, dsn):
+def test_a_stop_ends_the_wait_for_an_answer(proxy, dsn):
     stops = []
     work = WorkConnection(
         proxy.dsn(dsn),
@@ -221,7 +221,7 @@ def test_a_session_that_ended_with_its_idle_transaction_is_opened_again(work, co
     assert len(calls) == 2
 
 
-def test_a_migration_may_take_any_time(dsn):
+def test_a_migration_is_not_ended_by_the_limit_of_answers(dsn):
     with connect(dsn, node_id=uuid.uuid4(), purpose="work", timeout=seconds(0.05)) as mine:
         with pytest.raises(psycopg.errors.QueryCanceled):
             mine.execute("SELECT pg_sleep(0.3)")
@@ -234,7 +234,7 @@ def test_a_migration_may_take_any_time(dsn):
 
 
 @pytest.mark.parametrize("direction", [*list(Direction), Direction.BOTH], ids=str)
-def test_a_heart_beats_again_within_two_beats_after_its_line_is_mended(proxy, dsn, connection, worker, direction):
+def test_heartbeats_continue_within_two_intervals_after_a_line_is_repaired(proxy, dsn, connection, worker, direction):
     beat = seconds(0.5)
     heartbeats = HeartbeatThread(
         dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600)

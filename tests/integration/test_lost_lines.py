@@ -52,7 +52,7 @@ def path(lines):
 
 @pytest.fixture
 def written(job, path, flushed):
-    """Fill the file by a first flush, and return its length."""
+    """Write the file by a first flush. Return its length."""
     flushed(job.indexed(PAGE))
     return path.stat().st_size
 
@@ -103,7 +103,7 @@ def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, wr
     assert losses() == []
 
 
-def test_a_run_in_which_nothing_changes_notices_the_loss(dsn, job, path, flushed, written):
+def test_even_a_run_without_changes_notices_the_loss(dsn, job, path, flushed, written):
     """One process works on both runs: on the run in which the file is deleted, and on the next run."""
     outputs = JobOutputs()
     unchanged = job.ended(PAGE, Ending.UNCHANGED, "304", references=[])
@@ -120,7 +120,7 @@ def test_a_run_in_which_nothing_changes_notices_the_loss(dsn, job, path, flushed
     assert not path.exists()
 
 
-def test_a_flush_that_fails_later_does_not_take_the_report_back(dsn, job, path, flushed, written):
+def test_a_report_of_a_loss_survives_the_rollback_of_its_flush(dsn, job, path, flushed, written):
     path.unlink()
 
     with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:
@@ -130,7 +130,7 @@ def test_a_flush_that_fails_later_does_not_take_the_report_back(dsn, job, path, 
     assert len(losses()) == 1
 
 
-def test_a_machine_that_remembers_nothing_reports_nothing(var, job, path, flushed, written):
+def test_a_machine_without_a_remembered_length_reports_no_loss(var, job, path, flushed, written):
     shutil.rmtree(var / DIRECTORY)
     path.unlink()
 
@@ -140,7 +140,7 @@ def test_a_machine_that_remembers_nothing_reports_nothing(var, job, path, flushe
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"path": 1}'])
-def test_a_memory_that_cannot_be_read_reports_nothing(var, job, path, flushed, written, text):
+def test_an_unreadable_remembered_length_reports_no_loss(var, job, path, flushed, written, text):
     (memory,) = (var / DIRECTORY).iterdir()
     memory.write_text(text)
     path.unlink()
@@ -167,7 +167,7 @@ def test_an_output_of_a_new_database_reports_no_loss_of_the_old_one(connection, 
     assert losses() == []
 
 
-def test_another_path_of_the_output_is_another_file(lines, job, path, flushed, written):
+def test_a_changed_path_of_an_output_is_not_reported_as_a_loss(lines, job, path, flushed, written):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
@@ -180,7 +180,7 @@ def test_another_path_of_the_output_is_another_file(lines, job, path, flushed, w
 
 
 @pytest.mark.parametrize("write_again", [connections.index_again, connections.clear])
-def test_a_request_to_write_all_again_ends_the_complaint(lines, job, path, flushed, written, write_again):
+def test_a_request_to_write_all_documents_again_ends_the_report(lines, job, path, flushed, written, write_again):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
@@ -198,7 +198,7 @@ def test_a_request_to_write_all_again_ends_the_complaint(lines, job, path, flush
     assert len(losses()) == 1
 
 
-def test_standard_output_takes_its_file_away_without_a_loss(var, lines, job, path, flushed, written):
+def test_a_moved_file_of_standard_output_is_not_reported_as_a_loss(var, lines, job, path, flushed, written):
     stream = DocumentStream(lines, on_closed=pytest.fail)
     stream.start()
     stream.finish()
@@ -234,7 +234,7 @@ def test_page_api_and_attention_list_show_the_loss(lines, job, path, flushed, wr
     assert sentence not in administrator.get(line.link).content.decode()
 
 
-def test_memories_lie_where_no_output_may_write(var, lines):
+def test_remembered_lengths_are_stored_where_no_output_may_write(var, lines):
     from jobs.connectors.roots import why_not_written
 
     assert memory_of(lines.pk, Path("/x"))._state.is_relative_to(var / DIRECTORY)

@@ -1,4 +1,4 @@
-"""A partition whose database is lost is removed, and its hosts are found again."""
+"""Proves that a partition with a lost database can be removed, and that other partitions find its hosts again."""
 
 from io import StringIO
 from unittest.mock import Mock
@@ -64,7 +64,7 @@ def note(connection, name, names=NAMES):
 
 @pytest.fixture
 def control(dsn, connection, third, settings):
-    """Make this database the control partition of three, of which `b` is lost."""
+    """Make this database the control partition of three partitions. Partition `b` is lost."""
     note(connection, "a")
     send_fact(connection, "b", "a", "life:all", {"documents": 1234, "rate": 0})
     connection.commit() if not connection.autocommit else None
@@ -79,7 +79,7 @@ def remove(*words):
     return out.getvalue()
 
 
-def test_a_dry_run_says_the_loss_and_changes_nothing(control, job):
+def test_a_dry_run_shows_what_would_be_lost_and_changes_nothing(control, job):
     link(job, "lost", host=host_of("b"), target="b")
 
     said = remove("--dry-run")
@@ -91,7 +91,7 @@ def test_a_dry_run_says_the_loss_and_changes_nothing(control, job):
     assert noted_names(control)["names"] == list(NAMES)
 
 
-def test_others_take_the_slots_of_a_lost_partition_and_read_seeds_again(control, job, third):
+def test_other_partitions_take_the_slots_of_a_lost_one_and_reread_seeds(control, job, third):
     before = read_map(control, NAMES)
 
     remove()
@@ -106,7 +106,7 @@ def test_others_take_the_slots_of_a_lost_partition_and_read_seeds_again(control,
     assert set(Seed.objects.values_list("seeding_version", flat=True)) == {""}
 
 
-def test_documents_that_name_lost_ones_are_fetched_without_conditions(control, job):
+def test_documents_that_link_to_lost_ones_are_fetched_unconditionally(control, job):
     gained = Placement("a", NAMES)
     # After the removal, the slots of `b` belong to `a` and to `c` in turn.
     of_b = read_map(control, NAMES).slots_of("b")
@@ -150,7 +150,7 @@ def move(control):
     return move
 
 
-def test_a_move_that_copies_documents_goes_on_without_a_lost_partition(control, job, move):
+def test_a_move_that_copies_documents_continues_without_a_lost_partition(control, job, move):
     left = len(move.to.slots_of("b"))
     assert f"Partition b has {left} slots" in remove("--dry-run")
     assert read_move(control) == move
@@ -166,7 +166,7 @@ def test_a_move_that_copies_documents_goes_on_without_a_lost_partition(control, 
     assert noted_names(control)["names"] == list(NAMES)
 
 
-def test_the_removal_waits_for_the_end_of_that_move(control, job, move):
+def test_a_removal_waits_for_the_end_of_a_move_that_copies_documents(control, job, move):
     remove()
     with pytest.raises(CommandError, match=r"Move 2 goes on without b\. Wait for its end"):
         remove()
@@ -185,7 +185,7 @@ def test_a_move_that_waits_for_jobs_is_cancelled_first(control, job, move):
         remove()
 
 
-def test_a_partition_that_answers_is_not_lost(control, job, third):
+def test_a_partition_that_answers_cannot_be_removed_as_lost(control, job, third):
     with pytest.raises(CommandError, match="Partition c answers, so it is not lost"):
         call_command("partition", "remove", "c", "--lost")
 
@@ -197,7 +197,7 @@ def test_a_lost_partition_is_not_removed_during_a_run(control, job):
         remove()
 
 
-def test_the_last_partition_starts_alone_and_its_runs_wait_for_nothing(connection, job):
+def test_the_last_partition_runs_jobs_without_waiting_for_others(connection, job):
     note(connection, "a", names=["a", "b"])
     with pytest.raises(BadPartitions):
         check_partitions(connection)

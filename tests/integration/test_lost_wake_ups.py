@@ -1,5 +1,5 @@
 """
-Sleeping lanes with due documents wake after any loss of their wake-up, and each step of a round is bounded.
+Proves that sleeping lanes with due documents wake even if their wake-up was lost. Rounds find them in bounded steps.
 """
 
 import datetime as dt
@@ -58,7 +58,7 @@ def page_of(connection, lane):
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Return a list of functions that run once stuffing has read that a lane is empty, before it commits."""
+    """Return a list of functions. Stuffing calls them after it has read that a lane is empty, and before it commits."""
     todo = []
 
     class Interrupted(WaitingCursor):
@@ -77,7 +77,7 @@ def stuff_all(connection, running, *, now=NOON):
     return stuffing.stuff(connection, **facts, now=now).documents
 
 
-def test_a_lane_filled_while_it_goes_to_sleep_wakes_at_once(connection, other_connection, running, meanwhile):
+def test_a_lane_filled_while_it_goes_to_sleep_wakes_immediately(connection, other_connection, running, meanwhile):
     lane = make_lane(running.seed)
 
     def fill():
@@ -92,7 +92,7 @@ def test_a_lane_filled_while_it_goes_to_sleep_wakes_at_once(connection, other_co
     assert stuff_all(connection, running) == 1
 
 
-def test_a_lane_given_an_earlier_document_meanwhile_sleeps_no_longer(connection, other_connection, running, meanwhile):
+def test_a_lane_that_gets_an_earlier_document_meanwhile_wakes_earlier(connection, other_connection, running, meanwhile):
     lane = make_lane(running.seed)
     make_documents(lane, ["late"], seq=None, check_time=NOON + seconds(900))
 
@@ -107,7 +107,7 @@ def test_a_lane_given_an_earlier_document_meanwhile_sleeps_no_longer(connection,
     assert LaneState.objects.get().ready_at == NOON + seconds(60)
 
 
-def test_a_lane_that_nothing_filled_sleeps_without_end(connection, running, meanwhile):
+def test_a_lane_without_documents_sleeps_without_a_limit(connection, running, meanwhile):
     make_lane(running.seed)
 
     stuff_all(connection, running)
@@ -135,7 +135,7 @@ def test_every_lane_is_examined_within_a_round(connection, running, monkeypatch)
     assert awake() == set(hosts)
 
 
-def test_a_step_comes_once_a_second(connection, running, monkeypatch):
+def test_a_round_makes_a_step_once_a_second(connection, running, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     for number in range(6):
         make_sleeper(running, f"h{number}.example")
@@ -185,7 +185,7 @@ def test_the_next_round_finds_a_lane_that_went_to_sleep_behind_the_step(connecti
     assert awake() == {"h0.example"}
 
 
-def test_a_lane_in_which_nothing_is_left_sleeps_on(connection, running):
+def test_a_lane_without_due_documents_is_not_woken(connection, running):
     make_lane(running.seed, "empty.example", ready_at=None, served_at=NOON)
     done = make_lane(running.seed, "done.example", ready_at=None, served_at=NOON)
     make_documents(done, 1, stage=Stage.DONE)
@@ -194,7 +194,7 @@ def test_a_lane_in_which_nothing_is_left_sleeps_on(connection, running):
     assert awake() == set()
 
 
-def test_a_document_that_waits_for_its_time_wakes_its_lane(connection, running):
+def test_a_lane_wakes_when_its_waiting_document_becomes_due(connection, running):
     lane = make_lane(running.seed, ready_at=None)
     make_documents(lane, 1, check_time=NOON + seconds(60))
 
@@ -208,7 +208,7 @@ def test_a_lane_that_sleeps_longer_than_its_first_document_waits_wakes(connectio
     assert make_round(connection, groups=[running.group.id], now=NOON) == 1
 
 
-def test_lanes_of_other_managers_are_left_to_them(connection, running):
+def test_lanes_of_other_managers_are_not_woken(connection, running):
     make_sleeper(running, "theirs.example", served_at=NOON)
 
     assert make_round(connection, groups=[running.group.id + 1], now=NOON) == 0
@@ -337,7 +337,7 @@ def slow(connection):
     return make_running_job(register_node(connection, "manager"), policy=make_policy("slow", min_gap=3600.0))
 
 
-def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slow):
+def test_a_lane_continues_soon_after_its_long_gap_was_shortened(connection, slow):
     lane = make_held(slow, "a.example", ready_at=NOON + seconds(3600))
     rounds, groups = Rounds(), [slow.group.id]
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
@@ -348,7 +348,7 @@ def test_a_lane_continues_soon_after_its_long_gap_was_made_short(connection, slo
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_the_lane_of_a_denied_host_continues_although_its_host_is_stopped_or_backs_off(connection, slow):
+def test_the_lane_of_a_denied_host_ignores_a_stop_and_a_back_off(connection, slow):
     never = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
     lanes = [make_held(slow, f"{name}.denied.example", ready_at=never) for name in ("stopped", "busy")]
     other = make_held(slow, "stopped.example", ready_at=never)
@@ -418,7 +418,7 @@ def test_a_fast_round_that_wakes_no_lane_is_due_again_at_once(connection, slow, 
     assert moved == [1, 1, 0]
 
 
-def test_after_a_fast_round_a_step_comes_once_a_second_again(connection, slow, monkeypatch):
+def test_after_a_fast_round_steps_are_made_once_a_second_again(connection, slow, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 60.0)
     for n in range(6):
@@ -449,7 +449,7 @@ def test_an_edit_reaches_the_lanes_of_thousands_of_hosts_in_bounded_steps(connec
     assert woken == bins
 
 
-def test_a_lane_continues_after_its_delay_or_back_off_was_taken_back(connection, running):
+def test_a_lane_continues_after_its_delay_or_back_off_was_removed(connection, running):
     delayed, refused = (
         make_held(running, host, ready_at=NOON + seconds(900)) for host in ("delayed.example", "refused.example")
     )
@@ -476,7 +476,7 @@ def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connecti
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_a_lane_still_waits_while_its_address_does(connection, running):
+def test_a_lane_still_waits_while_the_limit_of_its_ip_address_does(connection, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(900))
     address = make_bin("10.0.0.1", namespace=Bin.ADDRESS, interval=0.0, back_off_until=NOON + seconds(900))
     Bin.objects.filter(pk=lane.bin_id).update(parent=address)
@@ -488,7 +488,7 @@ def test_a_lane_still_waits_while_its_address_does(connection, running):
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
 
 
-def test_a_lane_that_waits_for_its_documents_sleeps_on(connection, running):
+def test_a_lane_whose_documents_are_not_due_is_not_woken(connection, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(900), documents=0)
     make_documents(lane, ["later"], seq=None, check_time=NOON + seconds(900))
 

@@ -21,7 +21,7 @@ def offer(connection):
     group = make_running_job(register_node(connection, "manager"), policy=make_policy()).group.id
 
     def insert(over):
-        # A transaction that draws a number already holds locks.
+        # A transaction that draws a batch number already holds locks.
         over.execute("SELECT FROM jobs_throttlegroup WHERE id = %s FOR SHARE", [group])
         return over.execute(OFFER, [group]).fetchone()[0]
 
@@ -45,7 +45,7 @@ def assert_rises_to(batch, connection):
     wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
 
 
-def test_the_marks_follow_finished_rows(connection, offer):
+def test_the_low_water_marks_rise_when_rows_are_finished(connection, offer):
     over, still_open, last = offer(connection), offer(connection), offer(connection)
     end(over, last)
 

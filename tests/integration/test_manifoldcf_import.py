@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def one_connection(monkeypatch, settings, tmp_path):
-    """Commands must not close the connection of the test. Connections may use the directory of the test."""
+    """Keep the database connection of the test open, and let crawl connections use the directory of the test."""
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     settings.CRAWLCTL_FILE_ROOTS = (str(tmp_path),)
     settings.CRAWLCTL_OUTPUT_ROOT = str(tmp_path)

@@ -1,4 +1,6 @@
-"""Membership in the database: the life of a node, the view of other nodes, and rules that hold against all writers."""
+"""
+Proves the membership of nodes in the database: their lifecycle, the view of other nodes, and the database's own rules.
+"""
 
 import itertools
 import subprocess
@@ -39,7 +41,7 @@ def identity_here(**facts) -> NodeIdentity:
 
 
 def put_into(connection, status: str):
-    """Return a node in that state, reached in any way."""
+    """Return a node that is put into this state, in a way that may differ from real life."""
     node = register_node(connection)
     connection.execute(
         "UPDATE nodes_node SET status = %(status)s, stopped_at = CASE WHEN %(ended)s THEN clock_timestamp() END WHERE id = %(id)s",
@@ -51,7 +53,7 @@ def put_into(connection, status: str):
 # --- The life of a node --------------------------------------------------------------------------
 
 
-def test_a_node_registers_works_drains_and_stops_and_the_journal_says_so(connection):
+def test_the_journal_records_that_a_node_registers_drains_and_stops(connection):
     node = identity_here()
 
     members.register(connection, identity=node)
@@ -88,7 +90,7 @@ def test_a_heartbeat_returns_the_state_of_the_node_and_the_main_manager(connecti
     )
 
 
-def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
+def test_the_heartbeat_of_a_failed_node_changes_nothing(connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     verdict = fall_silent(connection, worker)
     leadership.mark_failed(connection, verdict=verdict, term=elect_main(connection, main))
@@ -101,7 +103,7 @@ def test_the_beat_of_a_failed_node_counts_for_nothing(connection):
     ).fetchone() == (True,)
 
 
-def test_the_beat_of_a_node_that_the_database_does_not_know_is_not_fit(connection):
+def test_the_heartbeat_of_an_unknown_node_reports_it_as_unfit(connection):
     beat = members.beat(connection, node_id=uuid4(), progress={})
 
     assert (beat.status, beat.is_fit) == (None, False)
@@ -175,7 +177,7 @@ MOVES = {
 
 @pytest.mark.parametrize("status", NodeStatus)
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=lambda transition: transition.cause)
-def test_every_transition_moves_from_its_sources_and_from_nowhere_else(connection, transition, status):
+def test_every_transition_starts_only_in_its_source_states(connection, transition, status):
     node = put_into(connection, status)
 
     moved = MOVES[transition.cause](connection, node)
@@ -283,7 +285,7 @@ def test_only_scopes_without_a_live_manager_are_orphaned(connection):
 # --- Decision and write together -----------------------------------------------------------------
 
 
-def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
+def test_managers_that_read_and_act_in_turns_end_with_one_main(connection):
     managers = [identity_here(name=name) for name in ("first", "second", "third")]
     for manager in managers:
         members.register(connection, identity=manager)
@@ -302,7 +304,7 @@ def test_managers_that_look_and_act_in_turn_end_with_one_main(connection):
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
 
-def test_the_main_fails_nodes_of_a_dead_one_shot_and_voids_its_term(connection):
+def test_the_main_fails_nodes_of_a_dead_one_shot_and_ends_its_term(connection):
     me = identity_here()
     members.register(connection, identity=me)
     members.begin_work(connection, node_id=me.id)

@@ -46,11 +46,11 @@ def test_users_who_may_see_nodes_read_metrics_by_session_and_token():
     assert APIClient().get("/metrics", HTTP_AUTHORIZATION="Bearer ").status_code == 401
 
 
-def test_an_api_token_reads_them():
+def test_an_api_token_gives_access_to_metrics():
     assert read(token_client_of(VIEWER))["crawlctl_database_up",] == 1
 
 
-def test_the_token_that_is_set_for_it_reads_them_and_no_other_one(settings):
+def test_only_the_configured_metrics_token_gives_access_without_a_user(settings):
     settings.CRAWLCTL_METRICS_TOKEN = "a word of our own"
 
     assert read(APIClient(), HTTP_AUTHORIZATION="Bearer a word of our own")["crawlctl_database_up",] == 1
@@ -69,7 +69,7 @@ def test_the_metrics_show_the_state_of_the_cluster():
     assert sum(amount for key, amount in shown.items() if key[0] == "crawlctl_cluster_nodes") >= 1
 
 
-def test_everything_that_the_web_server_shows_is_read():
+def test_every_metric_of_the_web_server_is_read_except_empty_ones():
     shown = {name for name, *_ in read(client_of(VIEWER))}
 
     unread = {figure.name for figure in shown_by(Process.WEB) if figure.name not in shown and isinstance(figure, Level)}
@@ -124,7 +124,7 @@ def test_the_last_end_of_each_job_is_shown():
     assert shown_of("crawlctl_cluster_job_ended_timestamp_seconds") == {("done",): NOON.timestamp()}
 
 
-def test_documents_of_paused_jobs_do_not_wait_to_be_moved():
+def test_documents_of_paused_jobs_do_not_count_as_waiting():
     for name, pause in {"moving": "no", "held": "paused"}.items():
         job = stored_job(name, phase="active", pause=pause)
         JobCounter.objects.create(job_id=job.pk, run_no=job.run_no, measure="stage", stage=Stage.PENDING, amount=7)
@@ -140,7 +140,7 @@ def test_the_size_of_the_database_the_free_disk_and_the_version_are_shown():
     assert shown_of("crawlctl_disk_free_bytes")[str(settings.VAR_DIR),] > 0
 
 
-def test_the_age_of_the_last_backup_is_that_of_its_file(settings, tmp_path):
+def test_the_age_of_the_last_backup_is_read_from_its_file(settings, tmp_path):
     assert shown_of("crawlctl_cluster_backup_age_seconds") == {}
 
     settings.CRAWLCTL_BACKUP_FILE = str(tmp_path / "backup")
@@ -158,7 +158,7 @@ def test_lines_of_the_attention_list_are_counted_by_kind():
     assert shown_of("crawlctl_cluster_attention_lines")["node_lost", ""] == 1
 
 
-def test_a_reading_needs_few_small_statements_and_a_soon_repeated_one_none(monkeypatch):
+def test_a_reading_needs_few_statements_and_a_repeated_reading_needs_none(monkeypatch):
     client = client_of(VIEWER)
     with CaptureQueriesContext(
         connection,

@@ -31,7 +31,7 @@ def migrate(*options):
     call_command("migrate", *options, stdout=io.StringIO(), verbosity=0)
 
 
-def test_tables_are_not_changed_while_nodes_beat_and_the_nodes_are_named(connection, behind):
+def test_tables_are_not_changed_while_nodes_run_and_the_nodes_are_named(connection, behind):
     register_node(connection, "worker", name="w1")
     register_node(connection, "manager", name="m1")
 
@@ -43,7 +43,7 @@ def test_tables_are_not_changed_while_nodes_beat_and_the_nodes_are_named(connect
     assert not MigrationRecorder.Migration.objects.filter(app=behind.app, name=behind.name).exists()
 
 
-def test_with_force_the_tables_are_changed_anyway(connection, behind):
+def test_with_force_the_tables_are_changed_while_nodes_run(connection, behind):
     register_node(connection, "worker")
 
     migrate("--fake", "--force")
@@ -57,7 +57,7 @@ def test_silent_nodes_delay_no_upgrade(connection, behind):
     migrate("--fake")
 
 
-def test_nodes_may_beat_if_no_table_has_to_change(connection):
+def test_nodes_may_run_if_no_table_has_to_change(connection):
     register_node(connection, "worker")
 
     migrate()
@@ -65,7 +65,9 @@ def test_nodes_may_beat_if_no_table_has_to_change(connection):
 
 @pytest.fixture
 def before_the_release(connection):
-    """Make the tables look as if versions before 0.1.0 had made them; returns a function that records their migrations."""
+    """
+    Make the tables look as if a version before 0.1.0 had made them. Return a function that records its migrations.
+    """
     recorded = MigrationRecorder.Migration.objects
     known = list(recorded.filter(app="nodes"))
     recorded.filter(app="nodes").delete()

@@ -1,4 +1,4 @@
-"""Pages that are read at one moment share the queries for their common facts."""
+"""Proves that pages that are read at the same moment share the queries for their common facts."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 OF_NODES = "FROM nodes_node AS node"
 OF_COUNTS = "jobs_jobcounter"
-# A process keeps the latest requests for some seconds, but not in tests.
+# A process caches the latest requests for some seconds, but not in tests.
 OF_REQUESTS = "jobs_activity"
 
 
@@ -28,7 +28,7 @@ def times(reading, *words):
 
 
 @pytest.mark.parametrize(("topics", "word"), [(["overview", "cluster"], OF_NODES), (["overview", "job"], OF_COUNTS)])
-def test_pages_of_one_moment_share_their_readings(topics, word):
+def test_pages_read_at_one_moment_share_their_queries(topics, word):
     job = make_job()
     names = [f"job-{job.pk}" if topic == "job" else topic for topic in topics]
 
@@ -45,7 +45,7 @@ def test_pages_of_one_moment_share_their_readings(topics, word):
     assert [set(screen) for screen in read_both()] == [set(screen) for screen in read_both_at_one_moment()]
 
 
-def test_the_overview_asks_each_question_once(connection):
+def test_the_overview_sends_each_query_once(connection):
     make_running_job(Manager(connection).node)
     with CaptureQueriesContext(django_connection) as asked, Moment().present():
         read_screen("overview")
@@ -54,7 +54,7 @@ def test_the_overview_asks_each_question_once(connection):
     assert [statement for statement, times_ in statements.items() if times_ > 1] == []
 
 
-def test_the_next_moment_sees_the_changes():
+def test_pages_read_at_the_next_moment_show_changes():
     job = make_job("before")
     first, second = Moment(), Moment()
     with first.present():

@@ -46,7 +46,7 @@ def remove_documents(moving, names):
 
 
 def stones_of(moving):
-    """Return the tombstones without their lanes, which a restoration opens again."""
+    """Return the tombstones without their lanes, because a restoration makes new lanes."""
     rows = moving.connection.execute("SELECT to_jsonb(stone) - 'lane_id' FROM jobs_tombstone AS stone ORDER BY hash")
     return [body for (body,) in rows.fetchall()]
 

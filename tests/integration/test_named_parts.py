@@ -1,4 +1,4 @@
-"""A connector names the parts of a document by itself: it adds, retains and removes single parts."""
+"""Proves that a connector can add, retain and remove single parts of a document."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.integration.test_parts import held_in_file, lines_of, texts
 from tests.integration.test_pipelines import SITE, Staged, assert_is_sound, stage
 from tests.support.scripted import url_of
 
-# Stages of a job: some, or none, in which case outputs get documents as the connector reads them.
+# Stages of a job. Without stages, outputs get documents as the connector reads them.
 STAGES = {"plain": (), "staged": (stage("site", *SITE),)}
 
 

@@ -1,5 +1,5 @@
 """
-Each field, button and link of every page has a name, which screen readers need.
+Proves that each field, button and link of every page has a name, which screen readers need.
 
 `tests/acceptance/test_browser.py` checks in a browser the names that `static/js/set_up.js` gives.
 """

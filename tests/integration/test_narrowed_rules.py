@@ -1,4 +1,4 @@
-"""Stored links of a page that was not read must pass the present rules of their job."""
+"""Proves that stored links of a page that was not read are checked against the present rules of their job."""
 
 import asyncio
 
@@ -63,7 +63,7 @@ def pending(crawl):
 
 
 @pytest.mark.parametrize("version", ["1:text", ""], ids=["indexed before", "never indexed"])
-def test_a_page_that_fails_names_only_links_that_the_rules_admit(crawl, version):
+def test_a_failing_page_keeps_only_stored_links_that_the_rules_admit(crawl, version):
     rules = {"specification_version": 2, "admits": refuses("private")}
 
     crawl.flush(crawl.claim()["page"], facts=rules, version=version, **FAILED)
@@ -71,7 +71,7 @@ def test_a_page_that_fails_names_only_links_that_the_rules_admit(crawl, version)
     assert pending(crawl) == {"kept"}
 
 
-def test_refused_documents_stay_with_their_older_run_to_be_cleaned(crawl):
+def test_refused_documents_stay_in_the_older_run_for_the_clean_up(crawl):
     crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
 
     refused = QueueItem.objects.get(hash=hash_of("private"))
@@ -103,7 +103,7 @@ def test_a_waiting_document_that_the_rules_refuse_is_left_to_the_clean_up(crawl,
     )
 
 
-def test_the_target_of_a_redirect_that_fails_passes_the_rules_too(crawl):
+def test_the_stored_target_of_a_failing_redirect_is_checked_by_the_rules(crawl):
     OutLinks.objects.filter(hash=hash_of("page")).update(targets=[hash_of("private")], is_redirect=True)
 
     crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": refuses("private")}, **FAILED)
@@ -127,7 +127,7 @@ def test_rules_that_are_widened_again_admit_the_stored_links_again(crawl):
     assert pending(crawl) == {"kept", "private"}
 
 
-def test_a_connector_without_rules_names_all_stored_links(crawl):
+def test_a_connector_without_rules_keeps_all_stored_links(crawl):
     crawl.flush(crawl.claim()["page"], facts={"specification_version": 2, "admits": None}, **FAILED)
 
     assert pending(crawl) == {"kept", "private"}
@@ -141,7 +141,7 @@ def test_a_connector_without_rules_names_all_stored_links(crawl):
         pytest.param({**FAILED, "version": "0:text"}, 2, id="failed, read under older rules"),
     ],
 )
-def test_only_links_read_under_older_rules_cost_a_statement(crawl, outcome, statements):
+def test_only_links_stored_under_older_rules_cost_a_statement(crawl, outcome, statements):
     facts = facts_of(crawl.job, specification_version=1, admits=refuses("private"))
     result = make_result(crawl.claim()["page"], facts, **outcome)
 
@@ -172,7 +172,7 @@ def test_a_worker_asks_the_connector_of_the_job_about_stored_links(crawl):
 
 
 def test_an_unchanged_page_no_longer_names_documents_of_the_host_of_a_removed_seed(connection):
-    """Otherwise they would be read, refused, and removed at once, without the delete guard."""
+    """Otherwise they would be read, refused and immediately removed, without the delete guard."""
     crawl = OneWorker(connection, urls=["http://a.example/", "http://b.example/"])
     elsewhere = make_lane(crawl.running.seed, "b.example")
     before = str(crawl.job.specification_version)
@@ -201,7 +201,7 @@ async def facts_at_a_worker(row, claimed):
         await table.close()
 
 
-def test_an_address_that_is_added_to_the_seeds_lets_nothing_be_read_again(connection):
+def test_an_additional_seed_address_causes_no_rereading_of_documents(connection):
     job = make_job(urls=["http://a.example/"])
     more = [SeedWanted(("http://a.example/", "http://b.example/"))]
 

@@ -1,4 +1,4 @@
-"""The frame of all pages: the bar, the breadcrumbs, and the palette."""
+"""Proves the frame of all pages: the bar, the breadcrumbs, and the palette (search for pages and objects)."""
 
 import re
 
@@ -44,7 +44,7 @@ def current(html, label):
 # --- The bar -------------------------------------------------------------------------------------
 
 
-def test_each_page_belongs_to_one_place_of_the_navigation():
+def test_each_page_belongs_to_one_item_of_the_navigation():
     names = {pattern.name for pattern in PAGES} | {"drills", "manual", "documentation"}
     site = next(one for one in get_resolver().url_patterns if getattr(one, "namespace", None) == "admin")
     names |= {f"admin:{pattern.name}" for pattern in site.url_patterns if getattr(pattern, "name", None)}
@@ -53,7 +53,7 @@ def test_each_page_belongs_to_one_place_of_the_navigation():
 
 
 @each_row("place", [place.view for area in AREAS for place in area.places])
-def test_each_place_marks_itself_and_its_area_in_the_bar(place):
+def test_each_page_is_marked_with_its_area_in_the_bar(place):
     area = next(one for one in AREAS if place in {known.view for known in one.places})
 
     if place == "manual":
@@ -80,7 +80,7 @@ def test_the_set_up_has_the_frame_and_breadcrumbs_with_names_as_typed():
     assert 'id="palette"' in html
 
 
-def test_a_page_below_a_job_leads_back_to_the_job():
+def test_a_page_below_a_job_links_back_to_the_job():
     job = make_job("my own job")
 
     html = visit("viewer").get(f"/jobs/{job.pk}/removals/").content.decode()
@@ -99,7 +99,7 @@ def test_viewers_see_no_set_up_in_the_bar():
 # --- The palette ---------------------------------------------------------------------------------
 
 
-def test_the_palette_finds_each_kind_of_thing_by_a_part_of_its_name():
+def test_the_palette_finds_each_kind_of_object_by_a_part_of_its_name():
     job = make_job("nightly handbook")
     make_document(job, "https://docs.test/a")
     make_node("worker-77")
@@ -125,7 +125,7 @@ def test_the_palette_offers_only_what_the_role_may_open():
     assert Client().get("/find/", {"q": "a"}).status_code == 302
 
 
-def test_the_palette_offers_the_account_page_to_users_with_a_role_only():
+def test_the_palette_offers_the_account_page_only_to_users_with_a_role():
     User.objects.create_user("ned", password="a long phrase").user_permissions.add(
         Permission.objects.get(content_type__app_label="jobs", codename="view_job")
     )
@@ -137,7 +137,7 @@ def test_the_palette_offers_the_account_page_to_users_with_a_role_only():
 
 
 @each_row(("address", "is_dated"), [("/", False), ("/nodes/", False), ("/jobs/", True), ("/runs/", True)])
-def test_a_page_that_follows_no_changes_says_as_of_when_it_is(address, is_dated):
+def test_a_page_without_live_updates_shows_the_time_of_its_data(address, is_dated):
     page = visit("viewer").get(address).content.decode()
 
     assert ("Reload the page to see changes." in page) == is_dated
@@ -148,7 +148,7 @@ def test_the_palette_answers_any_text(text):
     assert visit("viewer").get("/find/", {"q": text}).status_code == 200
 
 
-def test_the_palette_asks_as_much_for_many_jobs_as_for_one():
+def test_the_palette_needs_as_many_queries_for_many_jobs_as_for_one():
     make_job("nightly 0")
     with CaptureQueriesContext(connection) as few:
         find("nightly")

@@ -1,4 +1,4 @@
-"""Rules become messages at real receivers on loopback: an SMTP server and an HTTP server."""
+"""Proves that rules send messages to real receivers on loopback: an SMTP server and an HTTP server."""
 
 import base64
 import datetime as dt
@@ -125,7 +125,7 @@ def record(job, kind, message="ended"):
 # --- Conditions ----------------------------------------------------------------------------------
 
 
-def test_a_failed_job_is_mailed_once_reminded_of_and_ended(mails):
+def test_a_failed_job_is_mailed_once_then_reminded_of_then_reported_as_ended(mails):
     job = make_job("books")
     make_rule(email_to(mails), topics=["job_fails"], remind_after=60)
     assert check() == []
@@ -153,14 +153,14 @@ def test_a_failed_job_is_mailed_once_reminded_of_and_ended(mails):
     assert len({mail["Message-ID"] for mail in mails.mails}) == 3
 
 
-def test_a_rule_without_topics_has_all_lines_of_the_attention_list(hook):
+def test_a_rule_without_topics_covers_all_lines_of_the_attention_list(hook):
     make_rule(webhook_to(hook))
     Job.objects.filter(pk=make_job("books").pk).update(phase=Phase.ACTIVE, run_no=1, started_at=timezone.now())
 
     assert set(check()) >= {"No manager runs: manager", "No worker runs: worker"}
 
 
-def test_a_rule_for_one_job_is_silent_about_others(hook):
+def test_a_rule_for_one_job_sends_nothing_about_other_jobs(hook):
     one, other = make_job("one"), make_job("other")
     make_rule(webhook_to(hook), topics=["job_fails"], job=one.pk)
 
@@ -186,7 +186,7 @@ def test_a_running_job_without_documents_is_reported_after_its_limit(hook):
     assert check() == ["A run takes long: books"]
 
 
-def test_rules_with_a_limit_see_jobs_behind_the_first_list(hook):
+def test_rules_with_a_limit_also_cover_jobs_beyond_the_attention_list(hook):
     late, *_others = [make_job(f"job-{number:03}") for number in range(60)]
     Job.objects.update(phase=Phase.ACTIVE, run_no=1, started_at=timezone.now())
     Job.objects.filter(pk=late.pk).update(started_at=timezone.now() - HOUR)
@@ -247,7 +247,7 @@ def test_events_of_journals_are_sent_once_after_their_condition_has_ended(hook):
     assert check() == []
 
 
-def test_an_event_of_a_standing_condition_makes_no_second_message(hook):
+def test_an_event_of_a_lasting_condition_makes_no_second_message(hook):
     job = make_job("books")
     make_rule(webhook_to(hook), topics=["job_fails"])
     check()
@@ -296,7 +296,7 @@ def test_a_muted_channel_gets_a_summary_after_its_muting(hook):
     assert check() == ["1 message was suppressed"]
 
 
-def test_a_muted_rule_tells_a_standing_condition_after_its_muting(hook):
+def test_a_rule_reports_a_lasting_condition_after_its_muting(hook):
     rule = make_rule(webhook_to(hook), topics=["job_fails"])
     verbs.mute_rule(rule.pk, minutes=10, made_by="olga")
     fail(make_job("books"))
@@ -421,7 +421,7 @@ def test_the_main_manager_inserts_one_check_at_a_time_and_none_without_a_rule(co
     assert Task.objects.get().kind == "check_notices"
 
 
-def test_users_cannot_make_tasks_of_notifications():
+def test_users_cannot_create_the_tasks_that_send_notifications():
     for kind in ("check_notices", "send_notice"):
         with pytest.raises(Invalid):
             book.create(kind=kind, arguments={"message": 1}, made_by="olga")
@@ -509,7 +509,7 @@ def test_an_invalid_rule_is_refused_by_field(facts, field):
     assert not NotificationRule.objects.exists()
 
 
-def test_viewers_see_operators_test_and_mute_and_administrators_change(hook):
+def test_viewers_see_channels_operators_mute_and_administrators_change(hook):
     channel = webhook_to(hook)
     rule = make_rule(channel)
     calls = {
@@ -553,7 +553,7 @@ def test_commands_make_test_and_delete_channels_and_rules(hook, tmp_path, capsys
     assert not NotificationChannel.objects.exists()
 
 
-def test_a_message_whose_task_ended_without_sending_it_has_failed(hook, connection):
+def test_a_message_whose_task_ended_without_sending_is_shown_as_failed(hook, connection):
     main = Main(connection)
     channel = webhook_to(hook)
     first, second, waiting = (verbs.test_channel(channel.pk, made_by="vera") for _ in range(3))

@@ -1,4 +1,4 @@
-"""The pages of notifications store, test, mute and delete, each for its role."""
+"""Proves that users store, test, mute and delete channels and rules on pages, as their roles permit."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_a_secret_that_is_left_empty_stays_and_is_never_shown(channel):
     assert NotificationChannel.objects.get() == stored
 
 
-def test_an_operator_tests_and_mutes_and_sees_no_form(channel):
+def test_an_operator_tests_and_mutes_channels_and_sees_no_form(channel):
     client = client_of(OPERATOR)
 
     page = post(client, f"/notifications/channels/{channel.pk}/act/", {"test": ""})
@@ -91,7 +91,7 @@ def test_an_operator_tests_and_mutes_and_sees_no_form(channel):
     assert NotificationChannel.objects.exists()
 
 
-def test_a_viewer_sees_and_does_nothing(channel):
+def test_a_viewer_sees_channels_and_changes_nothing(channel):
     client = client_of(VIEWER)
     page = client.get("/notifications/").content.decode()
 
@@ -113,7 +113,7 @@ def test_an_administrator_deletes_a_channel_and_a_rule(channel):
     assert not NotificationChannel.objects.exists()
 
 
-def test_deletions_ask_first(channel):
+def test_deletions_require_a_confirmation(channel):
     verbs.create_rule(name="fails", channels=[channel.pk], made_by="vera")
 
     page = client_of(ADMINISTRATOR).get("/notifications/").content.decode()

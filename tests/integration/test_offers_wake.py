@@ -1,4 +1,4 @@
-"""An offer wakes the workers that can use it: first the preferred one, then a few others if it does not take it."""
+"""Proves that an offer first wakes its preferred worker, and then a few others if the offer is not taken."""
 
 import psycopg
 import pytest
@@ -86,7 +86,7 @@ def test_a_worker_with_an_open_offer_is_not_woken_again(connection, workers, ear
     assert ears.woken() == set()
 
 
-def test_a_late_batch_wakes_a_few_others_once(connection, workers):
+def test_a_late_batch_wakes_a_few_other_workers_once(connection, workers):
     running = make_running_job(register_node(connection, "manager"))
     offer(connection, running, preferred=workers[0].id, age=seconds(0.4))
     known = Workers()
@@ -116,7 +116,7 @@ def test_a_late_batch_wakes_only_workers_with_its_tag(connection, workers):
     assert helpers(connection, workers) == {tagged.id}
 
 
-def test_a_fresh_batch_is_left_to_its_preferred_worker(connection, workers):
+def test_a_fresh_batch_waits_for_its_preferred_worker(connection, workers):
     running = make_running_job(register_node(connection, "manager"))
     offer(connection, running, preferred=workers[0].id)
 
@@ -138,7 +138,7 @@ def test_workers_are_found_and_woken_after_the_clock_was_set_back(connection, wo
 
 
 @pytest.mark.parametrize(("workers_counted", "taken"), [(3, 2), (1000, 1)])
-def test_a_worker_takes_its_share_by_the_count_of_the_main_manager(connection, workers_counted, taken):
+def test_a_worker_computes_its_share_from_the_main_managers_count(connection, workers_counted, taken):
     main, worker = register_node(connection), register_node(connection, "worker")
     elect_main(connection, main)
     running = make_running_job(main)

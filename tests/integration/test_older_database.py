@@ -1,4 +1,4 @@
-"""A database that went back in time refuses its nodes. The beats of their rows, or its incarnation, reveal it."""
+"""Proves that nodes notice a database that was set back, by their heartbeats or its incarnation, and write nothing."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def beat(connection, node, *, times=1):
 
 
 def restore(connection, node, *, beats):
-    """Set the beats in the node's row to an older number, as a restored dump does."""
+    """Set the number of heartbeats in the node's row to an older value, as a restored dump does."""
     connection.execute("UPDATE nodes_node SET beats = %s WHERE id = %s", [beats, node.id])
 
 
@@ -50,7 +50,7 @@ def refused(connection, hold, *arguments):
     return str(caught.value)
 
 
-def test_a_node_passes_its_fence_as_long_as_its_beats_are_there(connection):
+def test_a_node_passes_its_fence_while_the_database_has_its_heartbeats(connection):
     node = register_node(connection, "worker")
 
     beat(connection, node, times=3)
@@ -68,7 +68,7 @@ def test_the_node_fence_refuses_after_a_restore_and_says_why(connection):
     assert f"it has 4 beats of node {node.id}, and 5 were confirmed" in refused(connection, hold_node, node.id)
 
 
-def test_the_node_fence_refuses_after_a_promotion_that_lost_no_beat(connection, incarnation):
+def test_the_node_fence_refuses_after_a_promotion_without_lost_heartbeats(connection, incarnation):
     node = register_node(connection, "worker")
     beat(connection, node)
 
@@ -87,7 +87,7 @@ def test_the_term_fence_refuses_a_main_that_remembers_a_newer_database(connectio
     refused(connection, hold_term, term)
 
 
-def test_a_refused_beat_leaves_the_row_as_the_restore_made_it(connection):
+def test_a_refused_heartbeat_does_not_change_the_restored_row(connection):
     node = register_node(connection)
     beat(connection, node, times=5)
     restore(connection, node, beats=2)
@@ -99,7 +99,7 @@ def test_a_refused_beat_leaves_the_row_as_the_restore_made_it(connection):
     assert connection.execute("SELECT beats FROM nodes_node WHERE id = %s", [node.id]).fetchone() == (2,)
 
 
-def test_a_beat_whose_answer_was_lost_refuses_nothing(connection):
+def test_a_heartbeat_whose_answer_was_lost_causes_no_refusal(connection):
     node = register_node(connection)
     beat(connection, node)
     heard = remembered(node.id)
@@ -136,7 +136,7 @@ def test_the_incarnation_is_readable_for_a_role_without_privileges(connection):
     assert all(parts)
 
 
-def test_a_function_that_the_role_may_not_call_leaves_the_rest(connection):
+def test_without_permission_for_one_function_the_incarnation_uses_the_rest(connection):
     with connection.transaction(force_rollback=True):
         connection.execute("CREATE ROLE nobody_special")
         connection.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")

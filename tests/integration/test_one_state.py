@@ -1,4 +1,6 @@
-"""A lane and a bin have exactly one row of state: the database refuses a commit that leaves none or several."""
+"""
+Proves that each lane and each bin has one row of state: the database refuses a commit that leaves none or several.
+"""
 
 import psycopg
 import pytest
@@ -46,7 +48,7 @@ def test_a_bin_without_a_state_is_refused(connection):
     assert not Bin.objects.exists()
 
 
-def test_a_second_state_is_refused(connection, lane):
+def test_a_second_state_of_a_lane_or_a_bin_is_refused(connection, lane):
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):
         connection.execute(ANOTHER_OF_LANE, [lane.pk])
     with pytest.raises(psycopg.errors.IntegrityConstraintViolation, match="has a state already"):

@@ -5,7 +5,7 @@ import logging
 from django.test import Client
 
 
-def test_a_page_without_a_database_is_one_line_with_the_reason(database_away, caplog):
+def test_a_request_during_a_database_outage_is_logged_as_one_line(database_away, caplog):
     client = Client(raise_request_exception=False)
     client.cookies["sessionid"] = 32 * "k"
 

@@ -1,4 +1,4 @@
-"""After a flush or a clean-up, outputs and their account hold exactly the documents of their jobs."""
+"""Proves that after a flush or a clean-up, outputs and their record have exactly the documents of their jobs."""
 
 import datetime as dt
 import fcntl
@@ -71,8 +71,8 @@ class JobWithOutputs:
 
     def claim(self, url: str, *, stage: Stage = Stage.ACTIVE, was_lost: bool = False) -> Claimed:
         """
-        Put the document into a batch, as stuff and take do. A known
-        document keeps its fields. `was_lost` records an earlier loss.
+        Claim the document in a batch, as stuffing and taking do. A known document keeps its fields. `was_lost` marks an
+        earlier lost claim.
         """
         batch = Batch.objects.create(
             group=self.group, node_scope="cluster", state=Batch.State.SENT, documents=1, created_at=NOON
@@ -156,7 +156,7 @@ def dropped(connection, worker):
 
 
 def texts() -> dict[str, str]:
-    """Return the texts in the search output, after a check that the account agrees."""
+    """Check that the record agrees with the search output. Return the texts in this output."""
     held = {(row.hash, row.output_id): row for row in IndexedDocument.objects.filter(output__connector="search")}
     documents = {(row.hash, row.output_id): row for row in SearchDocument.objects.all()}
     assert held.keys() == documents.keys()
@@ -197,7 +197,7 @@ def test_a_changed_document_replaces_its_old_version(search_output, flushed):
     assert job.deleted() == 0
 
 
-def test_the_null_output_costs_no_account(flushed):
+def test_the_null_output_has_no_record_of_its_documents(flushed):
     job = JobWithOutputs("job", OutputConnection.objects.create(name="null", connector="null"))
 
     flushed(job.indexed(PAGE))
@@ -229,7 +229,7 @@ def test_a_document_lost_at_its_source_leaves_all_outputs_and_counts_once(search
     assert job.deleted() == 1
 
 
-def test_unread_documents_stay(search_output, lines, flushed):
+def test_documents_that_were_not_read_stay_in_the_outputs(search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE))
 
@@ -263,7 +263,7 @@ def test_an_outcome_that_lost_its_claim_reaches_no_output(search_output, lines, 
     assert actions(lines) == []
 
 
-def test_nothing_is_stored_when_an_output_refuses(search_output, connection, flushed, tmp_path):
+def test_if_one_output_refuses_nothing_is_stored(search_output, connection, flushed, tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = OutputConnection.objects.create(
         name="nowhere", connector="jsonl", configuration={"path": str(tmp_path / "file/out.jsonl")}
@@ -277,7 +277,7 @@ def test_nothing_is_stored_when_an_output_refuses(search_output, connection, flu
     assert QueueItem.objects.get().stage == Stage.ACTIVE
 
 
-def test_a_version_counts_only_while_every_output_holds_it(search_output, lines, connection, flushed, worker):
+def test_a_version_is_valid_only_if_every_output_has_it(search_output, lines, connection, flushed, worker):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE, version="1:v1"))
 
@@ -365,7 +365,7 @@ def test_a_document_of_another_job_stays_and_its_last_holder_removes_it(search_o
     assert (one.deleted(), other.deleted()) == (0, 1)
 
 
-def test_a_job_with_other_outputs_holds_nothing_here(search_output, lines, flushed):
+def test_a_job_with_other_outputs_does_not_keep_a_document_here(search_output, lines, flushed):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", lines)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -376,9 +376,7 @@ def test_a_job_with_other_outputs_holds_nothing_here(search_output, lines, flush
     assert actions(lines) == [("add", PAGE)]
 
 
-def test_the_later_of_two_jobs_that_let_go_together_removes_the_document(
-    search_output, connection, dsn, worker, flushed
-):
+def test_the_later_of_two_jobs_that_release_a_document_removes_it(search_output, connection, dsn, worker, flushed):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -395,9 +393,7 @@ def test_the_later_of_two_jobs_that_let_go_together_removes_the_document(
     assert (one.deleted(), other.deleted()) == (0, 1)
 
 
-def test_a_job_that_adds_a_document_beside_its_removal_holds_it_in_the_end(
-    search_output, connection, dsn, worker, flushed
-):
+def test_a_job_that_adds_a_document_during_its_removal_keeps_it(search_output, connection, dsn, worker, flushed):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
     flushed(one.indexed(PAGE, "old"))
     first, second = one.gone(PAGE), other.indexed(PAGE, "new")
@@ -440,7 +436,7 @@ def test_a_dropped_document_leaves_outputs_and_queue(search_output, lines, flush
     assert [link.hash.hex for link in OutLinks.objects.all()] == [hash_of(OTHER_PAGE)]
 
 
-def test_a_dropped_document_is_counted_out_of_its_stage_and_run(search_output, flushed, dropped):
+def test_a_dropped_document_is_subtracted_from_the_counts_of_its_run(search_output, flushed, dropped):
     job = JobWithOutputs("job", search_output)
     flushed(job.indexed(PAGE))
     CounterDelta.objects.all().delete()
@@ -467,7 +463,7 @@ def test_a_document_that_no_output_held_is_dropped_and_not_counted(search_output
     assert actions(lines) == []
 
 
-def test_documents_of_another_job_stay_when_one_is_deleted(search_output, flushed, dropped):
+def test_documents_of_another_job_stay_when_a_job_is_deleted(search_output, flushed, dropped):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))
@@ -480,7 +476,7 @@ def test_documents_of_another_job_stay_when_one_is_deleted(search_output, flushe
 
 @pytest.mark.parametrize("stages", list(itertools.product([Stage.BEING_CLEANED, Stage.BEING_DELETED], repeat=2)))
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_later_of_two_jobs_that_drop_a_document_together_removes_it(
+def test_the_later_of_two_jobs_that_drop_a_document_removes_it(
     search_output, lines, connection, other_connection, rival, worker, flushed, stages, turned
 ):
     one, other = JobWithOutputs("one", search_output, lines), JobWithOutputs("other", search_output, lines)
@@ -501,7 +497,7 @@ def test_the_later_of_two_jobs_that_drop_a_document_together_removes_it(
     assert not QueueItem.objects.exists()
 
 
-def test_a_job_that_cleans_up_keeps_a_document_that_another_one_adds(
+def test_a_clean_up_keeps_a_document_that_another_job_adds(
     search_output, connection, other_connection, rival, worker, flushed
 ):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", search_output)
@@ -522,7 +518,7 @@ def drop_of(connection: psycopg.Connection, worker: uuid.UUID, job: JobWithOutpu
     return drop(connection, worker=worker, claims=[claim], jobs=jobs, outputs=JobOutputs(), now=NOON)
 
 
-def test_a_lost_claim_drops_nothing(search_output, flushed, dropped):
+def test_a_drop_without_its_claim_drops_nothing(search_output, flushed, dropped):
     job = JobWithOutputs("job", search_output)
     flushed(job.indexed(PAGE))
     lost = job.claim(PAGE, stage=Stage.BEING_CLEANED)
@@ -584,7 +580,7 @@ def test_a_document_claimed_before_an_edit_goes_to_the_edited_output(lines, conn
 
 
 @pytest.mark.parametrize("configuration", [{}, {"path": "relative"}, {"path": "/x", "mode": "w"}])
-def test_a_connection_that_cannot_be_is_refused_with_a_sentence(configuration, flushed):
+def test_an_invalid_output_connection_is_refused_with_a_reason(configuration, flushed):
     broken = OutputConnection.objects.create(name="broken", connector="jsonl", configuration=configuration)
     job = JobWithOutputs("job", broken)
 

@@ -1,4 +1,4 @@
-"""The page of a job shows its outputs, and how far each is behind the crawl."""
+"""Proves that the page of a job shows its outputs, and the lag of each output behind the crawl."""
 
 import pytest
 
@@ -38,5 +38,5 @@ def test_an_index_that_lacks_no_document_is_up_to_date(job):
     assert lags(job)["search"] == "up to date"
 
 
-def test_a_file_has_no_lag(job):
+def test_a_file_output_shows_no_lag(job):
     assert lags(job)["jsonl"] == "none: a document counts after it is written"

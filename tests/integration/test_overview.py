@@ -1,4 +1,6 @@
-"""The overview shows the kept progress over a span, the charges of all jobs, failing jobs first, and the next starts."""
+"""
+Proves that the overview shows progress over a period, charges of all jobs, failing jobs first, and the next starts.
+"""
 
 import datetime as dt
 
@@ -26,7 +28,7 @@ def keep(ago, *, step=60, job_id=0, now=NOW, **facts):
     Progress.objects.create(job_id=job_id, step=step, at=at, **facts)
 
 
-def test_a_span_adds_up_the_kept_steps_whatever_their_length():
+def test_a_period_adds_up_stored_steps_of_any_length():
     keep(dt.timedelta(minutes=3), documents=120, bytes=1_000, requests=130)
     keep(dt.timedelta(minutes=3), documents=7, job_id=5)
     keep(dt.timedelta(days=2), step=300, documents=300)
@@ -40,7 +42,7 @@ def test_a_span_adds_up_the_kept_steps_whatever_their_length():
     assert (minute.documents_per_second, minute.bytes, minute.requests) == (2.0, 1_000, 130)
 
 
-def test_each_span_has_equal_steps_up_to_now():
+def test_each_period_has_equal_steps_up_to_now():
     for span in SPANS.values():
         steps = read_progress(span, now=NOW)
         assert len(steps) * span.step == span.length
@@ -59,7 +61,7 @@ def test_the_states_of_a_step_are_those_of_its_last_sample():
 
 
 @pytest.mark.parametrize("span", SPANS)
-def test_the_page_shows_each_span(span):
+def test_the_page_can_show_each_period(span):
     keep(
         dt.timedelta(minutes=1),
         now=timezone.now(),
@@ -96,7 +98,7 @@ def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
 
 
 def run_many(number, **facts):
-    """Make running jobs with three documents each, that started one after the other."""
+    """Make running jobs that started one after the other, with three documents each."""
     one = make_job("first")
     Job.objects.filter(pk=one.pk).update(phase="active", run_no=1, started_at=NOON)
     usual = {"repository": one.repository, "phase": "active", "run_no": 1}
@@ -119,7 +121,7 @@ def test_the_overview_counts_more_active_runs_than_it_lists(number):
     assert ("of 210 active runs" in screen["at_least"]) == (number > 200)
 
 
-def test_an_unknown_span_does_not_exist():
+def test_an_unknown_period_is_not_found():
     assert client_of("viewer").get("/", {"span": "1y"}).status_code == 404
 
 

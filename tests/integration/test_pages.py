@@ -1,4 +1,4 @@
-"""Each page is shown to the right roles, with the right text and buttons."""
+"""Proves that each page is shown to the permitted roles, with the right text and buttons."""
 
 import datetime as dt
 import re
@@ -88,7 +88,7 @@ def without_database():
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", [*PAGES, "/jobs/1/", "/admin/jobs/job/"])
-def test_a_page_says_that_the_database_is_away(path, request):
+def test_a_page_says_that_the_database_does_not_answer(path, request):
     client = page_client("administrator")
     client.raise_request_exception = False
     request.getfixturevalue("without_database")
@@ -103,7 +103,7 @@ def test_a_page_says_that_the_database_is_away(path, request):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", ["/api/v1/jobs/", "/api/v1/search/?q=word"])
-def test_the_api_says_in_its_shape_that_the_database_is_away(path, request):
+def test_the_api_answers_a_database_outage_in_the_form_of_its_errors(path, request):
     client = page_client("administrator")
     client.raise_request_exception = False
     request.getfixturevalue("without_database")
@@ -162,7 +162,7 @@ def test_a_user_without_a_role_is_refused(path):
 
 @each_row("path", PAGES)
 @each_row("role", ["viewer", "operator", "administrator"])
-def test_every_role_sees_every_page_while_there_is_nothing(role, path):
+def test_every_role_sees_every_page_without_any_data(role, path):
     assert page_client(role).get(path).status_code == 200
 
 
@@ -177,11 +177,11 @@ def test_no_browser_keeps_pages_of_a_logged_in_user(path):
     assert "no-store" in page_client("administrator").get(path)["Cache-Control"]
 
 
-def test_a_page_without_a_login_is_not_kept_either(client):
+def test_browsers_do_not_store_pages_without_a_login_either(client):
     assert "no-store" in client.get("/")["Cache-Control"]
 
 
-def test_logging_in_leads_to_the_overview_and_logging_out_takes_a_post(client):
+def test_a_login_leads_to_the_overview_and_a_logout_needs_a_post(client):
     make_user("viewer", name="vera", password="a long phrase of hers")
 
     logged_in = client.post("/login/", {"username": "vera", "password": "a long phrase of hers"})
@@ -192,7 +192,7 @@ def test_logging_in_leads_to_the_overview_and_logging_out_takes_a_post(client):
     assert client.get("/").status_code == 302
 
 
-def test_own_pages_run_nothing_but_their_own_files():
+def test_pages_run_only_scripts_from_their_own_files():
     response = page_client("viewer").get("/")
 
     policy = response["Content-Security-Policy"]
@@ -202,7 +202,7 @@ def test_own_pages_run_nothing_but_their_own_files():
     assert b"<script>" not in response.content
 
 
-def test_assets_of_pages_exist():
+def test_all_files_that_pages_load_exist():
     for name in ("css/crawlctl.css", "css/icon.svg", "js/live.js", "js/screen.js"):
         assert finders.find(name)
 
@@ -266,7 +266,7 @@ def test_a_button_makes_its_transition_and_leads_back():
     assert "manual: Starting up." in response.content.decode()
 
 
-def test_a_refused_transition_says_its_sentence_and_changes_nothing():
+def test_a_refused_transition_shows_the_reason_and_changes_nothing():
     job = make_job()
 
     response = page_client("operator").post(f"/jobs/{job.pk}/transition/", {"transition": "pause"}, follow=True)
@@ -277,7 +277,7 @@ def test_a_refused_transition_says_its_sentence_and_changes_nothing():
 
 
 @each_row("name", VERBS)
-def test_no_transition_follows_from_a_get_nor_from_a_role_that_may_not(name):
+def test_a_get_or_a_role_without_permission_makes_no_transition(name):
     job = make_job()
     viewer = page_client("viewer")
 
@@ -302,7 +302,7 @@ def test_a_post_without_a_token_is_refused():
 
 
 @each_row("name", sorted({row.verb for row in TRANSITIONS.values()} - VERBS.keys()))
-def test_transitions_of_loops_are_no_actions(name):
+def test_transitions_made_by_the_crawl_are_no_actions_of_users(name):
     job = make_job()
 
     assert page_client("administrator").post(f"/jobs/{job.pk}/transition/", {"transition": name}).status_code == 404
@@ -344,7 +344,7 @@ def test_the_overview_counts_the_documents_of_running_jobs_by_state():
     ("nodes", "headline"),
     [((), "No progress"), (("manager",), "No progress"), (("manager", "worker"), ">Waiting<")],
 )
-def test_the_overview_says_why_nothing_moves(nodes, headline):
+def test_the_overview_explains_why_no_document_is_processed(nodes, headline):
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
     count(job, 5, stage=Stage.PENDING, outcome=0, code="")
@@ -369,7 +369,7 @@ def test_the_overview_does_not_blame_hosts_for_a_job_outside_its_window():
     assert re.search("No document is due. The next one is read again in 1 min", html)
 
 
-def test_the_overview_takes_nodes_that_fell_silent_for_dead():
+def test_the_overview_shows_silent_nodes_as_dead():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
     for kind in ("manager", "worker"):
@@ -390,7 +390,7 @@ def test_a_run_that_has_ended_shows_its_average_rate(documents, rate):
     assert "documents per second, on average" in html
 
 
-def test_a_job_shows_failing_codes_with_their_meaning_and_where_they_are():
+def test_a_job_shows_failing_codes_with_their_meaning_and_hosts():
     job = make_job()
     count(job, 7, outcome=Outcome.FAILED, code="DNS")
 
@@ -458,7 +458,7 @@ def test_the_page_of_a_missing_object_says_which_one_is_missing():
         ("/versions/", "definition=job", "No versions yet.", "No versions match these filters."),
     ],
 )
-def test_an_empty_list_tells_none_yet_from_none_that_matches(address, filters, none_yet, none_matches):
+def test_an_empty_list_says_if_nothing_exists_or_nothing_matches(address, filters, none_yet, none_matches):
     client = page_client("viewer")
 
     whole = client.get(address).content.decode()
@@ -468,7 +468,7 @@ def test_an_empty_list_tells_none_yet_from_none_that_matches(address, filters, n
     assert (none_yet in filtered, none_matches in filtered) == (False, True)
 
 
-def test_an_empty_list_leads_its_reader_to_the_next_step_if_the_role_permits_it():
+def test_an_empty_list_links_to_the_next_step_if_the_role_permits_it():
     next_step = "Create the first one."
 
     assert next_step in page_client("administrator").get("/jobs/").content.decode()
@@ -535,7 +535,7 @@ def test_a_document_is_found_by_its_address_in_any_spelling():
 
 
 @each_row("query", ["after=nonsense", "state=odd", "job=x", "job=99999999999999999999", "host=%00", "address=%00"])
-def test_odd_filters_get_a_page(query):
+def test_invalid_filters_are_answered_with_a_page(query):
     assert page_client("viewer").get(f"/documents/?{query}").status_code == 200
 
 
@@ -543,7 +543,7 @@ def _story(document):
     return page_client("viewer").get(f"/documents/{document.job_id}/{document.hash.hex}/").content.decode()
 
 
-def test_the_story_of_an_indexed_document_names_its_outputs():
+def test_the_page_of_an_indexed_document_names_its_outputs():
     document = make_document(make_job(), "http://docs.test/a")
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
@@ -551,7 +551,7 @@ def test_the_story_of_an_indexed_document_names_its_outputs():
     assert "The document is in the index of index." in _story(document)
 
 
-def test_the_story_of_an_excluded_document_says_why():
+def test_the_page_of_an_excluded_document_shows_the_reason():
     document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.EXCLUDED, result_code="ROBOTS")
 
     html = _story(document)
@@ -560,7 +560,7 @@ def test_the_story_of_an_excluded_document_says_why():
     assert "robots.txt does not allow it" in html
 
 
-def test_the_story_of_a_failed_document_names_the_outputs_that_hold_it():
+def test_the_page_of_a_failed_document_names_the_outputs_that_have_it():
     document = make_document(make_job(), "http://docs.test/a", outcome=Outcome.FAILED, result_code="500")
     output = OutputConnection.objects.get(name="index")
     IndexedDocument.objects.create(output=output, hash=document.hash, version="1:abc", indexed_at=NOON)
@@ -568,14 +568,14 @@ def test_the_story_of_a_failed_document_names_the_outputs_that_hold_it():
     assert "The index keeps the last version" in _story(document)
 
 
-def test_the_story_of_a_waiting_document_names_the_reason():
+def test_the_page_of_a_waiting_document_shows_the_reason():
     job = make_job()
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
 
     assert "The document waits. The job is not running. Start the job." in _story(document)
 
 
-def test_the_story_of_a_document_behind_a_gate_names_its_closer():
+def test_the_page_of_a_document_behind_a_gate_names_the_closing_worker():
     job = make_job()
     set_phase(job, phase=Phase.ACTIVE)
     document = make_document(job, "http://docs.test/a", stage=Stage.PENDING, outcome=0, result_code="")
@@ -586,7 +586,7 @@ def test_the_story_of_a_document_behind_a_gate_names_its_closer():
     assert "It waits for connection 1: login, which w1 closed" in _story(document)
 
 
-def test_the_story_shows_links_and_those_the_job_does_not_know():
+def test_the_page_of_a_document_shows_known_and_unknown_links():
     job = make_job()
     document = make_document(job, "http://docs.test/a")
     target = make_document(job, "http://docs.test/b")
@@ -598,7 +598,7 @@ def test_the_story_shows_links_and_those_the_job_does_not_know():
     assert "unknown to the job" in html
 
 
-def test_the_story_shows_the_distance_and_the_data_of_a_document():
+def test_the_page_of_a_document_shows_its_distance_and_carried_data():
     job = make_job()
     Job.objects.filter(pk=job.pk).update(hop_limits={"link": 3, "redirect": 1}, carries=True)
     document = make_document(job, "http://docs.test/a", stage=Stage.HOPCOUNT_REMOVED, outcome=0, result_code="")
@@ -673,7 +673,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"hop_limits": "three"}, "Write a link type and a number"),
     ],
 )
-def test_an_invalid_job_is_refused_with_its_sentence_and_not_stored(facts, sentence):
+def test_an_invalid_job_is_refused_with_the_reason_and_not_stored(facts, sentence):
     response = page_client("administrator").post("/admin/jobs/job/add/", _job_form(**facts))
 
     assert response.status_code == 200
@@ -748,7 +748,7 @@ def test_a_filter_offers_the_newest_jobs_and_the_chosen_one():
     assert f'<option value="{old.pk}" selected>the oldest</option>' in chosen
 
 
-def test_a_page_of_a_job_shows_the_first_of_very_many_seeds():
+def test_the_page_of_a_job_shows_only_the_first_of_many_seeds():
     job = make_job(urls=[f"http://docs.test/{number}" for number in range(9)])
     Seed.objects.bulk_create(Seed(job=job, urls=[f"http://more.test/{number}"]) for number in range(20))
 
@@ -761,7 +761,7 @@ def test_a_page_of_a_job_shows_the_first_of_very_many_seeds():
     assert "http://more.test/19" not in html
 
 
-def test_a_connection_names_the_first_of_very_many_jobs_that_use_it():
+def test_a_connection_names_only_the_first_of_many_jobs_that_use_it():
     job = make_job()
     Job.objects.bulk_create(Job(name=f"job {number}", repository=job.repository) for number in range(9))
 
@@ -814,7 +814,7 @@ def test_jobs_are_started_from_their_list(role):
     assert job.phase == Phase.READY_FOR_STARTUP
 
 
-def test_a_managers_own_pages_are_one_step_from_the_page_of_nodes():
+def test_the_page_of_nodes_links_to_the_pages_of_a_manager():
     manager = make_node("manager-1", kind=Node.Kind.MANAGER, address="http://10.0.0.5:8001")
     worker = make_node("worker-1")
     client = page_client("viewer")

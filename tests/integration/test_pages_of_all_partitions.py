@@ -1,4 +1,4 @@
-"""Pages and the API of the control partition show what all partitions have, and name each one that is silent."""
+"""Proves that pages and the API of the control partition show data of all partitions, and name silent partitions."""
 
 import datetime as dt
 import threading
@@ -60,7 +60,10 @@ RUN = {"run_no": 1, "started_at": NOON, "ended_at": NOON, "run_end": RunEnd.FINI
 
 
 def make_failures(job, lane, *, documents):
-    """Make three groups of failures, two of them last seen at one moment, and this many failed documents."""
+    """
+    Make three groups of failures and this number of failed documents. Two of the groups were last seen at the same
+    moment.
+    """
     for number, last_at in enumerate((NOON, NOON, NOON - dt.timedelta(hours=1)), 1):
         seen = {"first_at": NOON - dt.timedelta(days=1), "last_at": last_at}
         FailureGroup.objects.create(
@@ -118,20 +121,20 @@ def control(job, database, settings):
 
 @pytest.fixture
 def silent(control, database):
-    """Put a proxy in front of `b` that holds all bytes."""
+    """Make partition `b` silent: put a proxy in front of it that holds all bytes."""
     with silent_database(database.dsn, given_to=control):
         yield
 
 
 @pytest.fixture(autouse=True)
 def asked_again(monkeypatch):
-    """Forget which partitions were silent in other tests, and what they answered."""
+    """Forget partitions that were silent in other tests, and their answers."""
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(attention, "_held", HeldAnswers(attention._read_elsewhere))
 
 
 def pages(**wanted):
-    """Yield the pages of a list one after the other."""
+    """Yield all pages of a list in order."""
     after = None
     while True:
         found = list_documents_everywhere(DocumentFilter(after=after, **wanted))
@@ -151,13 +154,13 @@ def test_pages_of_a_list_merge_the_documents_of_all_partitions(control, job):
     assert {(one.partition, one.line.host) for one in lines} == {("", "a.example"), ("b", "b.example")}
 
 
-def test_an_order_by_a_value_holds_over_all_partitions(control, job):
+def test_documents_of_all_partitions_are_ordered_together(control, job):
     lines = [one.line for page in pages(job_id=job.pk, sort="-depth") for one in page.lines]
 
     assert [line.depth for line in lines] == [2] * THERE + [1] * HERE
 
 
-def test_a_document_is_read_where_it_is(control, job):
+def test_a_document_is_read_from_the_partition_that_has_it(control, job):
     story = read_story_everywhere(job_id=job.pk, document=hash_of("b3"), now=NOON)
 
     assert (story.item.identifier, story.item.job_id, story.job.pk) == ("http://b.example/b3", job.pk, job.pk)
@@ -203,7 +206,7 @@ def test_the_api_orders_the_documents_of_all_partitions_by_a_value(viewer, job):
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_a_document_of_another_partition_has_numbers_of_this_one(viewer, job):
+def test_a_document_of_another_partition_is_shown_with_ids_of_this_one(viewer, job):
     (listed,) = viewer.get("/api/v1/documents/?url=http://b.example/b0").json()["results"]
     shown = viewer.get(f"/api/v1/documents/{job.pk}-{hash_of('b3').hex}/").json()
 
@@ -218,7 +221,7 @@ def test_the_api_names_a_silent_partition(silent, viewer):
     assert (len(page["results"]), page["silent"]) == (HERE, ["b"])
 
 
-def test_nothing_can_be_written_in_another_partition(control):
+def test_reads_in_another_partition_cannot_write(control):
     def write(_name):
         PartitionedJob.objects.update(round_no=1)
 
@@ -235,7 +238,7 @@ def test_a_silent_partition_is_named_with_the_age_of_its_figures(silent, connect
     assert page.count("http://a.example/") >= HERE
 
 
-def test_a_silent_partition_is_waited_for_once_and_then_left_alone_for_a_while(silent):
+def test_after_one_wait_a_silent_partition_is_not_asked_for_a_while(silent):
     began_at = time.monotonic()
     assert list_documents_everywhere(DocumentFilter()).silent
     assert time.monotonic() - began_at < 2 * ANSWERS_WITHIN
@@ -306,13 +309,13 @@ def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_failed_documents_of_a_cause_are_added_over_all_partitions(viewer):
+def test_failed_documents_of_a_cause_are_summed_over_all_partitions(viewer):
     (cause,) = viewer.get("/failures/").context["causes"]
 
     assert (cause["code"], cause["documents"]) == ("501", "5 documents")
 
 
-def test_counts_of_failed_documents_that_lack_a_partition_are_named_so(silent, viewer):
+def test_failure_counts_without_a_partition_are_marked_as_incomplete(silent, viewer):
     page = viewer.get("/failures/")
 
     assert "Partition b does not answer." in page.content.decode()
@@ -360,7 +363,7 @@ def test_a_run_that_lacks_the_counts_of_a_partition_says_so(silent, viewer, job)
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_attention_of_another_partition_leads_to_pages_of_this_one(viewer, job):
+def test_attention_lines_of_another_partition_link_to_pages_of_this_one(viewer, job):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     (line,) = [one for one in lines if one["kind"] == "job_fails"]
 
@@ -375,7 +378,7 @@ def test_attention_of_another_partition_leads_to_pages_of_this_one(viewer, job):
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_attention_of_another_partition_is_told_in_the_language_of_the_reader():
+def test_attention_lines_of_another_partition_have_the_readers_language():
     with speaking("de"):
         (line,) = [one for one in attention.read_attention_everywhere(now=NOON) if one.kind == "job_fails"]
 
@@ -406,7 +409,7 @@ def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
 
 
 @pytest.mark.usefixtures("control")
-def test_an_open_page_shows_the_effect_of_a_change_in_another_partition_at_once():
+def test_an_open_page_shows_a_change_in_another_partition_immediately():
     answers = iter(["stopped", "released"])
     held = HeldAnswers(lambda _name: next(answers))
     assert held.answers().beside("own").others == {"b": "stopped"}
@@ -417,7 +420,7 @@ def test_an_open_page_shows_the_effect_of_a_change_in_another_partition_at_once(
 
 
 @pytest.mark.usefixtures("control")
-def test_an_open_page_shows_no_answers_that_were_asked_for_before_a_change():
+def test_an_open_page_ignores_answers_to_questions_from_before_a_change():
     begins, goes_on, answers = threading.Event(), threading.Event(), iter(["stopped", "released"])
 
     def read(_name):
@@ -483,7 +486,7 @@ def test_a_rule_for_a_job_finds_it_in_another_partition(job):
     assert subjects_after_a_check() == ["A job fails: news"]
 
 
-def test_a_partition_that_follows_leaves_conditions_to_the_control_partition(rule, job, settings):
+def test_only_the_control_partition_sends_messages_about_conditions(rule, job, settings):
     be_partition(settings, "b")
     Job.objects.filter(pk=job.pk).update(run_end=RunEnd.ERROR, reason="The disk is full", ended_at=Now())
 
@@ -497,7 +500,7 @@ def test_the_metric_counts_each_line_of_the_attention_list_once():
     assert cluster_figures._count_attention(NOON)["job_fails", "b"] == 1
 
 
-def test_the_metric_names_a_silent_partition_and_leaves_lines_of_others_to_the_control_partition(silent, settings):
+def test_the_metric_names_a_silent_partition_only_in_the_control_partition(silent, settings):
     assert cluster_figures._count_attention(NOON)["partition_silent", "b"] == 1
     be_partition(settings, "b")
     assert cluster_figures._count_attention(NOON) == {}
@@ -530,7 +533,7 @@ def test_an_address_is_explained_by_the_partition_that_has_its_host(job):
 
 
 @pytest.mark.usefixtures("owners", "patience")
-def test_the_page_of_an_explanation_from_elsewhere_has_only_buttons_that_work_here():
+def test_an_explanation_of_another_partition_has_only_buttons_that_work():
     page = client_of("operator").get("/explain/?url=http://b.example/b0").content.decode()
 
     assert "Partition b has this address, and explains it." in page
@@ -539,7 +542,7 @@ def test_the_page_of_an_explanation_from_elsewhere_has_only_buttons_that_work_he
     assert "/hosts/" not in page.partition("<main")[2]
 
 
-def test_an_own_address_is_explained_without_the_others(owners, silent):
+def test_an_address_of_this_partition_is_explained_without_the_others(owners, silent):
     QueueItem.objects.filter(identifier="http://a.example/a0").update(hash=address_hash("http://a.example/a0"))
 
     found = client_of("operator").get("/api/v1/explain/?url=http://a.example/a0").json()
@@ -580,7 +583,7 @@ def events(connection):
 
 
 @pytest.mark.usefixtures("patience")
-def test_a_document_of_another_partition_is_fetched_again_there(there, connection, job):
+def test_a_document_of_another_partition_can_be_fetched_again_there(there, connection, job):
     wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
     done = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
 
@@ -592,7 +595,7 @@ def test_a_document_of_another_partition_is_fetched_again_there(there, connectio
 
 
 @pytest.mark.usefixtures("patience")
-def test_a_refusal_of_another_partition_is_that_of_the_operation(there, job):
+def test_an_operation_is_refused_with_the_reason_of_the_other_partition(there, job):
     document = {"job": job.pk, "document": hash_of("b3").hex, "url": "http://b.example/b3"}
     page = client_of("administrator").post("/explain/forget/", document, format="multipart", follow=True)
 
@@ -601,7 +604,7 @@ def test_a_refusal_of_another_partition_is_that_of_the_operation(there, job):
     assert stage_there(there, "b3") == Stage.DONE
 
 
-def test_a_document_of_a_silent_partition_is_not_called_unknown(silent, job, monkeypatch):
+def test_a_document_of_a_silent_partition_is_not_reported_as_unknown(silent, job, monkeypatch):
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 0.5)
     wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
 
@@ -612,7 +615,7 @@ def test_a_document_of_a_silent_partition_is_not_called_unknown(silent, job, mon
 
 
 @pytest.mark.usefixtures("patience")
-def test_failed_documents_are_sent_back_in_all_partitions(there, job):
+def test_failed_documents_are_retried_in_all_partitions(there, job):
     failed = {"stage": Stage.DONE, "outcome": Outcome.FAILED, "result_code": "501"}
     QueueItem.objects.filter(identifier="http://a.example/a0").update(run_no=job.run_no, **failed)
     there.execute(
@@ -626,7 +629,7 @@ def test_failed_documents_are_sent_back_in_all_partitions(there, job):
     assert stage_there(there, "b3") == Stage.PENDING
 
 
-def test_a_partition_that_sends_nothing_back_is_named(silent, job, monkeypatch):
+def test_a_partition_that_cannot_retry_failed_documents_is_named(silent, job, monkeypatch):
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 0.5)
 
     with pytest.raises(CommandError, match="Nothing was done in partition b: no answer"):
@@ -636,7 +639,7 @@ def test_a_partition_that_sends_nothing_back_is_named(silent, job, monkeypatch):
 # --- What only the partition of a host can do, or show -------------------------------------------
 
 
-def test_an_operation_on_a_host_that_a_move_left_behind_is_refused(owners, job):
+def test_an_operation_on_a_host_that_has_moved_away_is_refused(owners, job):
     left, client = make_lane(job.seeds.get(), "moved.example").bin, client_of("administrator")
 
     for operation, body in (("stop", {"reason": "its owner asked"}), ("release", {}), ("end-back-off", {})):

@@ -1,4 +1,4 @@
-"""The control partition lists hosts, nodes, tasks and traps of all partitions, and shows each where it is."""
+"""Proves that the control partition lists hosts, nodes, tasks and traps of all partitions, and links to their pages."""
 
 import datetime as dt
 import json
@@ -59,7 +59,7 @@ GOALS = [{"pattern": ".*", "percent": 90, "within": 3600}]
 
 
 def measure_freshness(job, *, documents, fresh):
-    """Give a job a freshness goal with these measured documents."""
+    """Give a job a freshness goal, with measurements of these documents."""
     Job.objects.filter(pk=job.pk).update(freshness_goals=GOALS)
     measured = {"documents": documents, "fresh": fresh, "expected": fresh, "needs": 2, "gets": 1, "measured_at": NOON}
     GoalTotal.objects.create(job=job, goals=read_goals(GOALS).version, number=0, **measured)
@@ -130,7 +130,7 @@ def control(connection, job, database, settings, monkeypatch):
 
 @pytest.fixture
 def silent(control, database, monkeypatch):
-    """Put a proxy in front of `b` that holds all bytes."""
+    """Make partition `b` silent: put a proxy in front of it that holds all bytes."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 1.0)
     with silent_database(database.dsn, given_to=control):
         yield
@@ -206,7 +206,7 @@ def test_hosts_of_this_partition_are_shown_while_another_one_is_silent(operator)
     assert operator.get("/api/v1/hosts/?name=host").json()["silent"] == ["b"]
 
 
-def test_a_host_of_another_partition_has_its_page_there(control, database, operator):
+def test_a_host_of_another_partition_has_a_page_below_its_partition(control, database, operator):
     there = id_there(database, "b.example")
 
     page = operator.get(f"/partition/b/hosts/{there}/")
@@ -254,7 +254,7 @@ def test_the_api_reaches_a_host_of_another_partition(control, database, operator
 
 
 @pytest.mark.usefixtures("control")
-def test_a_host_is_stopped_by_its_name_where_it_is(operator):
+def test_a_host_stopped_by_name_is_stopped_in_its_own_partition(operator):
     wanted = {"name": "b.example", "reason": "asked", "confirm": True}
 
     stopped = operator.post("/api/v1/hosts/stop/", wanted, format="json").json()
@@ -267,7 +267,7 @@ def test_a_host_is_stopped_by_its_name_where_it_is(operator):
 
 
 @pytest.mark.usefixtures("silent")
-def test_a_page_of_a_silent_partition_names_it(operator, monkeypatch):
+def test_a_page_of_a_silent_partition_names_the_partition(operator, monkeypatch):
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
 
     page = operator.get("/partition/b/hosts/1/")
@@ -293,7 +293,7 @@ def test_a_link_to_a_page_of_all_partitions_leads_there_with_the_number_of_the_j
 
 @each_row("address", ["/partition/b/settings/", "/partition/b/admin/auth/user/", "/partition/b/authorities/"])
 @pytest.mark.usefixtures("control")
-def test_set_up_of_another_partition_is_not_shown(administrator, address):
+def test_set_up_pages_of_another_partition_are_not_shown(administrator, address):
     assert administrator.get(address).headers["Location"].startswith(("/settings/", "/admin/", "/authorities/"))
 
 
@@ -310,7 +310,7 @@ def test_pages_of_other_partitions_need_a_login(control, client):
     assert client.get("/partition/b/api/v1/hosts/1/").status_code == 401
 
 
-def test_one_database_has_no_pages_of_others(operator):
+def test_without_partitions_no_pages_of_other_partitions_exist(operator):
     assert operator.get("/partition/b/hosts/1/").status_code == 404
 
 
@@ -330,13 +330,13 @@ def test_nodes_of_all_partitions_are_one_list(connection, operator):
 
 
 @pytest.mark.usefixtures("silent")
-def test_a_list_of_nodes_without_a_partition_names_it(operator):
+def test_a_list_of_nodes_names_the_partition_that_it_lacks(operator):
     assert "Partition b does not answer." in operator.get("/nodes/").content.decode()
     assert operator.get("/api/v1/nodes/").json()["silent"] == ["b"]
 
 
 @pytest.mark.usefixtures("control")
-def test_tasks_of_all_partitions_are_listed_and_each_is_shown_where_it_is(operator):
+def test_tasks_of_all_partitions_are_listed_and_shown_in_their_partition(operator):
     ours = book.create(kind="sleep", arguments={"seconds": 1}, urn="ours", made_by="vera")
 
     rows = operator.get("/api/v1/tasks/?limit=1").json()

@@ -61,7 +61,7 @@ def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, 
     assert (of_b["documents"], of_b["rate"], of_b["silent"], of_b["receives"]) == (1234, 2.5, True, False)
 
 
-def test_counts_that_lack_the_figures_of_a_silent_partition_are_named_so(connection, here, main, client, admin_user):  # noqa: F811
+def test_counts_without_a_silent_partition_are_marked_as_incomplete(connection, here, main, client, admin_user):  # noqa: F811
     here("a")
     job = make_running_job(main.node).job
     client.force_login(admin_user)
@@ -88,7 +88,7 @@ def life(before, *, processed, after, waiting=0, epoch=3):
     return life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=NOON + after * SECONDS)
 
 
-def test_a_partition_notes_its_rate():
+def test_a_partition_records_its_rate():
     first = life(None, processed=100, waiting=5, after=0)
     second = life(first, processed=120, after=1)
     next_run = life(second, processed=0, waiting=9, after=2)
@@ -98,7 +98,7 @@ def test_a_partition_notes_its_rate():
     assert next_run["rate"] == 2.1
 
 
-def test_documents_that_move_between_partitions_are_no_part_of_the_rate():
+def test_documents_that_move_between_partitions_do_not_count_in_the_rate():
     idle = life(None, processed=100, after=0)
     while_slots_move = life(idle, processed=150, epoch=None, after=1)
     after_the_move = life(while_slots_move, processed=200, epoch=4, after=2)
@@ -140,7 +140,7 @@ def test_a_dry_run_shows_the_slots_of_each_partition_and_begins_nothing(control,
     assert read_move(connection) is None
 
 
-def test_a_drained_partition_keeps_no_slots(control, connection, capsys):
+def test_a_drained_partition_has_no_slots_left(control, connection, capsys):
     moved(capsys, "drain", "b")
 
     assert read_move(connection).to.owners == ("a",) * SLOTS
@@ -161,7 +161,7 @@ def test_a_drained_partition_keeps_no_slots(control, connection, capsys):
         (["--from", "a", "--to", "b", "--slots", "x"], "no slot"),
     ],
 )
-def test_a_move_that_cannot_be_is_refused_by_name(control, connection, words, message):
+def test_an_invalid_move_of_slots_is_refused_with_the_invalid_name(control, connection, words, message):
     with pytest.raises(CommandError, match=message):
         call_command("partition", "move-slots", *words)
 
@@ -224,7 +224,7 @@ def test_a_log_that_grows_for_a_partition_needs_attention(connection, here, monk
         ("b", "Partition b does not answer, so nothing was changed"),
     ],
 )
-def test_a_removal_says_why_it_is_impossible(connection, here, name, why):  # noqa: F811
+def test_a_refused_removal_of_a_partition_names_the_reason(connection, here, name, why):  # noqa: F811
     here("a")
 
     with pytest.raises(CommandError, match=why):

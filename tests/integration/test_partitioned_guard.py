@@ -1,6 +1,5 @@
 """
-The delete guard of a job of several partitions: one question covers the removals of all partitions, and one answer
-decides about them.
+Proves that one question of the delete guard covers the removals of all partitions, and one answer decides about them.
 """
 
 import pytest
@@ -72,7 +71,7 @@ def test_one_question_names_the_removals_of_all_partitions(leader):
 
 
 @each_row("removals", [counted(30, 970), counted(15, 0)], ids=["a small share", "few documents"])
-def test_removals_that_are_few_of_all_begin_without_a_question(leader, removals):
+def test_removals_that_are_few_in_all_partitions_begin_without_a_question(leader, removals):
     PartitionedJob.objects.update(decided_run=0, removals=None)
     Job.objects.update(phase=Phase.ACTIVE)
     leader.main.step(end_runs)
@@ -118,7 +117,7 @@ def test_a_partition_counts_its_removals_and_waits_for_the_decision(follower):
     "decision, phase, guard",
     [("held", Phase.INACTIVE, Guard.WAITING), ("allowed", Phase.SHUTTING_DOWN, Guard.NO)],
 )
-def test_a_partition_does_what_was_decided_for_all(follower, decision, phase, guard):
+def test_a_partition_applies_the_decision_for_all_partitions(follower, decision, phase, guard):
     Job.objects.update(phase=Phase.ACTIVE, guard=Guard.NO)
     PartitionedJob.objects.update(decided_run=0, held_run=0)
     follower.follows(may_finish=True)

@@ -1,4 +1,4 @@
-"""The document limit of a job of several partitions, in the control partition and in the others."""
+"""Proves how the control partition divides the document limit of a job, and how other partitions keep their shares."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def uses(admitted, *, waiting=()):
 # --- The control partition -----------------------------------------------------------------------
 
 
-def test_a_partition_that_is_added_during_a_run_gets_only_places_that_no_other_has(leader):
+def test_a_partition_added_during_a_run_gets_only_unassigned_places(leader):
     Budget.objects.update(most=9)
 
     leader.leads()
@@ -70,7 +70,7 @@ def test_a_run_begins_with_the_share_of_its_partition(settings, partition, most,
     assert list(Budget.objects.filter(job=job).values_list("most", "total")) == [(most, total)]
 
 
-def test_each_partition_is_told_its_share(leader):
+def test_the_control_partition_sends_each_partition_its_share(leader):
     leader.leads()
 
     assert leader.wants["share"] == 5

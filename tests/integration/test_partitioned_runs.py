@@ -1,4 +1,4 @@
-"""Runs over several partitions: the control partition sends the wanted state, and the others follow and report."""
+"""Proves runs over several partitions: the control partition sends the wanted state, and others follow and report."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_a_partition_adopts_a_job_without_its_schedule(follower):
     assert PartitionedJob.objects.get().number == 7
 
 
-def test_a_page_with_a_change_that_belongs_to_the_control_partition_says_so(follower):
+def test_pages_say_which_changes_must_be_made_in_the_control_partition(follower):
     page = f"/jobs/{follower.stores_job().pk}/pipeline/"
 
     answer = client_of(ADMINISTRATOR).post(
@@ -150,7 +150,7 @@ def test_a_paused_run_resumes_with_the_control_partition(follower):
     assert (job.pause, job.resuming) == (Pause.NO, True)
 
 
-def test_a_run_that_paused_for_a_reason_of_its_own_stays_paused(follower):
+def test_a_run_paused_for_a_local_reason_stays_paused(follower):
     follower.knows()
     Job.objects.update(pause=Pause.PAUSED, reason="the disk is full")
 
@@ -180,7 +180,7 @@ def test_a_partition_answers_each_round_once(follower):
     assert follower.report()["round"] == 4
 
 
-def test_figures_of_an_earlier_run_answer_no_question_about_the_next(follower):
+def test_figures_of_an_earlier_run_are_not_used_for_the_next_run(follower):
     running = follower.knows()
     follower.follows(round=3)
     Job.objects.update(run_no=2)
@@ -244,7 +244,7 @@ def leader(connection, main, here):
     return Leader(connection, main)
 
 
-def test_the_control_partition_tells_the_job_and_its_wanted_state(leader):
+def test_the_control_partition_sends_the_job_and_its_wanted_state(leader):
     leader.leads()
 
     assert leader.wants == WANTED
@@ -275,7 +275,7 @@ def test_a_run_may_end_after_two_equal_rounds(leader):
     assert leader.wants["may_finish"] is True
 
 
-def test_a_round_of_an_earlier_run_proves_nothing_for_the_next(leader):
+def test_a_round_of_an_earlier_run_does_not_count_for_the_next_run(leader):
     leader.leads()
     leader.receive()
     leader.leads()
@@ -333,7 +333,7 @@ def test_a_partition_that_ends_early_ends_the_run_everywhere(leader):
     assert job.reason == "partition b ended its run: the output is missing"
 
 
-def test_the_next_run_after_a_restore_has_a_number_above_those_of_other_partitions(leader):
+def test_after_a_restore_the_next_run_number_exceeds_all_partitions(leader):
     leader.leads()
     leader.receive(run_no=4, phase="inactive")
     Job.objects.update(phase=Phase.READY_FOR_STARTUP)
@@ -343,7 +343,7 @@ def test_the_next_run_after_a_restore_has_a_number_above_those_of_other_partitio
     assert Job.objects.get().run_no == 5
 
 
-def test_a_run_that_another_partition_has_had_before_a_restore_is_aborted(leader):
+def test_a_run_with_a_number_that_was_used_before_a_restore_is_aborted(leader):
     leader.leads()
     leader.receive(run_no=4)
 
@@ -354,7 +354,7 @@ def test_a_run_that_another_partition_has_had_before_a_restore_is_aborted(leader
     assert "partition b has had run 4" in job.reason
 
 
-def test_the_run_ends_here_after_it_has_ended_elsewhere(leader):
+def test_a_run_ends_in_the_control_partition_after_it_ended_elsewhere(leader):
     PartitionedJob.objects.update(may_finish_run=1)
     assert leader.leads().others_ended_run == 0
 
@@ -363,7 +363,7 @@ def test_the_run_ends_here_after_it_has_ended_elsewhere(leader):
     assert leader.leads().others_ended_run == 1
 
 
-def test_the_rows_of_a_run_stay_until_it_has_ended(leader):
+def test_the_exchanged_rows_of_a_run_are_kept_until_it_ends(leader):
     facts = {
         "target": "b",
         "job_number": leader.number,
@@ -414,7 +414,7 @@ def test_limits_that_one_database_counts_are_refused_at_their_field(connection, 
     assert "several partitions" in refused.value.problems[field][0]
 
 
-def test_a_fact_that_did_not_change_is_not_told_again(connection):
+def test_an_unchanged_fact_is_not_sent_again(connection):
     assert send_fact(connection, "a", "b", "run:1", {"round": 1})
     assert not send_fact(connection, "a", "b", "run:1", {"round": 1})
     assert send_fact(connection, "a", "b", "run:1", {"round": 2})

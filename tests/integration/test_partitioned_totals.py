@@ -1,4 +1,4 @@
-"""The totals of policies over several partitions, in the control partition and in the others."""
+"""Proves how the control partition divides the totals of policies, and how other partitions apply their shares."""
 
 import datetime as dt
 from fractions import Fraction
@@ -87,7 +87,7 @@ def own_share():
 # --- The control partition -----------------------------------------------------------------------
 
 
-def test_a_policy_is_divided_equally_at_first(leader, policy):
+def test_the_totals_of_a_policy_are_divided_equally_at_first(leader, policy):
     assert limits_of(policy).requests == 0
 
     leader.main.step(divide_totals)
@@ -96,7 +96,7 @@ def test_a_policy_is_divided_equally_at_first(leader, policy):
     assert limits_of(policy) == Limits(requests=5, gap=1.0, bytes_per_second=500)
 
 
-def test_a_share_goes_to_the_partition_that_needs_it_after_the_other_one_has_confirmed(leader, policy):
+def test_a_share_moves_after_the_giving_partition_has_confirmed(leader, policy):
     needs(1)
     leader.main.step(divide_totals)
     reports(leader, policy, need=0)
@@ -112,7 +112,7 @@ def test_a_share_goes_to_the_partition_that_needs_it_after_the_other_one_has_con
     assert limits_of(policy) == Limits(requests=10, gap=0.5, bytes_per_second=1000)
 
 
-def test_the_own_share_is_lowered_before_another_one_is_raised(leader, policy):
+def test_the_control_partition_lowers_its_share_before_raising_another(leader, policy):
     leader.main.step(divide_totals)
     reports(leader, policy, need=8)
 
@@ -137,7 +137,7 @@ def test_a_renamed_policy_keeps_its_shares(leader, policy):
 # --- A partition that follows --------------------------------------------------------------------
 
 
-def test_a_partition_has_no_share_before_it_is_told_one(follower, policy):
+def test_a_partition_has_no_share_before_it_receives_one(follower, policy):
     assert limits_of(policy).requests == 0
 
     report = receive_share(follower, [3, 10], number=1)
@@ -146,7 +146,7 @@ def test_a_partition_has_no_share_before_it_is_told_one(follower, policy):
     assert limits_of(policy).requests == 3
 
 
-def test_a_partition_tells_how_many_lanes_wait(follower, policy):
+def test_a_partition_reports_the_number_of_its_waiting_lanes(follower, policy):
     needs(3)
 
     assert receive_share(follower, [1, 2], number=1)["need"] == 2

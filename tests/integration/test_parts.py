@@ -1,4 +1,6 @@
-"""Parts of documents are entries of their own in each output, and follow their document."""
+"""
+Proves that parts of documents are separate entries in each output, and are removed and restored with their document.
+"""
 
 import pytest
 
@@ -20,7 +22,7 @@ from tests.support.scripted import url_of
 
 
 class Lines(Stage):
-    """Makes a part of each line `name: text` of a document, and keeps the other lines."""
+    """A stage that makes a part from each line `name: text` of a document, and keeps the other lines."""
 
     description = "lines"
 
@@ -93,7 +95,7 @@ def test_each_part_is_an_entry_below_the_address_of_its_document(site):
     assert_is_sound(site)
 
 
-def test_parts_are_no_documents_of_the_job(site):
+def test_parts_do_not_count_as_documents_of_the_job(site):
     assert QueueItem.objects.count() == len(site.everything)
 
 
@@ -114,7 +116,7 @@ def test_a_changed_document_leaves_its_parts_as_they_are(site):
     assert sorted(lines_of(site)) == ["", "", "#a", "#b"]
 
 
-def test_a_part_that_a_new_version_lacks_leaves_each_output(site):
+def test_a_part_missing_in_a_new_version_is_removed_from_each_output(site):
     put(site, "letter", "a: apples")
     site.run()
     assert texts(site) == {"": "letter", "#a": "apples"}
@@ -122,7 +124,7 @@ def test_a_part_that_a_new_version_lacks_leaves_each_output(site):
     assert not IndexedDocument.objects.filter(part="b").exists()
 
 
-def test_the_last_parts_leave_each_output(site):
+def test_the_last_parts_of_a_document_are_removed_from_each_output(site):
     put(site, "another letter")
     site.run()
     assert texts(site) == {"": "another letter"}
@@ -142,7 +144,7 @@ def test_a_job_without_its_stages_forgets_the_parts(site):
 # --- Removals --------------------------------------------------------------------------------------
 
 
-def test_parts_leave_with_their_document_and_come_back_with_it(site):
+def test_parts_are_removed_and_restored_with_their_document(site):
     site.put_root(links=[name for name in site.pages if name != "page1"])
     site.run()
     assert (texts(site), held_in_file(site)) == ({}, set())
@@ -155,7 +157,7 @@ def test_parts_leave_with_their_document_and_come_back_with_it(site):
     assert_is_sound(site)
 
 
-def test_a_part_that_left_comes_back_beside_its_document(site):
+def test_a_removed_part_can_be_restored_while_its_document_is_indexed(site):
     put(site, "letter", "a: apples")
     site.run()
     bring_back(site)
@@ -164,7 +166,7 @@ def test_a_part_that_left_comes_back_beside_its_document(site):
     assert_is_sound(site)
 
 
-def test_a_part_that_left_stays_away_without_its_document(site):
+def test_a_removed_part_is_not_restored_without_its_document(site):
     put(site, "letter", "a: apples")
     site.run()
     run_no = site.job.run_no
@@ -209,7 +211,7 @@ def test_a_lost_part_is_found_and_its_document_read_again(site, settings, tmp_pa
     assert_is_sound(site)
 
 
-def test_a_part_that_no_record_has_is_a_ghost(site, settings, tmp_path):
+def test_a_part_without_a_record_is_reported_as_a_ghost(site, settings, tmp_path):
     settings.VAR_DIR = tmp_path / "var"
     IndexedDocument.objects.filter(output=site.search, part="a").delete()
     done = verbs.verify_output(site.search, repairs=True, allows_removals=True, made_by="a test")

@@ -1,4 +1,6 @@
-"""A job's stages decide what each output gets. A change of one stage writes only to the outputs behind it."""
+"""
+Proves that the stages of a job decide what each output gets, and that a changed stage writes only to outputs behind it.
+"""
 
 import pytest
 
@@ -117,7 +119,7 @@ def test_a_document_that_no_output_gets_is_excluded_with_the_reason(site, client
     assert {row.result_description for row in said} == {"short: The address matches 'page1$'."}
 
 
-def test_a_branch_gets_the_document_as_it_was_before_the_other(site):
+def test_each_branch_gets_the_document_unchanged_by_the_other_branch(site):
     site.change(
         stage("all", "null", {}),
         stage("drop", "allowed", {"exclude": ["page"]}, after="all"),
@@ -164,7 +166,7 @@ def test_a_run_without_changes_writes_nothing(site):
     assert unchanged == 6
 
 
-def test_a_stage_that_refuses_later_takes_the_documents_from_its_outputs(site):
+def test_a_stage_that_begins_to_refuse_documents_removes_them_from_outputs(site):
     site.run()
     assert site.held == site.everything
     site.change(stage("short", "allowed", {"exclude": ["page[12]$"]}), outputs={site.lines: "source"})
@@ -222,7 +224,7 @@ def test_an_output_loses_a_document_that_its_only_job_refuses(site, world, conne
     site.job_id = mine
 
 
-def test_a_refused_document_is_no_reason_to_keep_an_orphan(site, connection):
+def test_a_job_that_refuses_a_document_does_not_keep_it_in_the_output(site, connection):
     site.change(stage("short", "allowed", {"exclude": ["page1$"]}), outputs={site.lines: "source"})
     site.run()
     row = IndexedDocument.objects.filter(output=site.search).first()
@@ -256,7 +258,7 @@ class Away(Stage):
 
 @pytest.fixture
 def kinds(monkeypatch):
-    """Install a kind that fails, and one whose server may be away."""
+    """Install a kind of stage that fails, and another whose server may not answer."""
     made = {
         name: TransformationKind(name=name, label=name, settings=NOTHING, open=lambda _values, of=of: of())
         for name, of in {"breaks": Breaks, "away": Away}.items()
@@ -283,7 +285,7 @@ def test_outputs_behind_a_stage_that_fails_keep_what_they_have(site, kinds):
     assert_is_sound(site)
 
 
-def test_a_document_waits_for_a_server_that_is_away(site, kinds):
+def test_a_document_waits_while_the_server_of_a_stage_does_not_answer(site, kinds):
     site.change(stage("server", "away", {}))
     site.ask("start")
     for _ in range(10):
@@ -333,7 +335,7 @@ def test_the_journal_names_changes_of_stages(site):
     assert site.job.specification_version == before
 
 
-def test_an_output_that_the_job_loses_leaves_its_pipeline(site):
+def test_an_output_removed_from_the_job_leaves_its_pipeline(site):
     site.change(stage("label", *SITE), outputs={site.search: "source"})
     editing.change_job(site.job_id, outputs=[site.lines], made_by="o", now=site.cluster.clock.at)
     assert site.job.pipeline["outputs"] == {}

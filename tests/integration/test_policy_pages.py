@@ -69,7 +69,7 @@ def test_a_policy_with_its_rules_is_made_in_the_browser(administrator):
     ]
 
 
-def test_a_policy_is_shown_as_it_was_made_and_changed(administrator):
+def test_a_policy_is_shown_as_stored_and_can_be_changed(administrator):
     administrator.post(ADD, form({"pattern": "a.example", "min_gap": "3.5"}, {"pattern": "b.example", "denies": "on"}))
     policy = ThrottlePolicy.objects.get()
     first, second = policy.rules.all()
@@ -90,7 +90,7 @@ def test_a_policy_is_shown_as_it_was_made_and_changed(administrator):
     assert [rule.pattern for rule in policies.rules_of(policy)] == ["b.example", "a.example"]
 
 
-def test_a_rule_is_taken_out_in_the_browser(administrator):
+def test_a_rule_is_removed_in_the_browser(administrator):
     saved = policies.create(name="gentle", rules=[RuleWanted(pattern="a.example", min_gap=3.0)], everywhere=True)
     rule = {"id": saved.policy.rules.get().pk, "pattern": "a.example", "min_gap": "3", "DELETE": "on"}
 
@@ -116,7 +116,7 @@ def test_a_probably_unintended_value_gets_a_warning(administrator):
         ({"name": "taken"}, "Choose another name"),
     ],
 )
-def test_an_invalid_policy_is_refused_with_its_sentence(administrator, said, sentence):
+def test_an_invalid_policy_is_refused_with_a_reason(administrator, said, sentence):
     ThrottlePolicy.objects.create(name="taken")
 
     assert sentence in sentences(administrator.post(ADD, form(**said)))
@@ -132,7 +132,7 @@ def test_an_invalid_policy_is_refused_with_its_sentence(administrator, said, sen
         ({"denies": "on", "pattern": "http://a.example/"}, "without a scheme or a path"),
     ],
 )
-def test_an_invalid_rule_is_refused_beside_it(administrator, rule, sentence):
+def test_an_invalid_rule_is_refused_with_an_error_beside_it(administrator, rule, sentence):
     response = administrator.post(ADD, form({"pattern": "b.example", "min_gap": "2", "place": 2}, rule | {"place": 1}))
 
     assert sentence in sentences(response)
@@ -169,7 +169,7 @@ def test_a_line_of_the_deny_list_is_removed_and_rules_stay(administrator):
     assert policies.rules_of(policy) == [RuleWanted(pattern="c.example", denies=True), rules[1]]
 
 
-def test_problems_of_a_line_or_of_a_rule_behind_lines_are_shown_there(administrator):
+def test_errors_of_denied_lines_and_of_rules_are_shown_at_their_place(administrator):
     wrong_line = administrator.post(ADD, form(denied="a.example\nhttp://b.example/"))
     hidden = administrator.post(ADD, form({"pattern": "a.example", "min_gap": "2"}, denied="x.example\na.example"))
 
@@ -211,7 +211,7 @@ def test_a_rehearsal_shows_the_affected_hosts_and_stores_nothing(administrator):
     assert (policy.version, policy.rules.count()) == (1, 0)
 
 
-def test_a_rehearsal_shows_changes_where_numbers_stay(administrator):
+def test_a_rehearsal_shows_changes_that_keep_the_numbers(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
     in_some_days = {"days": [(dt.datetime.now(dt.UTC).isoweekday() + 2) % 7 + 1], "min_gap": "9"}
@@ -224,7 +224,7 @@ def test_a_rehearsal_shows_changes_where_numbers_stay(administrator):
     )
 
 
-def test_a_rehearsal_says_where_others_are_stricter(administrator):
+def test_a_rehearsal_names_hosts_where_other_policies_are_stricter(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example")
     ThrottlePolicy.objects.create(name="cap", applies_everywhere=True, min_gap=5.0)
@@ -245,7 +245,7 @@ def test_a_rehearsal_shows_the_documents_of_a_host_and_their_time(administrator)
     assert '60</td> <td class="pr-4 py-1">1 min 0 s</td> <td class="py-1">2 min 0 s</td>' in page
 
 
-def test_the_exception_from_gaps_is_for_loopback_only(administrator):
+def test_only_loopback_addresses_can_be_exempt_from_gaps(administrator):
     policy = ThrottlePolicy.objects.create(name="gentle")
     bind(policy, "a.example", "127.0.0.1:8000")
 
@@ -285,7 +285,7 @@ def test_policies_are_changed_by_administrators(role):
 @each_row(
     "said", [form(applies_everywhere="on"), form({"pattern": "a.example", "denies": "on"}), form(denied="a.example")]
 )
-def test_cluster_actions_are_only_for_users_who_may_limit_it(said):
+def test_cluster_wide_limits_and_denials_need_their_own_permission(said):
     apprentice = client_of(OPERATOR, permissions=["add_throttlepolicy", "change_throttlepolicy"])
 
     assert apprentice.post(ADD, said).status_code == 403
@@ -296,7 +296,7 @@ def test_cluster_actions_are_only_for_users_who_may_limit_it(said):
 # --- Deletion and lists ----------------------------------------------------------------------------
 
 
-def test_a_policy_in_use_stays_and_names_its_users(administrator):
+def test_a_policy_in_use_is_not_deleted_and_its_users_are_named(administrator):
     used, free = ThrottlePolicy.objects.create(name="used"), ThrottlePolicy.objects.create(name="free")
     make_job("manual", policy=used)
 
@@ -308,7 +308,7 @@ def test_a_policy_in_use_stays_and_names_its_users(administrator):
     assert [policy.name for policy in ThrottlePolicy.objects.all()] == ["used"]
 
 
-def test_several_are_deleted_unless_one_is_in_use(administrator):
+def test_several_policies_are_deleted_together_unless_one_is_in_use(administrator):
     used, free = ThrottlePolicy.objects.create(name="used"), ThrottlePolicy.objects.create(name="free")
     make_job("manual", policy=used)
     action = {"action": "delete_selected", "post": "yes"}

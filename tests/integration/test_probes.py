@@ -1,4 +1,4 @@
-"""The probes `/healthz` and `/readyz` of the web server, which need no login."""
+"""Proves the probes `/healthz` and `/readyz` of the web server, which need no login."""
 
 import pytest
 from django.db.migrations.recorder import MigrationRecorder

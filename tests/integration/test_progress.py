@@ -1,4 +1,6 @@
-"""The progress of the crawl is kept in steps of time: each document counts once, whichever process dies."""
+"""
+Proves that the progress of the crawl is stored in steps of time, and counts each document once even if processes die.
+"""
 
 import datetime as dt
 
@@ -39,7 +41,7 @@ class Crawl:
         CounterDelta.objects.create(measure=measure, stage=stage, outcome=outcome, amount=amount, **facts)
 
     def read(self, clock, *, after):
-        """Let the main manager read the waiting documents `after` seconds."""
+        """Let the main manager read the number of waiting documents, `after` seconds later."""
         clock.now += dt.timedelta(seconds=after)
         self.main.charging.rests_until = float("-inf")
         self.main.now = clock.now
@@ -138,7 +140,7 @@ def keep(model, *, ago, **facts):
     model.objects.create(at=NOW - ago, **facts)
 
 
-def test_old_minutes_become_longer_steps_with_the_same_sums(crawl):
+def test_old_minutes_are_merged_into_longer_steps_with_the_same_sums(crawl):
     for minute in range(10):
         ago = dt.timedelta(days=1, minutes=30 + minute)
         keep(Progress, ago=ago, job_id=0, step=60, documents=minute, bytes=10, waiting=minute)

@@ -1,4 +1,4 @@
-"""The proxy of the tests cuts, slows and kills connections as its methods say."""
+"""Proves that the proxy of the tests cuts, slows and kills connections as documented."""
 
 import socket
 import time
@@ -40,7 +40,7 @@ def test_the_proxy_forwards_to_the_database_and_counts_connections(proxy, throug
     assert proxy.connections == 1
 
 
-def test_a_connection_through_a_cut_line_hangs_until_it_is_mended(proxy, through):
+def test_a_connection_through_a_cut_line_hangs_until_the_line_is_restored(proxy, through):
     proxy.cut()
     asked = through("SELECT 1")
     assert hangs(asked)
@@ -50,7 +50,7 @@ def test_a_connection_through_a_cut_line_hangs_until_it_is_mended(proxy, through
     assert asked.result(10) == (1,)
 
 
-def test_a_slowed_line_is_late_both_ways_until_it_is_mended(proxy, through):
+def test_a_slowed_line_delays_both_directions_until_it_is_restored(proxy, through):
     through("SELECT 1").result(10)
     proxy.delay(0.15)
     began_at = time.monotonic()
@@ -64,7 +64,7 @@ def test_a_slowed_line_is_late_both_ways_until_it_is_mended(proxy, through):
     assert time.monotonic() - began_at < 0.3
 
 
-def test_a_new_connection_to_a_cut_line_hangs_too(proxy, dsn):
+def test_a_new_connection_through_a_cut_line_also_hangs(proxy, dsn):
     proxy.cut()
 
     with pytest.raises(psycopg.errors.ConnectionTimeout):
@@ -87,7 +87,7 @@ def test_a_cut_line_can_refuse_new_connections_and_use_the_same_port_later(proxy
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_the_server_works_on_when_only_its_answers_are_cut(proxy, through, connection):
+def test_the_server_still_works_if_only_its_answers_are_cut(proxy, through, connection):
     proxy.cut(Direction.ANSWERED)
 
     asked = through("INSERT INTO nodes_mainterm (scope, since) VALUES ('one-way', now()) RETURNING scope")

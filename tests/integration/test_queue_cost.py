@@ -1,4 +1,4 @@
-"""The buffers that a step of the queue touches do not grow with the queue. This is a small form of a benchmark."""
+"""Proves that a step touches as many database buffers in a long queue as in a short one. This is a small benchmark."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from tests.benchmarks.databases import ROOT
 
 
 @pytest.mark.debian("postgresql")
-def test_a_hundred_documents_touch_as_many_buffers_among_many_as_among_few():
+def test_a_hundred_documents_touch_as_many_buffers_in_a_long_queue():
     sizes = ["--few", "20000", "--many", "60000", "--rounds", "3", "--untimed"]
     shapes = ["--only", "waiting,bins"]
 

@@ -1,4 +1,4 @@
-"""After any steps of managers and workers, the counters agree with the rows."""
+"""Proves that the counters agree with the rows after any steps of managers and workers."""
 
 import copy
 import random
@@ -36,7 +36,7 @@ from tests.support.factories import (
 HOSTS = [f"h{number}.example" for number in range(3)]
 NAMES = [f"page {number}" for number in range(60)]
 
-# Endings of documents to draw from, with more copies of the frequent ones.
+# Endings of documents to draw from. Frequent endings occur several times.
 ENDINGS = [
     *6 * [{"ending": Ending.INDEXED}],
     *2 * [{"ending": Ending.UNCHANGED, "code": "304", "references": None}],
@@ -118,7 +118,7 @@ class Walk:
     )
 
     def beside(self, connection, *, seed):
-        """Return a second walk over the same documents for another thread, with a connection and workers of its own."""
+        """Return a second walk over the same documents for another thread, with its own connection and workers."""
         other = copy.copy(self)
         other.connection, other.draw = connection, random.Random(seed)
         other.workers = [register_node(connection, "worker") for _ in range(2)]
@@ -127,7 +127,7 @@ class Walk:
         return other
 
     def hurry(self):
-        """Take one of the steps that are allowed while other walks take theirs. Return its name."""
+        """Take one of the steps that are allowed while other walks also take steps. Return its name."""
         self.now += seconds(self.draw.choice([1, 7]))
         with self.connection.transaction():
             self.connection.execute(_WAKE_ALL, [self.now])
@@ -257,7 +257,7 @@ def test_counters_places_and_budgets_are_exact_after_every_step(connection, seed
     assert walk.facts.run_no > 1
 
 
-def test_counters_and_places_are_exact_after_many_hands_worked_at_once(dsn, connection):
+def test_counters_and_places_are_exact_after_concurrent_steps(dsn, connection):
     walk = Walk(connection, seed=1, max_documents=None)
 
     def work(seed):

@@ -1,4 +1,4 @@
-"""A flush gives a document and its links the right state, in this run and over several runs."""
+"""Proves that a flush gives a document and its links the right state, in this run and over several runs."""
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_an_ended_document_is_done_and_has_no_claim(crawl):
     assert set(OutLinks.objects.get(hash=page.hash).targets) == {hash_of("a"), hash_of("b")}
 
 
-def test_a_retry_waits_for_its_time_and_then_comes_before_new_documents(crawl):
+def test_a_retry_waits_for_its_time_and_then_precedes_new_documents(crawl):
     make_documents(crawl.lane, ["page"])
     retry = {"ending": Ending.RETRY, "code": "503", **NOT_READ}
 
@@ -104,7 +104,7 @@ def test_a_retry_waits_for_its_time_and_then_comes_before_new_documents(crawl):
     assert (later["page"].document.failures, document("page").seq < FIRST_FRESH) == (1, True)
 
 
-def test_a_retry_keeps_when_it_will_have_been_enough(crawl):
+def test_a_retry_stores_its_limits_of_attempts_and_of_time(crawl):
     make_documents(crawl.lane, ["page", "other"])
     retry = {"ending": Ending.RETRY, "code": "503", **NOT_READ}
     claims = crawl.claim()
@@ -144,7 +144,7 @@ def test_an_indexed_document_stays_indexed_when_it_is_found_unchanged(crawl):
     assert (document("page").outcome, document("page").result_code) == (Outcome.INDEXED, "200")
 
 
-def test_an_outcome_without_a_request_gives_its_place_in_the_budget_back(connection):
+def test_an_outcome_without_a_request_returns_its_place_in_the_budget(connection):
     crawl = OneWorker(connection, max_documents=1)
     make_documents(crawl.lane, ["private", "page"])
 
@@ -182,7 +182,7 @@ def test_a_stored_link_to_a_dropped_document_hides_it_from_no_other_page(crawl):
     assert (document("child").run_no, document("child").stage) == (2, Stage.PENDING)
 
 
-def test_a_named_document_is_due_once_however_often_it_is_named(crawl):
+def test_a_document_with_many_links_to_it_is_due_once(crawl):
     make_documents(crawl.lane, ["one", "two"])
     claims = crawl.claim()
 
@@ -194,7 +194,7 @@ def test_a_named_document_is_due_once_however_often_it_is_named(crawl):
     assert list(crawl.claim()) == ["new"]
 
 
-def test_documents_beyond_the_limit_do_not_exist(crawl):
+def test_documents_beyond_the_depth_limit_are_not_stored(crawl):
     make_documents(crawl.lane, ["near"], depth=8)
     make_documents(crawl.lane, ["far"], depth=9)
     claims = crawl.claim()
@@ -207,9 +207,7 @@ def test_documents_beyond_the_limit_do_not_exist(crawl):
 
 @pytest.mark.parametrize(("before", "is_read_whole"), [(9, True), (8, False)])
 @pytest.mark.parametrize("parents", [["near"], ["far", "near"]], ids=["at once", "later"])
-def test_a_document_whose_links_were_not_followed_is_read_whole_when_it_is_nearer(
-    crawl, before, is_read_whole, parents
-):
+def test_a_document_at_the_depth_limit_is_reread_when_its_depth_decreases(crawl, before, is_read_whole, parents):
     make_documents(crawl.lane, ["page"], depth=before, version="1:text", validators="etag")
     crawl.begin_the_next_run()
     make_documents(crawl.lane, ["near"], depth=1, run_no=2)
@@ -222,7 +220,7 @@ def test_a_document_whose_links_were_not_followed_is_read_whole_when_it_is_neare
     assert (document("page").depth, document("page").validators) == (2, "" if is_read_whole else "etag")
 
 
-def test_each_document_holds_the_links_that_were_read_in_it(crawl):
+def test_each_document_keeps_the_links_that_were_read_in_it(crawl):
     make_documents(crawl.lane, ["many", "none", "one"])
     claims = crawl.claim()
     named = {"many": ["a", "b", "c"], "none": [], "one": ["b"]}
@@ -235,7 +233,7 @@ def test_each_document_holds_the_links_that_were_read_in_it(crawl):
     assert stored == {hash_of(name): [hash_of(one) for one in names] for name, names in named.items()}
 
 
-def test_a_redirect_keeps_the_depth_and_counts_itself(crawl):
+def test_a_redirect_keeps_the_depth_and_counts_as_a_redirect(crawl):
     make_documents(crawl.lane, ["page"], depth=4, redirects=2)
 
     target = make_reference("target", is_redirect=True)
@@ -254,7 +252,7 @@ def test_a_shorter_path_to_a_waiting_document_lowers_its_distance(crawl):
     assert (document("target").depth, document("target").stage) == (2, Stage.PENDING)
 
 
-def test_a_shorter_path_to_a_read_document_has_it_read_again_whole(crawl):
+def test_a_shorter_path_to_a_read_document_makes_it_reread_unconditionally(crawl):
     make_documents(crawl.lane, ["target"], depth=5, validators="etag", version="1:text")
     make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
@@ -267,7 +265,7 @@ def test_a_shorter_path_to_a_read_document_has_it_read_again_whole(crawl):
     assert crawl.claim()["target"].document.depth == 2
 
 
-def test_a_shorter_path_to_a_document_in_progress_has_it_read_again(crawl):
+def test_a_shorter_path_to_a_document_in_progress_makes_it_reread(crawl):
     make_documents(crawl.lane, ["target"], depth=5)
     make_documents(crawl.lane, ["page"], depth=1)
     claims = crawl.claim()
@@ -293,7 +291,7 @@ def test_a_longer_path_changes_nothing(crawl):
 # --- Several runs --------------------------------------------------------------------------------
 
 
-def test_documents_that_this_run_names_return_to_it(crawl):
+def test_documents_of_an_earlier_run_return_when_this_run_links_to_them(crawl):
     make_documents(crawl.lane, ["page", "linked", "forgotten"])
     for claimed in crawl.claim().values():
         crawl.flush(claimed, names=["linked", "forgotten"])
@@ -316,7 +314,7 @@ def test_documents_that_this_run_names_return_to_it(crawl):
     ],
     ids=lambda outcome: outcome["code"],
 )
-def test_a_document_that_is_not_read_again_still_holds_its_links(crawl, outcome):
+def test_a_document_that_is_not_reread_still_keeps_its_links(crawl, outcome):
     make_documents(crawl.lane, ["parent"])
     crawl.flush(crawl.claim()["parent"], names=["child"])
     crawl.flush(crawl.claim()["child"])
@@ -340,8 +338,8 @@ def test_a_removed_document_has_no_links(crawl):
     assert document("child").run_no == 1
 
 
-def test_a_redirect_that_is_found_again_is_judged_as_it_was_the_first_time(crawl):
-    """In a loop of two redirects, the rows of an older run must not decide which of the two closes the loop."""
+def test_a_redirect_in_a_later_run_is_handled_as_in_the_first_run(crawl):
+    """In a loop of two redirects, rows of an older run must not decide which redirect closes the loop."""
     redirect = {"ending": Ending.EXCLUDED, "code": "REDIRECT"}
 
     def codes_of_a_run():

@@ -1,4 +1,7 @@
-"""On very many documents, the hot statements use the indexes made for them. Each is explained as it runs."""
+"""
+Proves on very many documents that the most frequent statements use their indexes. Each statement is explained as it
+runs.
+"""
 
 import json
 
@@ -43,7 +46,7 @@ class ExplainingWaitingCursor(ExplainingCursor, WaitingCursor):
 
 @pytest.fixture
 def connection(new_connection):
-    """Return a connection whose backend has no plans of other tests."""
+    """Return a connection whose backend has no cached plans of other tests."""
     return new_connection
 
 
@@ -114,7 +117,7 @@ def tables_read_whole(plans):
     }
 
 
-def test_no_hot_statement_reads_the_queue_whole(connection, explaining, plans, running):
+def test_no_frequent_statement_reads_the_whole_queue(connection, explaining, plans, running):
     worker = register_node(connection, "worker")
     later = NOON + seconds(1)
 
@@ -151,7 +154,7 @@ def test_the_end_of_a_back_off_reads_only_the_next_documents_of_its_host(connect
     assert "check_time" in found["Index Cond"]
 
 
-def test_the_documents_of_a_lane_come_in_the_order_of_its_index(connection, explaining, plans, running):
+def test_the_documents_of_a_lane_are_read_in_the_order_of_its_index(connection, explaining, plans, running):
     """
     The index gives the order, so no rows are sorted before the limit. The cost of stuffing does not grow with the
     lanes.

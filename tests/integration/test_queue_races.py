@@ -1,4 +1,4 @@
-"""Two concurrent transactions leave the queue as if one had run after the other, in either order."""
+"""Proves that two concurrent transactions leave the queue as if one had run after the other, in either order."""
 
 import random
 import threading
@@ -94,7 +94,7 @@ VALUES (%s, %s, %s, 'http://a.example/restored', %s, true, false, 1, 0, 3, 0)
 """
 
 
-def test_a_seed_that_is_restored_meanwhile_comes_into_the_run(connection, other_connection, rival, running):
+def test_a_seed_that_is_restored_meanwhile_belongs_to_the_run(connection, other_connection, rival, running):
     lane = make_lane(running.seed)
     reference = make_reference("restored")
     Job.objects.filter(pk=running.job.pk).update(phase="starting_up", run_no=2)
@@ -125,7 +125,7 @@ def test_a_seed_that_is_restored_meanwhile_comes_into_the_run(connection, other_
 # --- Stuffing against a loss of its rights -------------------------------------------------------
 
 
-def test_stuffing_waits_for_the_marking_of_its_node_and_is_refused(connection, other_connection, rival, running):
+def test_stuffing_waits_while_its_node_is_marked_failed_and_is_refused(connection, other_connection, rival, running):
     make_documents(make_lane(running.seed), 3)
 
     with connection.transaction():
@@ -221,7 +221,7 @@ def test_stuffing_that_waited_for_a_pause_offers_nothing(connection, other_conne
 # --- Two stuffers --------------------------------------------------------------------------------
 
 
-def test_two_stuffers_of_one_group_share_its_documents(connection, other_connection, running):
+def test_two_concurrent_stuffers_of_one_group_share_its_documents(connection, other_connection, running):
     make_documents(make_lane(running.seed, "a.example"), [f"a{n}" for n in range(20)])
     make_documents(make_lane(running.seed, "b.example"), [f"b{n}" for n in range(20)])
 
@@ -236,7 +236,7 @@ def test_two_stuffers_of_one_group_share_its_documents(connection, other_connect
     assert sum(Batch.objects.values_list("documents", flat=True)) == 40
 
 
-def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connection, running):
+def test_an_empty_lane_sleeps_and_does_not_displace_other_lanes(connection, running):
     for name in "abcdef":
         make_lane(running.seed, f"{name}.example")
     full = make_lane(running.seed, "full.example")
@@ -249,7 +249,7 @@ def test_a_lane_with_nothing_to_give_sleeps_and_takes_no_room_from_others(connec
     assert set(LaneState.objects.exclude(lane=full).values_list("ready_at", flat=True)) == {None}
 
 
-def test_a_lane_without_due_documents_leaves_its_place_to_the_next_one(connection, running, manager):
+def test_a_lane_without_due_documents_leaves_its_place_to_the_next_lane(connection, running, manager):
     empty = make_lane(running.seed)
     other = make_running_job(manager, policy=running.seed.policy)
     make_documents(make_lane(other.seed, served_at=NOON), 3)
@@ -272,7 +272,7 @@ def test_a_closing_turn_wakes_lanes_that_wait_for_its_place_and_no_others(connec
     assert state_of(ripens).ready_at == now + seconds(60)
 
 
-def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_connection, manager, worker):
+def test_a_document_of_two_jobs_is_active_in_one_job_at_a_time(connection, other_connection, manager, worker):
     policy = make_policy(open_requests=1000)
     first, second = make_running_job(manager, policy=policy), make_running_job(manager, policy=make_policy())
     for running in (first, second):
@@ -292,9 +292,12 @@ def test_a_document_of_two_jobs_is_active_in_one_at_a_time(connection, other_con
     assert stuff_all(other_connection, second).documents == 10
 
 
-def test_a_document_of_two_jobs_is_cleaned_by_one_at_a_time(connection, other_connection, manager, worker, tmp_path):
+def test_a_document_of_two_jobs_is_cleaned_up_by_one_job_at_a_time(
+    connection, other_connection, manager, worker, tmp_path
+):
     """
-    Both jobs have finished without a link to it. The second cleans it after the first, and removes it from the output.
+    Both jobs have finished without a link to the document. The second job cleans it up after the first, and removes it
+    from the output.
     """
     output = make_output(tmp_path / "out.jsonl")
     jobs = [make_running_job(manager, policy=make_policy(), run_no=2, output=output) for _ in range(2)]
@@ -330,7 +333,7 @@ def drop_all(connection, worker, running):
     return drop(connection, worker=worker.id, claims=claims, jobs=jobs, outputs=JobOutputs(), now=NOON)
 
 
-def test_a_turn_at_a_worker_of_another_scope_is_awaited_and_not_followed(connection, manager, worker):
+def test_a_turn_at_a_worker_of_another_scope_gets_no_successor(connection, manager, worker):
     policy = make_policy(open_requests=2, min_gap=1.0)
     ours = make_running_job(manager, policy=policy)
     theirs = make_running_job(register_node(connection, "manager", scope="crawl:theirs"), policy=policy)
@@ -350,12 +353,12 @@ def test_a_turn_at_a_worker_of_another_scope_is_awaited_and_not_followed(connect
 
 
 def places_given():
-    """Return (open turns, open requests) as the bin counts them, and as its turns add up."""
+    """Return (open turns, open requests) twice: as the bin counts them, and as the sum of its turns."""
     bin_, turns = BinState.objects.get(), Turn.objects.filter(closed_at=None)
     return (bin_.open_turns, bin_.open_requests), (len(turns), sum(turn.requests for turn in turns))
 
 
-def test_a_turn_that_closes_while_it_is_followed_leaves_its_requests(
+def test_a_turn_that_closes_while_it_gets_a_successor_passes_on_requests(
     connection, other_connection, rival, running, worker
 ):
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 30)
@@ -373,7 +376,7 @@ def test_a_turn_that_closes_while_it_is_followed_leaves_its_requests(
     assert (follower.follows, follower.requests) == (first.id, 1000)
 
 
-def test_a_turn_that_followed_while_it_was_served_leaves_its_requests(connection, running, worker):
+def test_a_successor_that_ends_with_its_predecessor_passes_on_all_requests(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, 3 * DOCUMENTS_A_TURN)
     taken = []
@@ -437,7 +440,7 @@ def test_two_workers_take_different_batches(dsn, connection, running, worker):
     assert not Batch.objects.filter(state="available").exists()
 
 
-def test_a_lock_of_a_batch_keeps_it_from_others(connection, other_connection, running, worker):
+def test_a_locked_batch_is_not_taken_by_another_worker(connection, other_connection, running, worker):
     make_documents(make_lane(running.seed), 5)
     stuff_all(connection, running)
     rival = register_node(connection, "worker")
@@ -475,7 +478,7 @@ def test_an_outcome_after_its_release_changes_nothing(connection, writing, worke
     assert not IndexedDocument.objects.exists()
 
 
-def test_an_outcome_of_a_failed_worker_changes_nothing_of_the_next_claim(connection, writing, worker):
+def test_an_outcome_of_a_failed_worker_does_not_change_the_next_claim(connection, writing, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     lane = make_lane(writing.seed)
@@ -491,7 +494,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_of_the_next_claim(connect
 
     with pytest.raises(FenceRefused, match="node fence"):
         flush_all(connection, worker, [make_result(lost, writing.facts, names=["found"], lanes=[lane])])
-    # A live node is refused, too, because the document has another claim by now.
+    # A live node is also refused, because the document now has another claim.
     assert flush_all(connection, heir, [make_result(lost, writing.facts, names=["found"], lanes=[lane])]).refused == 1
 
     assert _everything(connection) == before
@@ -499,7 +502,7 @@ def test_an_outcome_of_a_failed_worker_changes_nothing_of_the_next_claim(connect
     assert flush_all(connection, heir, [make_result(claimed, writing.facts)]).written == 1
 
 
-def test_an_outcome_counts_once_and_names_the_lanes_it_filled_each_time(connection, running, worker):
+def test_a_repeated_outcome_counts_once_and_names_its_filled_lanes_again(connection, running, worker):
     """A worker without an answer to its commit flushes again. Only after that does it wake the filled lanes."""
     make_documents(make_lane(running.seed), ["once"])
     found = make_lane(running.seed, "b.example", ready_at=None)
@@ -533,7 +536,7 @@ def _everything(connection):
 # --- Concurrent flushes --------------------------------------------------------------------------
 
 
-def test_two_flushes_that_name_the_same_absent_documents_make_each_once(
+def test_two_flushes_with_links_to_the_same_new_documents_create_each_once(
     connection, other_connection, rival, running, worker
 ):
     lane = make_lane(running.seed)
@@ -612,7 +615,7 @@ def test_a_loop_of_redirects_is_found_when_two_flushes_wait_for_each_other(
     assert _codes() == {"a": "REDIRECT", "b": "REDIRECT_LOOP"}
 
 
-def test_a_loop_of_three_is_found_though_one_of_it_was_flushed_before(connection, running, worker):
+def test_a_loop_of_three_is_found_although_one_redirect_was_flushed_before(connection, running, worker):
     lane = make_lane(running.seed)
     make_documents(lane, ["a", "b", "c"])
     stuff_all(connection, running)

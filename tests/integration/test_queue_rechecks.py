@@ -1,4 +1,4 @@
-"""Documents are due again by the scan of a run, at their own time, or for a last attempt."""
+"""Proves when documents are due again: by the scan of a run, at their recrawl time, or for a last attempt."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def at_rest(crawl):
 # --- Scans ---------------------------------------------------------------------------------------
 
 
-def test_a_run_that_rechecks_hands_out_everything_that_is_known(crawl):
+def test_a_run_that_rechecks_hands_out_all_known_documents(crawl):
     make_documents(crawl.lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     make_documents(crawl.lane, ["pending"])
     begin_a_run(crawl, Scan.RECHECK)
@@ -92,7 +92,7 @@ def test_a_run_that_rechecks_hands_out_everything_that_is_known(crawl):
     assert {item.run_no for item in QueueItem.objects.all()} == {crawl.job.run_no}
 
 
-def test_a_run_for_changes_hands_out_only_the_rest_and_keeps_the_others(crawl):
+def test_a_run_for_changes_hands_out_only_pending_documents(crawl):
     make_documents(crawl.lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     make_documents(crawl.lane, ["pending"])
     begin_a_run(crawl, Scan.CHANGES)
@@ -101,7 +101,7 @@ def test_a_run_for_changes_hands_out_only_the_rest_and_keeps_the_others(crawl):
     assert document("done").manifoldcf_status == "UNCHANGED"
 
 
-def test_a_full_run_hands_out_only_named_documents(crawl):
+def test_a_full_run_hands_out_only_documents_that_are_linked_in_this_run(crawl):
     make_documents(crawl.lane, ["done"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     make_documents(crawl.lane, ["pending"])
     begin_a_run(crawl, Scan.FULL)
@@ -109,7 +109,7 @@ def test_a_full_run_hands_out_only_named_documents(crawl):
     assert claim_all(crawl) == {}
 
 
-def test_counts_follow_documents_that_come_into_a_run_again(crawl):
+def test_counts_follow_documents_that_return_to_a_run(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"])
     before = counted(crawl)
@@ -238,7 +238,7 @@ def test_expiring_documents_are_not_processed(crawl):
     assert claim_all(crawl, now=NOON + seconds(61)) == {}
 
 
-def test_an_expiry_that_is_lost_with_its_worker_is_done_by_another(crawl, connection):
+def test_an_expiry_lost_with_its_worker_is_carried_out_by_another(crawl, connection):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=SHORT_LIVED)
     late = NOON + seconds(61)
@@ -261,7 +261,7 @@ def retry(crawl, claimed, limit, *, now=NOON):
     )
 
 
-def test_a_document_with_its_last_attempt_has_failed_and_keeps_its_links(crawl):
+def test_a_document_fails_at_its_last_attempt_and_keeps_its_links(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], names=["child"])
     crawl.begin_the_next_run()
@@ -280,7 +280,7 @@ def test_a_document_with_its_last_attempt_has_failed_and_keeps_its_links(crawl):
     assert document("child").run_no == 2
 
 
-def test_a_limit_may_end_the_run_of_the_job(crawl):
+def test_a_limit_of_retries_may_end_the_run_of_the_job(crawl):
     make_documents(crawl.lane, ["page"])
 
     flushed = retry(crawl, crawl.claim()["page"], RetryLimit(attempts=1, aborts_job=True))
@@ -297,7 +297,7 @@ def test_a_limit_in_time_counts_from_the_first_failure(crawl):
     assert document("page").outcome == Outcome.FAILED
 
 
-def test_each_cause_of_retries_has_attempts_of_its_own(crawl):
+def test_attempts_are_counted_for_each_cause_of_retries(crawl):
     """Otherwise an outage of robots.txt, or a busy host, would use up the attempts after a network error."""
     make_documents(crawl.lane, ["page"])
     outage, network = RetryLimit(cause="outage"), RetryLimit(attempts=2, cause="network")
@@ -311,7 +311,7 @@ def test_each_cause_of_retries_has_attempts_of_its_own(crawl):
     assert stages == [Stage.PENDING] * 4 + [Stage.DONE]
 
 
-def test_the_shown_limit_is_one_of_all_failures_in_a_row(crawl):
+def test_the_shown_end_of_retries_covers_all_failures_in_a_row(crawl):
     make_documents(crawl.lane, ["page"], failures=6, failing_since=NOON, failures_by_cause={"outage": 5, "network": 1})
 
     retry(crawl, crawl.claim()["page"], RetryLimit(attempts=3, cause="network"))
@@ -347,15 +347,15 @@ def taken_with(crawl, **pools):
     return sum(len(claims) for claims in taken.removals.values())
 
 
-def test_a_worker_takes_as_much_of_each_kind_as_its_pool_holds(cleaning):
+def test_a_worker_takes_batches_of_each_kind_up_to_the_size_of_its_pool(cleaning):
     assert taken_with(cleaning, clean=100) == 100
     assert taken_with(cleaning, clean=100) == 50
 
 
-def test_a_pool_that_is_smaller_than_a_batch_still_gets_one(cleaning):
+def test_a_pool_smaller_than_a_batch_still_gets_a_batch(cleaning):
     assert taken_with(cleaning, clean=1) == 100
 
 
-def test_a_kind_that_a_worker_does_not_take_is_left_to_others(cleaning):
+def test_a_worker_leaves_batches_of_a_kind_that_it_does_not_take(cleaning):
     assert taken_with(cleaning, clean=0) == 0
     assert taken_with(cleaning, expire=0) == 150

@@ -1,4 +1,4 @@
-"""After the death of a worker, its documents return to their lanes and its open requests to their bins."""
+"""Proves that the documents of a dead worker return to their lanes, and its open requests to their bins."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken):
     assert places() == (0, 0)
 
 
-def test_a_main_manager_that_released_enough_leaves_the_rest_for_later(connection, running, worker, monkeypatch):
+def test_one_pass_of_the_main_manager_releases_a_limited_number(connection, running, worker, monkeypatch):
     monkeypatch.setattr("jobs.queue.release._BATCHES_A_CHUNK", 1)
     for host in ("a.example", "b.example"):
         make_documents(make_lane(running.seed, host), [f"{host}/{number}" for number in range(2)])
@@ -123,7 +123,7 @@ def test_an_ended_batch_is_not_released_since_its_requests_may_be_open(connectio
     assert (Batch.objects.get().state, places()) == ("done", (1, 4))
 
 
-def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken):
+def test_a_document_given_back_by_its_worker_does_not_count_as_failed(connection, worker, taken):
     claims = [claimed for turn in taken.turns for claimed in turn.documents]
 
     assert give_back(connection, worker=worker.id, claims=claims, now=NOON) == 3
@@ -133,7 +133,7 @@ def test_a_document_that_is_given_back_has_not_failed(connection, worker, taken)
     }
 
 
-def test_links_are_handed_out_though_their_worker_died_unnotified(connection, running, worker, taken):
+def test_new_links_are_handed_out_although_their_worker_died_unnoticed(connection, running, worker, taken):
     """A worker wakes lanes after its flush. This lane slept too long to be among the recently served ones."""
     term = elect_main(connection, running.manager)
     found = make_lane(running.seed, "b.example", ready_at=None, served_at=NOON - seconds(3600))
@@ -147,7 +147,7 @@ def test_links_are_handed_out_though_their_worker_died_unnotified(connection, ru
     assert state_of(found).ready_at == NOON
 
 
-def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, taken):
+def test_a_deleted_scope_leaves_no_places_of_its_turns_in_use(connection, worker, taken):
     assert places() == (1, 4)
 
     forget_scope(connection, scope="cluster")
@@ -157,7 +157,7 @@ def test_a_scope_that_is_forgotten_takes_no_place_with_it(connection, worker, ta
     assert not Turn.objects.exists()
 
 
-def test_documents_lost_with_workers_are_offered_alone_then_given_up(connection, running):
+def test_documents_lost_with_workers_are_offered_alone_and_then_fail(connection, running):
     make_documents(make_lane(running.seed), 3)
     term = elect_main(connection, register_node(connection, "manager"))
     handed_out = []
@@ -183,7 +183,7 @@ def test_documents_lost_with_workers_are_offered_alone_then_given_up(connection,
         ({}, (None, Action.PROCESS)),
     ],
 )
-def test_a_document_of_a_continuous_job_that_was_given_up_is_due_again(connection, running, worker, intervals, then):
+def test_a_lost_document_of_a_continuous_job_is_due_again_after_it_failed(connection, running, worker, intervals, then):
     make_documents(make_lane(running.seed), 1, losses=4)
     Job.objects.update(kind="continuous", **intervals)
     stuff_all(connection, running)
@@ -221,7 +221,7 @@ def test_a_lost_document_is_read_whole_and_written_only_if_it_changed(connection
 
 @pytest.fixture
 def kept(connection, running, worker):
-    """Return the turn of a worker, and the batch that is kept for the same worker and continues this turn."""
+    """Return the turn of a worker, and the batch that continues this turn and is reserved for the same worker."""
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
     (turn,) = take_all(connection, worker).turns
@@ -249,7 +249,7 @@ def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, 
     assert take_all(connection, register_node(connection, "worker")).documents == 8
 
 
-def test_a_batch_is_kept_for_as_long_as_the_turn_before_it_lasts(connection, kept):
+def test_a_batch_is_reserved_as_long_as_its_preceding_turn_lasts(connection, kept):
     assert withdraw_in(connection, after=3600) == 0
 
 

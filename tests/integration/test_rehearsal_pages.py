@@ -1,4 +1,4 @@
-"""The form of a job shows the effects of its content, and stores it only when it is saved."""
+"""Proves that the form of a job can show the effects of a change, and stores the change only when it is saved."""
 
 import uuid
 
@@ -92,7 +92,7 @@ def test_an_invalid_change_shows_its_problem_instead_of_effects(job):
     assert "Rehearsal: the next full run" not in page
 
 
-def test_a_task_rehearses_a_change_if_that_takes_long(job, monkeypatch):
+def test_a_rehearsal_that_takes_long_is_made_by_a_task(job, monkeypatch):
     monkeypatch.setattr(rehearsing, "_LONGEST", 0)
 
     page = sentences(send(job, specification_exclude="/private/", _rehearse=1))

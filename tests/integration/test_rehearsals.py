@@ -25,7 +25,7 @@ from tests.support.scripted import url_of
 
 @pytest.fixture
 def site(connection, world):
-    """Return a crawled site: two of its pages lead to further pages, and to one page together."""
+    """Return a crawled site. Two of its pages link to further pages, and both link to one common page."""
     site = GuardedSite(connection, world, pages=4, guard_percent=None)
     world.put("page0", text="page0", links=["only here", "shared"])
     world.put("page1", text="page1", links=["shared"])
@@ -195,7 +195,7 @@ def test_a_rehearsal_refuses_what_a_save_refuses(site):
         rehearse(10**9, made_by="", now=NOON)
 
 
-def test_a_rehearsal_tells_that_the_removals_will_wait_for_approval(site):
+def test_a_rehearsal_shows_that_removals_will_wait_for_approval(site):
     guarded = excluding("page0") | {"guard_percent": 20, "guard_host_percent": None, "guard_documents": 1}
 
     assert not rehearsed(site, **guarded | {"guard_percent": 40}).needs_approval
@@ -216,7 +216,7 @@ def test_documents_stay_in_an_output_in_which_another_job_keeps_them(site, world
     assert (found.dropped, losses(found)) == (3, {"search": 1})
 
 
-def test_all_documents_of_the_job_leave_an_output_that_it_loses(site):
+def test_all_documents_of_the_job_leave_an_output_removed_from_it(site):
     elsewhere = OutputConnection.objects.create(name="elsewhere", connector="null")
 
     assert losses(rehearsed(site, outputs=[elsewhere])) == {"search": 7}
@@ -279,12 +279,12 @@ def test_a_cancelled_task_ends_without_effects(site, monkeypatch):
     assert "cancelled" in kinds.rehearse(context, task.arguments)
 
 
-def test_a_full_sample_tells_how_many_addresses_there_are_in_all():
+def test_the_total_number_of_addresses_is_estimated_from_a_full_sample():
     # Hashes are spread evenly: half of them are below this one.
     assert documents.estimate(bytes([0x80]) + bytes(15)) == 2 * (documents.KEPT - 1)
 
 
-def test_a_source_without_rules_says_that_it_is_not_compared(site, monkeypatch):
+def test_a_rehearsal_says_that_a_source_without_rules_is_not_compared(site, monkeypatch):
     monkeypatch.setattr(jobs, "Ruled", type(None))
 
     found = rehearsed(site)

@@ -1,4 +1,4 @@
-"""A rehearsal in the control partition compares the documents of all partitions together."""
+"""Proves that a rehearsal in the control partition compares the documents of all partitions."""
 
 # ruff: noqa: F811 (fixtures of another file)
 
@@ -58,7 +58,7 @@ def rehearse(client, job, **specification):
     ).json()
 
 
-def test_a_document_leaves_that_only_pages_of_another_partition_lead_to(control, job, administrator):
+def test_a_document_leaves_with_its_linking_pages_of_another_partition(control, job, administrator):
     found = rehearse(administrator, job, exclude=["/between"])
 
     assert (found["documents"], found["staying"], found["dropped"]) == (3, 1, 2)
@@ -95,7 +95,7 @@ class OneSample:
         return self._sample
 
 
-def test_samples_of_several_partitions_end_where_the_first_full_one_ends():
+def test_samples_of_partitions_are_cut_where_the_first_full_sample_ends():
     found = Readers([OneSample([1, 4, 9], is_whole=False), OneSample([2, 7], is_whole=True)]).sample()
 
     assert ([row.identifier for row in found.rows], found.is_whole) == (["1", "2", "4", "7", "9"], False)

@@ -54,7 +54,7 @@ def test_an_address_is_kept_once_with_the_page_that_led_to_it(connection):
     assert sources[URLS[1]] == uuid.UUID(hash_of("http://a.example/first"))
 
 
-def test_a_full_sample_has_the_same_addresses_whoever_writes_first(connection, few):
+def test_a_full_sample_does_not_depend_on_the_order_of_writes(connection, few):
     one, other = make_job(), make_job()
     for job, urls in ((one, URLS), (other, URLS[::-1])):
         samples = [RejectedSamples(), RejectedSamples()]
@@ -65,7 +65,7 @@ def test_a_full_sample_has_the_same_addresses_whoever_writes_first(connection, f
     assert len(kept(one)) <= FEW + 10
 
 
-def test_a_worker_does_not_write_what_a_full_sample_does_not_need(connection, few):
+def test_a_worker_writes_no_address_that_a_full_sample_would_drop(connection, few):
     job, sample = make_job(), RejectedSamples()
     add(connection, sample, [(facts_of(job), outcome_of(lowest(URLS)))])
     add(connection, sample, [(facts_of(job), outcome_of(lowest(URLS)))])
@@ -87,7 +87,7 @@ def test_a_busy_worker_writes_many_addresses_together(connection, monkeypatch):
     assert sorted(kept(job)) == sorted(URLS[:4])
 
 
-def test_addresses_of_a_deleted_job_are_neither_written_nor_left(connection):
+def test_addresses_of_a_deleted_job_are_deleted_and_not_written_again(connection):
     job, sample = make_job(), RejectedSamples()
     facts = facts_of(job)
     add(connection, sample, [(facts, outcome_of(URLS[:1]))])

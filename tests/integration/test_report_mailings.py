@@ -1,4 +1,4 @@
-"""Scheduled reports arrive at a real mail server on loopback."""
+"""Proves that scheduled reports arrive at a real mail server on loopback."""
 
 import datetime as dt
 
@@ -82,7 +82,7 @@ def test_a_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel)
     assert (message.about, message.state, message.task) == ("report", "sent", 7)
 
 
-def test_a_mailed_report_names_the_only_partition_that_it_is_about(mails, channel, settings):
+def test_a_mailed_report_names_the_partition_that_it_covers(mails, channel, settings):
     be_partition(settings, "b")
     put(channel)
 
@@ -103,7 +103,7 @@ def test_every_report_can_be_mailed(mails, channel, report):
     assert not list(mail.iter_attachments())
 
 
-def test_a_mailing_is_a_template_that_follows_its_changes(channel):
+def test_the_template_of_a_mailing_follows_changes_of_the_mailing(channel):
     put(channel)
     template = TaskTemplate.objects.get(is_built_in=False)
     assert (template.urn, template.kind, template.unique) == ("report-weekly", "mail_report", True)
@@ -115,7 +115,7 @@ def test_a_mailing_is_a_template_that_follows_its_changes(channel):
     assert not TaskTemplate.objects.filter(is_built_in=False).exists()
 
 
-def test_a_removed_or_disabled_mailing_fails_by_its_name(channel):
+def test_the_task_of_a_removed_or_disabled_mailing_fails_with_its_name(channel):
     with pytest.raises(NotSent, match="there is no report mailing weekly"):
         send()
     put(channel)
@@ -240,7 +240,7 @@ def test_an_operator_sends_a_mailing_now_and_changes_none(channel):
     assert book.create(kind="mail_report", arguments={"mailing": "weekly"}, made_by="olga").group == "generic"
 
 
-def test_the_attempts_of_a_mail_have_one_message_and_a_sent_one_is_not_sent_again(mails, channel):
+def test_all_attempts_of_a_mail_are_one_message_which_is_sent_once(mails, channel):
     put(channel)
     port = channel.configuration["port"]
     NotificationChannel.objects.update(configuration={**channel.configuration, "port": 1})

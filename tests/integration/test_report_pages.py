@@ -56,7 +56,7 @@ def chart(text):
 
 
 @each_row("page", PAGES)
-def test_every_report_is_whole_where_there_is_nothing(viewer, page):
+def test_every_report_is_shown_without_any_data(viewer, page):
     yet, filtered = show(viewer, page), show(viewer, page, "repository=&identifier=x&entity=x")
 
     assert ("No activity in this time." if page in HISTORY else "No documents yet.") in yet
@@ -86,7 +86,7 @@ def test_the_history_is_shown_with_its_timeline(viewer, job):
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", label) for label in picture["labels"])
 
 
-def test_the_heads_of_columns_sort_and_turn(viewer, job):
+def test_column_headings_sort_and_reverse_the_order(viewer, job):
     for size in (2, 9, 5):
         happen(job, bytes=size)
 
@@ -98,7 +98,7 @@ def test_the_heads_of_columns_sort_and_turn(viewer, job):
     assert "code=2" in turned
 
 
-def test_the_next_page_is_about_the_same_time(viewer, job):
+def test_the_next_page_covers_the_same_period(viewer, job):
     for number in range(51):
         happen(job, 60 + number, entity=str(number))
     text = show(viewer, "history", "entity=.&last=4")
@@ -155,7 +155,7 @@ def test_documents_are_shown_with_their_status_and_as_files(viewer, job):
     assert f"job={job.pk}" in file
 
 
-def test_a_document_that_fails_is_shown_with_how_long_it_is_tried(viewer, job):
+def test_a_failing_document_is_shown_with_the_end_of_its_retries(viewer, job):
     now = dt.datetime.now(tz=dt.UTC)
     failing = {"failures": 2, "failing_since": now, "most_failures": 3, "failing_until": now + dt.timedelta(days=2)}
     make_documents(job, 1, stage=0, check_time=now, **failing)
@@ -177,7 +177,7 @@ def test_the_queue_is_shown_by_class(viewer, job):
 
 
 @each_row("page", PAGES)
-def test_a_bad_pattern_is_shown_beside_its_field(viewer, page):
+def test_an_invalid_pattern_is_reported_beside_its_field(viewer, page):
     field = "entity" if page in HISTORY else "identifier"
 
     text = show(viewer, page, f"{field}=(")
@@ -203,7 +203,7 @@ def test_an_invalid_query_is_explained(viewer, query, says):
 
 
 @each_row("page", PAGES)
-def test_crawled_markup_stays_text(viewer, job, page):
+def test_crawled_markup_is_escaped_in_reports(viewer, job, page):
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
     happen(job, entity=hostile, result_code=hostile, result_description=hostile)
     make_documents(job, 1)
@@ -217,7 +217,7 @@ def test_crawled_markup_stays_text(viewer, job, page):
 
 
 @each_row("page", PAGES)
-def test_reports_are_for_roles(page):
+def test_reports_need_a_role(page):
     client = Client()
     assert client.get(f"/reports/{page}/").status_code == 302
     client.force_login(make_user())

@@ -1,4 +1,4 @@
-"""Reports, their files and exports of the control partition have the rows of all partitions."""
+"""Proves that reports, downloads and exports of the control partition have the rows of all partitions."""
 
 import csv
 import datetime as dt
@@ -95,7 +95,7 @@ def control(job, database, settings, monkeypatch):
 
 @pytest.fixture
 def silent(job, database, settings):
-    """Make this database the control partition of one that holds all bytes."""
+    """Make this database the control partition of a partition whose proxy holds all bytes."""
     with silent_database(database.dsn, given_to=partial(be_control, settings)):
         yield
 
@@ -132,7 +132,7 @@ def test_documents_of_all_partitions_are_listed_once(operator, job, size):
 
 @each_row("size, order", [(1, "ascending"), (2, "descending"), (100, "descending")])
 @pytest.mark.usefixtures("control")
-def test_the_history_of_all_partitions_is_one_in_the_order_of_time(operator, job, size, order):
+def test_the_histories_of_all_partitions_are_merged_in_order_of_time(operator, job, size, order):
     rows = rows_of(operator, "history", limit=size, order=order, job=job.pk, **HOUR)
 
     starts = [row["started_at"] for row in rows]
@@ -175,7 +175,7 @@ def test_the_start_of_a_job_in_all_partitions_counts_once(operator, job, databas
 
 @each_row("size", [1, 100])
 @pytest.mark.usefixtures("control")
-def test_the_busiest_interval_is_that_of_each_partition(operator, size):
+def test_the_busiest_interval_is_found_for_each_partition(operator, size):
     rows = rows_of(operator, "activity", limit=size, interval=60, **HOUR)
 
     assert [(row["partition"], row["amount"]) for row in rows] == [("", 2), ("b", 2)]

@@ -1,5 +1,5 @@
 """
-Pages and the API only record the requests of operators, and managers carry them out, so no request waits for a crawl.
+Proves that pages and the API only record requests of operators, so no request waits for a running crawl.
 """
 
 import pytest
@@ -23,7 +23,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("place", ["page", "API"])
 @pytest.mark.parametrize("order", ORDERS)
-def test_an_order_is_written_down_while_a_crawl_holds_its_queue(connection, order, place):
+def test_a_request_is_recorded_while_a_crawl_has_its_queue_locked(connection, order, place):
     before, after = ORDERS[order]
     job = make_job()
     make_documents(job, 3)

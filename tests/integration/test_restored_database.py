@@ -1,4 +1,4 @@
-"""The first registration after a restore ends the nodes of before and raises all numbers."""
+"""Proves that the first registration after a restore ends older nodes, and skips numbers that may have been used."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def sequence(connection, name):
     return connection.execute("SELECT last_value FROM pg_sequences WHERE sequencename = %s", [name]).fetchone()[0]
 
 
-def test_the_first_node_after_a_restore_ends_the_nodes_of_before(connection):
+def test_the_first_node_after_a_restore_ends_all_older_nodes(connection):
     old = register_node(connection, "manager")
     elect_main(connection, old)
     term = MainTerm.objects.get().term
@@ -34,7 +34,7 @@ def test_the_first_node_after_a_restore_ends_the_nodes_of_before(connection):
     assert NodeEvent.objects.filter(message__startswith="the database was restored").count() == 1
 
 
-def test_numbers_that_may_have_been_given_out_are_skipped(connection):
+def test_numbers_that_may_have_been_used_before_a_restore_are_skipped(connection):
     job = make_running_job(register_node(connection, "manager"))
     before = sequence(connection, "jobs_job_id_seq")
     assert before >= job.job.pk

@@ -1,4 +1,4 @@
-"""Old rows are shown by subject. Tasks delete them, or a main manager while there is no task worker."""
+"""Proves that old rows are shown by subject, and deleted by tasks, or by a main manager if no task worker exists."""
 
 import datetime as dt
 
@@ -64,7 +64,7 @@ def test_a_cancelled_cleaning_deletes_nothing_more(settings):
     assert JobEvent.objects.count() == 1
 
 
-def test_counts_of_old_runs_leave_and_those_of_documents_stay_exact():
+def test_counts_of_old_runs_are_deleted_and_counts_of_documents_stay_exact():
     job = make_job(name="often")
     type(job).objects.filter(pk=job.pk).update(run_no=KEPT_RUNS + 2)
     make_documents(job, 1)

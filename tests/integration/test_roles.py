@@ -276,7 +276,7 @@ def address(path, world):
         "exports": world.export.pk,
         "archive-records": 1,
         "bulk": world.bulk.pk,
-        # The job of this world has no run.
+        # The job of this test has no run.
         "runs": 1,
         # No verification exists.
         "verifications": 1,
@@ -293,7 +293,7 @@ def address(path, world):
     )
 
 
-def test_every_operation_has_a_least_role():
+def test_every_operation_has_a_lowest_role():
     assert sorted(LEAST_ROLE) == sorted(operation["operationId"] for _, _, operation in operations())
 
 
@@ -314,7 +314,7 @@ def up_to(role):
 
 
 @every_operation()
-def test_an_operation_is_for_its_least_role_and_above(operation, world, clients):
+def test_an_operation_is_permitted_from_its_lowest_role_upwards(operation, world, clients):
     method, path = requests()[operation]
     target, least = address(path, world), LEAST_ROLE[operation]
     for role in up_to(least):
@@ -341,7 +341,7 @@ def test_a_user_without_a_role_may_do_nothing(operation, world, stranger):
     assert_problem(response, 403, "permission_denied")
 
 
-def test_a_view_that_names_no_permission_is_closed_even_to_a_superuser():
+def test_a_view_without_a_permission_refuses_even_a_superuser():
     class NewView(APIView):
         def get(self, request):
             return Response("open")
@@ -353,7 +353,7 @@ def test_a_view_that_names_no_permission_is_closed_even_to_a_superuser():
 
 
 @each_row("verb", sorted(VERBS))
-def test_reading_an_action_changes_nothing(verb):
+def test_a_get_request_to_an_action_changes_nothing(verb):
     world = make_world()
 
     response = client_of(ADMINISTRATOR).get(f"/api/v1/jobs/{world.job.pk}/{verb}/")
@@ -362,7 +362,7 @@ def test_reading_an_action_changes_nothing(verb):
     assert response["Allow"] == "POST, OPTIONS"
 
 
-def test_a_session_must_show_that_the_request_is_its_own():
+def test_a_request_by_session_needs_a_csrf_token():
     world = make_world()
     client = APIClient(enforce_csrf_checks=True)
     client.force_login(make_user(OPERATOR))
@@ -407,7 +407,7 @@ def test_migrate_restores_the_permissions_of_roles_after_edits():
     }
 
 
-def test_roles_are_written_again_without_a_change(django_assert_max_num_queries):
+def test_writing_the_roles_again_changes_nothing(django_assert_max_num_queries):
     with django_assert_max_num_queries(20):
         write_roles(apps=apps, using="default")
 

@@ -1,4 +1,4 @@
-"""Each page and each button needs the same role as its operation in the API, for every role."""
+"""Proves for every role that each page and each button needs the same role as its operation in the API."""
 
 import pytest
 from django.test import Client
@@ -240,7 +240,7 @@ def assert_open_from(least, clients, ask):
 
 
 @each_row("name", sorted(set(NAMES) - ONLY_CHANGE))
-def test_a_page_is_read_from_its_least_role_on(name, clients, things):
+def test_a_page_can_be_read_from_its_lowest_role_upwards(name, clients, things):
     path = reverse(name) if name == "drills" else address(name, things)
 
     assert_open_from(LEAST_READER.get(name, VIEWER), clients, lambda client: client.get(path))
@@ -253,7 +253,8 @@ def test_a_public_page_is_for_every_visitor_or_for_none(is_on, settings):
 
     answers = {name: Client().get(reverse(name, kwargs=values)).status_code for name, values in names.items()}
 
-    # The page of a proof without a wish redirects to the page of the host. The page of a form accepts only POST.
+    # Without a requested limit, the page of its proof redirects to the page of the host. The page of a form accepts
+    # only POST.
     of_wishes = {"webmaster-ask": 405, "webmaster-prove": 302}
     assert answers == {name: of_wishes.get(name, 200) if is_on else 404 for name in names}
 
@@ -266,7 +267,7 @@ def test_a_page_allows_the_same_changes_as_the_api_for_each_role(name, operation
 
 
 @each_row("verb", sorted(VERBS))
-def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb, clients, things):
+def test_a_button_of_a_job_needs_the_role_of_its_operation(verb, clients, things):
     path = address("job-transition", things)
     least = LEAST_ROLE[f"jobs_{verb.replace('-', '_')}"]
 
@@ -274,7 +275,7 @@ def test_a_button_of_a_job_is_for_the_role_of_its_operation(verb, clients, thing
 
 
 @each_row(("form", "operation"), sorted(FORMS.items()), ids=[f"{m}-{a}" for m, a in sorted(FORMS)])
-def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation, clients, things):
+def test_a_form_of_the_set_up_needs_the_role_of_its_operation(form, operation, clients, things):
     model, action = form
     unused = {
         "job": things.job,
@@ -293,7 +294,7 @@ def test_a_form_of_the_set_up_is_for_the_role_of_its_operation(form, operation, 
     assert_open_from(LEAST_ROLE[operation], clients, lambda client: client.post(path))
 
 
-def test_every_page_that_takes_a_post_names_its_operation(things):
+def test_every_page_that_accepts_a_post_has_an_operation_of_the_api(things):
     administrator = client_of(ADMINISTRATOR)
 
     taking = {name for name in set(NAMES) - {"drills"} if administrator.post(address(name, things)).status_code != 405}

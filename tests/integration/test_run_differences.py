@@ -1,4 +1,4 @@
-"""Rare differences between runs of large jobs: counted by the flushes, exactly, with examples and hosts."""
+"""Proves that rare differences between runs of large jobs are counted exactly by flushes, with examples and hosts."""
 
 import pytest
 from django.db import connection as django_connection
@@ -114,7 +114,7 @@ def test_further_hosts_of_a_run_are_counted_together(site, world):
     assert (more.bin_id, more.amount, more.examples) == (0, 1, [url_of("page7")])
 
 
-def test_runs_that_counted_no_differences_are_compared_by_estimates(site, world):
+def test_runs_without_counted_differences_are_compared_by_estimates(site, world):
     Run.objects.update(has_differences=False)
     world.put("page7", fails="503")
     site.run()

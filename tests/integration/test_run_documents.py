@@ -1,4 +1,4 @@
-"""The documents that differ between two runs: kept at the ends of runs, compared on a page and in the API."""
+"""Proves that documents are recorded at the end of each run, and that a page and the API show how two runs differ."""
 
 import datetime as dt
 
@@ -43,7 +43,7 @@ def ended_run(job, *, at):
 
 
 def two_runs(job):
-    """Let documents appear, disappear, change and fail between two runs; return the ids of the runs."""
+    """Let documents appear, disappear, change and fail between two runs. Return the ids of the runs."""
     found(begin(job), ["same", "gone", "changed", "worse"])
     found(job, ["better", "other"], outcome=Outcome.FAILED, code="500", version="")
     end(job)
@@ -87,7 +87,7 @@ def test_two_runs_are_compared_document_by_document():
     assert worse["examples"][0]["later"] == {"outcome": "failed", "result_code": "503"}
 
 
-def test_the_page_lists_them_and_says_that_the_numbers_are_exact():
+def test_the_page_lists_different_documents_and_calls_numbers_exact():
     earlier, later = two_runs(make_job("docs"))
 
     page = see(earlier, later)
@@ -118,14 +118,14 @@ def test_a_large_job_is_compared_by_the_same_sample_of_both_runs(monkeypatch):
     assert [hash_.hex for hash_ in RunSample.objects.get(run=runs[0]).hashes] == first
     changed = next(kind for kind in documents["kinds"] if kind["kind"] == "changed")
     assert (documents["is_exact"], documents["compared"], changed["count"]) == (False, 5, 1)
-    # The highest hash of the sample tells how many documents there are.
+    # The number of all documents is estimated from the highest hash of the sample.
     assert documents["estimate"] == round(5 * 2**128 / (int(first[-1], 16) + 1))
     assert changed["estimate"] == pytest.approx(documents["estimate"] / 5, abs=1)
     says = see(runs[1], runs[2]).content.decode()
     assert "A sample was compared: 5 of about" in says
 
 
-def test_the_sample_is_the_same_whichever_way_its_documents_are_read(monkeypatch):
+def test_the_sample_does_not_depend_on_the_query_that_reads_it(monkeypatch):
     job, other = make_job("docs"), make_job("shop")
     found(other, ["a", "b"])
     found(begin(job), ["a", "b", "c"])
@@ -163,7 +163,7 @@ def test_a_host_is_slower_if_the_same_documents_took_longer_in_both_runs():
     ]
 
 
-def test_a_document_that_the_run_did_not_request_says_nothing_about_its_host():
+def test_documents_without_a_request_do_not_affect_the_speed_of_a_host():
     job = make_job("docs")
     found(begin(job), 6, response_ms=100)
     QueueItem.objects.update(fetched_at=NOON - HOUR)
@@ -183,7 +183,7 @@ def test_runs_without_a_record_are_not_compared_by_documents():
     assert "One of the runs has no record of its documents" in page.content.decode()
 
 
-def test_a_run_that_lasts_has_no_record_yet():
+def test_a_running_run_has_no_record_of_documents_yet():
     job = make_job("docs")
     ended_run(job, at=NOON)
     begin(job, at=NOON + 2 * HOUR)

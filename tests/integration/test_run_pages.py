@@ -1,4 +1,4 @@
-"""The page of a run, and the comparison of two runs of a job."""
+"""Proves the page of a run, and the comparison of two runs of a job."""
 
 import datetime as dt
 
@@ -56,7 +56,7 @@ def test_the_page_of_a_run_has_its_result_its_counts_and_its_events_only():
     ]
 
 
-def test_the_list_of_runs_leads_to_each_run_and_a_run_to_its_neighbours():
+def test_runs_are_linked_from_their_list_and_from_neighbouring_runs():
     first, second = two_runs(make_job("docs"))
     client = page_client("viewer")
 
@@ -89,7 +89,7 @@ def test_a_comparison_names_the_changes_between_the_two_starts():
     assert [(one["what"], one["made_by"]) for one in context["versions"]] == [("settings, version 2", "eve")]
 
 
-def test_a_comparison_names_versions_of_the_policies_and_connections_that_the_job_may_use():
+def test_a_comparison_names_changed_policies_and_connections_of_the_job():
     job = make_job("docs")
     first, second = two_runs(job)
     subject = DefinitionVersion.Subject
@@ -163,7 +163,7 @@ def test_a_comparison_says_that_older_changes_are_not_shown(monkeypatch):
         ("earlier={first}&later={other}", "These are runs of two jobs"),
     ],
 )
-def test_a_comparison_without_two_runs_of_one_job_is_refused_with_a_sentence(query, says):
+def test_a_comparison_needs_two_runs_of_one_job(query, says):
     first, _second = two_runs(make_job("docs"))
     other, _next = two_runs(make_job("shop"))
 

@@ -1,4 +1,4 @@
-"""Runs and schedules of all jobs: their rows, and the pages that list them."""
+"""Proves the records of runs, and the pages that list runs, jobs and schedules."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -137,7 +137,7 @@ def test_runs_are_listed_page_by_page():
     assert second.context.get("next_query") is None
 
 
-def test_the_page_of_jobs_lists_all_by_name_and_finds_words():
+def test_the_page_of_jobs_lists_all_jobs_by_name_and_can_be_searched():
     make_job("daily shop")
     running = begin(make_job("daily docs"))
     client = page_client("viewer")
@@ -200,7 +200,7 @@ def test_viewers_pause_no_schedule():
     assert "Pause" not in client.get("/schedules/").content.decode()
 
 
-def test_the_last_runs_of_a_job_are_marks_with_their_result_and_size():
+def test_the_last_runs_of_a_job_are_drawn_as_bars_by_result_and_size():
     job = make_job("docs")
     for number, (run_end, indexed, failed) in enumerate(
         [("finished", 80, 0), ("error", 0, 0), ("finished", 0, 10), ("finished", 40, 0)], start=1
@@ -215,7 +215,7 @@ def test_the_last_runs_of_a_job_are_marks_with_their_result_and_size():
     assert row["marks"][0]["says"] == "run 1: finished, 80 documents"
 
 
-def test_the_grid_has_a_cell_for_each_of_the_last_runs_that_leads_to_it():
+def test_the_grid_has_a_cell_with_a_link_for_each_of_the_last_runs():
     job, idle = make_job("docs"), make_job("idle")
     for number in range(1, 33):
         Run.objects.create(job=job, run_no=number, started_at=NOON, ended_at=NOON, run_end="finished", indexed=number)
@@ -232,7 +232,7 @@ def test_the_grid_has_a_cell_for_each_of_the_last_runs_that_leads_to_it():
     assert idle.name in page.content.decode()
 
 
-def test_a_run_that_lasts_has_a_mark_with_its_present_documents():
+def test_a_running_run_is_drawn_with_its_present_number_of_documents():
     count(begin(make_job("docs")), 7)
 
     (row,) = page_client("viewer").get("/runs/grid/").context["rows"]

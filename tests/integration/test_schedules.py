@@ -1,4 +1,4 @@
-"""Skipped starts of schedules, and the calendar of runs and starts, on pages and in the API."""
+"""Proves that pages and the API show skipped starts of schedules, and the calendar of runs and starts."""
 
 import datetime as dt
 
@@ -45,7 +45,7 @@ def test_a_window_that_opened_during_the_pause_was_skipped():
     assert skipped(now=NOON + 11 * HOUR) == [(NOON + 10 * HOUR, SkipReason.PAUSED)]
 
 
-def test_a_window_that_opened_during_the_run_was_skipped_only_if_runs_start_at_its_beginning():
+def test_a_window_that_opens_during_a_run_is_skipped_for_starts_at_its_opening():
     running = {"phase": "active", "started_at": NOON, "schedule_checked_at": NOON, "run_no": 1}
     job = scheduled("nightly", NIGHTLY, **running)
 
@@ -54,14 +54,14 @@ def test_a_window_that_opened_during_the_run_was_skipped_only_if_runs_start_at_i
     assert skipped(now=NOON + 11 * HOUR) == []
 
 
-def test_a_window_before_a_change_of_the_schedule_is_not_called_skipped():
+def test_a_window_before_a_change_of_the_schedule_is_not_shown_as_skipped():
     changed = NOON + 10 * HOUR + dt.timedelta(minutes=1)
     scheduled("nightly", NIGHTLY, schedule_checked_at=changed, schedule_paused_at=NOON, schedule_paused_by="ann")
 
     assert skipped(now=NOON + 11 * HOUR) == []
 
 
-def test_the_page_and_the_api_say_why_a_window_was_skipped():
+def test_the_page_and_the_api_give_the_reason_for_a_skipped_window():
     scheduled("nightly", NIGHTLY, missed_window_at=NOON)
 
     (row,) = page_client("viewer").get("/schedules/").context["rows"]
@@ -74,7 +74,7 @@ def test_the_page_and_the_api_say_why_a_window_was_skipped():
     assert (line["name"], len(line["coming"]), line["paused_at"]) == ("nightly", 5, None)
 
 
-def test_the_calendar_has_past_runs_and_the_starts_to_come():
+def test_the_calendar_has_past_runs_and_future_starts():
     job = scheduled("nightly", NIGHTLY)
     scheduled("hourly", [Window(minutes=(30,))])
     paused = scheduled("paused", NIGHTLY, schedule_paused_at=NOON, schedule_paused_by="ann")
@@ -132,7 +132,7 @@ def test_the_page_of_the_calendar_leads_to_runs_and_to_their_results():
 
 
 @each_row("query", ["day=tomorrow", "day=1999-12-31", "day=9999-12-31", "unit=year"])
-def test_a_calendar_of_no_day_is_refused_with_a_sentence_and_shows_this_week(query):
+def test_an_invalid_day_of_the_calendar_is_refused_and_this_week_is_shown(query):
     page = page_client("viewer").get(f"/schedules/calendar/?{query}")
 
     assert page.status_code == 400
@@ -140,7 +140,7 @@ def test_a_calendar_of_no_day_is_refused_with_a_sentence_and_shows_this_week(que
     assert page.context["problems"]
 
 
-def test_the_api_has_the_calendar_and_refuses_days_that_are_none():
+def test_the_api_has_the_calendar_and_refuses_invalid_days():
     run = ended_run(make_job("docs"), at=dt.datetime(2026, 11, 25, 7, 15, tzinfo=dt.UTC))
     client = client_of("viewer")
 

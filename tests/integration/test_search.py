@@ -1,4 +1,7 @@
-"""Search finds a page by any of its words soon after its fetch. The best pages come first, and no markup is shown."""
+"""
+Proves that search finds a page by any of its words soon after its fetch, ranks the best pages first, and escapes
+markup.
+"""
 
 import datetime as dt
 import uuid
@@ -55,7 +58,7 @@ def matches(segments: tuple[Segment, ...]) -> list[str]:
 # --- Indexing ------------------------------------------------------------------------------------
 
 
-def test_a_text_is_found_after_it_was_indexed_and_not_before(index, connection):
+def test_a_text_is_found_only_after_it_was_indexed(index, connection):
     index(page("a wombat"), searchable=False)
     assert found("wombat") == set()
 
@@ -65,7 +68,7 @@ def test_a_text_is_found_after_it_was_indexed_and_not_before(index, connection):
     assert found("wombat") == {"http://a.example/page"}
 
 
-def test_a_text_that_is_replaced_is_found_by_its_new_words_only(index):
+def test_a_replaced_text_is_found_only_by_its_new_words(index):
     index(page("a wombat"))
 
     index(page("an emu"))
@@ -73,7 +76,7 @@ def test_a_text_that_is_replaced_is_found_by_its_new_words_only(index):
     assert (found("wombat"), found("emu")) == (set(), {"http://a.example/page"})
 
 
-def test_a_text_that_is_removed_is_not_found_from_then_on(index, connection):
+def test_a_removed_text_is_no_longer_found(index, connection):
     gone = page("a wombat")
     output = index(gone)
 
@@ -93,7 +96,7 @@ def test_the_longest_waiting_texts_come_first_up_to_a_number(index, connection):
     assert found("number0 or number1") == {"http://a.example/0", "http://a.example/1"}
 
 
-def test_a_text_that_another_worker_indexes_just_now_is_left_to_it(index, connection, other_connection):
+def test_a_text_that_another_worker_is_indexing_is_skipped(index, connection, other_connection):
     index(page("a wombat"), searchable=False)
     with other_connection.transaction():
         other_connection.execute("SELECT 1 FROM jobs_searchdocument FOR NO KEY UPDATE")
@@ -111,7 +114,7 @@ def test_a_text_too_long_for_the_index_is_found_by_its_start(index):
     assert found("wombat") == {"http://a.example/long", "http://a.example/short"}
 
 
-def test_a_text_of_many_different_words_ends_below_the_limit_too(index):
+def test_a_text_of_many_different_words_is_also_cut_at_the_limit(index):
     unlike = " ".join(f"{number:x}ing-{number:o}s" for number in range(400_000))
 
     index(page(f"wombat {unlike}", language="en", title=unlike, description=unlike))
@@ -196,7 +199,7 @@ def test_phrases_alternatives_and_exclusions_are_understood(index):
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\0", '"', '""', "-", "& | !", "\ud83d", "<->", "';--", "%s %(x)s"])
-def test_a_query_without_a_word_that_is_there_finds_nothing(index, query):
+def test_a_query_without_a_known_word_finds_nothing(index, query):
     index(page("a wombat"))
 
     assert found(query) == set()
@@ -226,7 +229,7 @@ def test_matches_are_marked_in_title_and_text(index):
     assert matches(hit.snippet) == ["Wombat", "wombat"]
 
 
-def test_stems_are_marked_where_only_they_match(index):
+def test_words_that_match_only_by_their_stem_are_marked(index):
     index(page("the dogs were running", language="en"))
 
     (hit,) = search("dog runs", tokens=(), limit=10).hits
@@ -234,7 +237,7 @@ def test_stems_are_marked_where_only_they_match(index):
     assert matches(hit.snippet) == ["dogs", "running"]
 
 
-def test_hostile_text_is_given_as_text_and_can_forge_no_mark(index):
+def test_hostile_text_is_escaped_and_cannot_forge_marks(index):
     index(page("so <script>alert(1)</script> \x02forged\x03 wombat <b> there", title="<img src=x> wombat"))
 
     (hit,) = search("wombat", tokens=(), limit=10).hits
@@ -248,7 +251,7 @@ def test_hostile_text_is_given_as_text_and_can_forge_no_mark(index):
 # --- Pages ---------------------------------------------------------------------------------------
 
 
-def test_pages_follow_each_other_without_overlap_or_gap(index):
+def test_pages_of_results_have_no_overlap_and_no_gap(index):
     index(*(page("wombat " * (1 + number % 3), url=f"http://a.example/{number}") for number in range(25)))
 
     pages, after = [], None
@@ -265,7 +268,7 @@ def test_pages_follow_each_other_without_overlap_or_gap(index):
     assert (shown.total, shown.has_more) == (25, False)
 
 
-def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch):
+def test_for_a_frequent_word_a_limited_number_of_pages_is_ranked(index, monkeypatch):
     monkeypatch.setattr(search_query, "_RANKED_AT_MOST", 5)
     index(*(page("wombat", url=f"http://a.example/{number}") for number in range(8)))
 
@@ -275,7 +278,7 @@ def test_a_frequent_word_has_a_limited_number_of_ranked_pages(index, monkeypatch
 
 
 @pytest.mark.parametrize("after", ["x", "1:2", "nan:1:" + "0" * 32, "1.0:1:" + "g" * 32, "1.0:1:" + "0" * 32 + "\n"])
-def test_a_place_that_no_page_gave_is_refused(db, after):
+def test_an_invalid_position_in_the_results_is_refused(db, after):
     with pytest.raises(BadQuery):
         search("wombat", tokens=(), limit=10, after=after)
 
@@ -285,7 +288,7 @@ def test_a_query_that_is_too_long_is_refused(db):
         search("x" * 1001, tokens=(), limit=10)
 
 
-def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
+def test_a_search_that_takes_too_long_is_cancelled(index, monkeypatch):
     monkeypatch.setattr(search_query, "_PATIENCE", dt.timedelta(milliseconds=1))
     index(*(page("wombat " * 2000, url=f"http://a.example/{number}") for number in range(50)))
 
@@ -293,7 +296,7 @@ def test_a_search_that_takes_too_long_is_given_up(index, monkeypatch):
         search("wombat", tokens=(), limit=50)
 
 
-def test_a_hit_has_the_metadata_of_its_document(index):
+def test_a_result_has_the_metadata_of_its_document(index):
     index(page("a wombat", metadata={"author": ("Ada\0", "\ud800"), "og:type": ("article",)}))
     assert [hit.metadata for hit in search("wombat", tokens=(), limit=1).hits] == [
         {"author": ("Ada", "?"), "og:type": ("article",)}

@@ -1,5 +1,5 @@
 """
-A search returns only documents that the tokens of its reader may see: on the page, in the API, and as another user.
+Proves that a search returns only documents that the tokens of its user may see: on the page and in the API.
 """
 
 import datetime as dt
@@ -44,9 +44,9 @@ TOKENS = ("a", "b", "c")
 SOME = st.lists(st.sampled_from(TOKENS), max_size=2).map(tuple)
 LEVELS = st.builds(Level, SOME, SOME)
 ACCESSES = st.builds(Access, LEVELS, st.lists(LEVELS, max_size=2).map(tuple), LEVELS)
-# The ways of a search. Limits choose one: the matches are read before their accesses, or the accesses of the reader
-# before the matches. These accesses may be constants of the statement. If a word has more matches than expected, the
-# search starts again in another way.
+# Strategies of a search. Limits decide whether it reads the matches first, or first the accesses of the reader. These
+# accesses may be constants of the statement. If a word has more matches than expected, the search starts again in
+# another way.
 RARE = {"_SHARE_OF_UNKNOWN": 1e9}
 WAYS = (
     RARE,
@@ -121,7 +121,7 @@ _numbers = itertools.count()
 
 @examples(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(accesses=st.lists(ACCESSES, min_size=1, max_size=8), readers=st.lists(READERS, min_size=1, max_size=4))
-def test_a_reader_finds_exactly_what_its_tokens_may_see(index, accesses, readers):
+def test_a_user_finds_exactly_the_documents_that_its_tokens_may_see(index, accesses, readers):
     # Each example has its own words, which keep its documents apart from those of other examples.
     word = f"example{next(_numbers)}"
     for number, access in enumerate(accesses):
@@ -152,7 +152,7 @@ def test_counts_and_pages_have_only_documents_that_the_reader_may_see(index, mon
     assert search("wombat", tokens=(), limit=3).total == 1
 
 
-def test_documents_behind_many_that_the_reader_may_not_see_are_found(index, monkeypatch):
+def test_visible_documents_are_found_even_after_many_invisible_matches(index, monkeypatch):
     monkeypatch.setattr(searching, "_SHARE_OF_UNKNOWN", 1e9)
     monkeypatch.setattr(searching, "_FEW_MATCHES", 5)
     for number in range(20):
@@ -165,7 +165,7 @@ def test_documents_behind_many_that_the_reader_may_not_see_are_found(index, monk
     assert (page.total, page.has_more, [hit.url for hit in page.hits]) == (1, False, ["http://a.example/own"])
 
 
-def test_a_changed_access_applies_with_its_write(index):
+def test_a_changed_access_applies_as_soon_as_it_is_written(index):
     index.put("page", Access(Level(("a",))))
     index.make_searchable()
     assert (found("a"), found("b"), found()) == ({"page"}, set(), set())
@@ -229,7 +229,7 @@ def test_an_authority_that_does_not_answer_hides_the_documents_of_its_group(prot
     assert found(*tokens_of_login("alice")) == {"open"}
 
 
-def test_an_authority_with_a_domain_is_asked_about_its_users(protected, tmp_path, settings):
+def test_an_authority_with_a_domain_is_asked_only_about_users_of_the_domain(protected, tmp_path, settings):
     group = verbs.create_group(name="h", made_by="root")
     facts = {"configuration": {"path": str(tmp_path / "users.yaml")}, "made_by": "root"}
     verbs.create(AuthorityConnection, name="ad", kind="file", group=group.pk, domain="example.org", **facts)
@@ -240,7 +240,7 @@ def test_an_authority_with_a_domain_is_asked_about_its_users(protected, tmp_path
     assert "h:editors" in tokens_of_login("alice")
 
 
-def test_no_authority_is_asked_while_all_documents_are_open(index, monkeypatch):
+def test_no_authority_is_asked_while_all_documents_are_public(index, monkeypatch):
     monkeypatch.setattr("jobs.search.reading.tokens_of_users", None)
     index.put("open")
 

@@ -1,4 +1,4 @@
-"""A search in the control partition finds the documents of all partitions, best first."""
+"""Proves that a search in the control partition finds documents of all partitions, best first."""
 
 import uuid
 
@@ -104,14 +104,14 @@ def test_a_search_shows_documents_of_another_partition_to_their_readers_only(con
     assert {hit.url for hit in seen.hits} - {hit.url for hit in others.hits} == {"http://b.example/bsecret"}
 
 
-def test_the_api_names_the_partition_and_the_output_of_this_one(control, output):
+def test_the_api_names_the_partition_of_a_result_and_the_local_output(control, output):
     found = client_of("viewer").get("/api/v1/search/?q=wombat").json()
 
     assert {(hit["partition"], hit["output"]) for hit in found["results"]} == {("", output.pk), ("b", output.pk)}
     assert found["silent"] == []
 
 
-def test_a_search_without_a_partition_says_so(control, database, monkeypatch):
+def test_a_search_without_the_answer_of_a_partition_says_so(control, database, monkeypatch):
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 2.0)
     with Proxy.of_database(database.dsn) as proxy:
         control(proxy.dsn(database.dsn))

@@ -1,4 +1,4 @@
-"""Our search vectors are identical to those of PostgreSQL, to the last position."""
+"""Proves that our search vectors are identical to those of PostgreSQL, including all positions."""
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -127,7 +127,7 @@ def test_texts_in_other_scripts_have_the_vector_that_postgresql_gives_them(both,
     "text",
     ["“It\u2019s” — 5 \xd7 3…", "Größe über ÄRGER, 1é 1e5É", "Привет, МИР!", "中文。日本語、한국어", "100 € 😀 naïve"],
 )
-def test_usual_texts_of_many_languages_are_not_left_to_postgresql(both, text):
+def test_we_make_the_vectors_of_usual_texts_of_many_languages(both, text):
     theirs, ours = both("title", text, text * 20)
 
     assert theirs is not None
@@ -151,5 +151,5 @@ def test_frequent_words_have_as_many_positions_as_postgresql_keeps(both):
         pytest.param("".join(map(chr, range(0x2200, 0x2400))), id="symbols"),
     ],
 )
-def test_texts_that_only_postgresql_can_cut_are_left_to_it(connection, text):
+def test_postgresql_makes_the_vectors_of_texts_that_only_it_can_split(connection, text):
     assert cut_by(connection, Characters(), "a title", "", text) is None

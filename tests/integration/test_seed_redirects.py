@@ -27,7 +27,7 @@ def note(job, source, target):
     )
 
 
-def test_forgotten_redirects_lead_nowhere_and_others_stay():
+def test_deleted_redirects_are_no_longer_followed_and_others_stay():
     job, other = make_job(), make_job()
     for of in (job, other):
         for name in "abc":

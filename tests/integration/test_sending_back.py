@@ -1,4 +1,4 @@
-"""Failed documents are sent back in bulk, all of them or those with some result codes."""
+"""Proves that all failed documents of a job, or those with a result code, can be retried together."""
 
 import pytest
 
@@ -30,28 +30,28 @@ def pending():
     return {item.identifier.rpartition("/")[2] for item in QueueItem.objects.filter(stage=Stage.PENDING)}
 
 
-def test_everything_that_failed_is_due_again_at_once(crawl):
+def test_all_failed_documents_become_due_immediately(crawl):
     sent = send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
 
     assert (sent.documents, sent.has_more) == (2, False)
     assert set(crawl.claim()) == {"broken", "absent"}
 
 
-def test_only_documents_with_the_failed_code_are_sent_back(crawl):
+def test_only_documents_with_the_given_code_are_retried(crawl):
     send_back(crawl.connection, job_id=crawl.job.pk, codes=["500"], now=NOON)
 
     assert pending() == {"broken"}
     assert QueueItem.objects.get(stage=Stage.PENDING).failures == 0
 
 
-def test_counts_follow(crawl):
+def test_counts_follow_the_retried_documents(crawl):
     send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
 
     rows = crawl.connection.execute("SELECT stage, code, amount FROM jobs_counterdelta WHERE amount <> 0").fetchall()
     assert sorted(rows) == [(Stage.PENDING, "", 2), (Stage.DONE, "404", -1), (Stage.DONE, "500", -1)]
 
 
-def test_a_job_that_is_in_between_sends_nothing_back(crawl):
+def test_a_job_in_a_transition_retries_no_documents(crawl):
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
 
     assert send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON) is None
@@ -60,7 +60,7 @@ def test_a_job_that_is_in_between_sends_nothing_back(crawl):
     assert pending() == set()
 
 
-def test_the_journal_names_the_author_and_the_documents_sent_back(crawl):
+def test_the_journal_names_the_author_and_the_number_of_retried_documents(crawl):
     control.send_back_failed(crawl.job.pk, codes=["500"], made_by="ada", now=NOON)
 
     event = JobEvent.objects.get(kind="sent back")
@@ -78,7 +78,7 @@ def test_operators_may_use_the_api_and_viewers_may_not(crawl):
     assert pending() == {"broken"}
 
 
-def test_denied_documents_have_not_failed_and_are_sent_back_by_their_code(crawl):
+def test_denied_documents_are_not_failed_and_are_retried_only_by_code(crawl):
     make_documents(crawl.lane, ["denied"], stage=Stage.DONE, outcome=Outcome.EXCLUDED, result_code="DENIED")
 
     send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)

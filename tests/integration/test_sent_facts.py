@@ -1,4 +1,4 @@
-"""The cost of facts between partitions, and the end of the facts of a deleted job."""
+"""Proves that facts between partitions cost few statements, and that facts of a deleted job are deleted."""
 
 import pytest
 from django.db import connection as django
@@ -56,7 +56,7 @@ def share_idle_jobs():
 # --- Cost ----------------------------------------------------------------------------------------
 
 
-def test_a_pass_of_the_control_partition_tells_no_unchanged_fact(leader):
+def test_a_pass_of_the_control_partition_sends_no_unchanged_fact(leader):
     leader.leads()
     before = numbers_sent()
 
@@ -93,7 +93,7 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follow
 
 
 def newest_life():
-    """A partition sends a fact every two seconds that it lives."""
+    """Return the number of each partition's newest sign of life. A partition sends one every two seconds."""
     return set(PartitionFact.objects.filter(key="life:all").values_list("source", "number"))
 
 
@@ -104,7 +104,7 @@ def living(connection, *numbers, highest=9):
     receive_fact(connection, "a", "b", "jobs:all", {"numbers": list(numbers), "highest": highest})
 
 
-def test_the_control_partition_tells_which_jobs_it_has(leader, connection):
+def test_the_control_partition_sends_the_list_of_its_jobs(leader, connection):
     leader.leads()
     highest = leader.number
     assert sent_fact(connection, "a", "b", "jobs:all") == {"numbers": [highest], "highest": highest}
@@ -127,7 +127,7 @@ def test_a_running_job_that_the_control_partition_deleted_is_aborted_then_delete
     assert Job.objects.get().phase == Phase.READY_FOR_DELETE
 
 
-def test_a_job_with_a_higher_number_than_any_told_one_is_not_deleted(follower, connection):
+def test_a_job_with_a_number_above_all_received_ones_is_not_deleted(follower, connection):
     follower.knows()
     living(connection, highest=6)
 
@@ -160,7 +160,7 @@ def send_reference(source, **facts):
     ForeignReference.objects.create(source=source, tracks_depth=False, **usual, **hashes, **facts)
 
 
-def test_one_reading_hears_the_newest_facts_and_knows_the_told_ones(connection):
+def test_one_query_reads_the_newest_received_and_sent_facts(connection):
     receive_fact(connection, "a", "b", "run:1", {"round": 1})
     receive_fact(connection, "a", "b", "run:1", {"round": 2})
     receive_fact(connection, "a", "b", "job:1", {"definitions": []})
@@ -185,7 +185,7 @@ def test_a_stored_fact_is_not_returned_again_until_a_newer_one_arrives(connectio
     assert [fact.body for fact in not_adopted(connection, "b", kind="job")] == [{"definitions": ["two"]}]
 
 
-def test_a_fact_of_a_kind_that_was_not_read_is_told_once(connection):
+def test_a_fact_of_a_kind_that_was_not_read_before_is_sent_once(connection):
     sender = FactSender(connection, "a", "run")
 
     assert sender.send("b", "job:1", {"definitions": []})

@@ -1,4 +1,6 @@
-"""A process becomes a node only if its sessions get their settings, and the server has room for the sessions."""
+"""
+Proves that a process becomes a node only if its sessions get their settings, and the server has enough connections.
+"""
 
 import datetime as dt
 
@@ -29,7 +31,7 @@ def test_valid_sessions_pass_directly_and_through_a_pooler(dsn, proxy):
 
 
 @pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"])
-def test_a_limit_that_something_in_between_does_not_hand_on_is_named(proxy, dsn, name):
+def test_a_limit_that_a_pooler_does_not_pass_on_is_named(proxy, dsn, name):
     wanted = settings_of_node(TIMEOUT)[name]
     proxy.rewrite(f"'{name}', '{wanted}'".encode(), f"'{name}', '{wanted + 1}'".encode())
 
@@ -52,6 +54,6 @@ def test_a_server_without_free_connections_is_refused_with_both_numbers(dsn):
         check(dsn, nodes=1000)
 
 
-def test_a_server_that_is_away_is_no_refusal():
+def test_a_server_that_does_not_answer_is_not_reported_as_a_refusal():
     with pytest.raises(psycopg.OperationalError):
         check("host=127.0.0.1 port=1")

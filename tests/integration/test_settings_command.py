@@ -57,7 +57,7 @@ def test_an_already_stored_value_is_reported(file):
         (None, "Cannot read .*: No such file or directory"),
     ],
 )
-def test_an_invalid_value_is_refused_in_a_sentence(tmp_path, text, sentence):
+def test_an_invalid_value_is_refused_with_a_reason(tmp_path, text, sentence):
     path = tmp_path / "settings.json"
     if text is not None:
         path.write_text(text)

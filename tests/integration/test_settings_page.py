@@ -53,7 +53,7 @@ def test_stored_versions_are_shown_with_authors_and_can_be_restored():
     assert "&quot;claimed&quot;: 5" in client.get(f"{PAGE}?version=1").content.decode()
 
 
-def test_a_file_can_be_stored():
+def test_a_file_of_settings_can_be_stored():
     file = SimpleUploadedFile("settings.json", json.dumps(FEW).encode())
 
     post(visitor(), "", verb="store", file=file)
@@ -78,7 +78,7 @@ def test_an_invalid_value_is_explained_and_stays_in_the_form(document, sentence)
     assert not SettingsVersion.objects.exists()
 
 
-def test_an_edit_of_an_older_version_names_the_author_of_the_newer_one():
+def test_an_edit_of_an_older_version_names_the_author_of_the_newer_version():
     versions.store(TABLE, FEW, made_by="otto")
 
     page = post(visitor(), "{}", verb="store", based_on=0).content.decode()
@@ -93,7 +93,7 @@ def test_only_an_administrator_is_offered_the_form_and_may_store():
     assert post(operator, "{}", verb="store").status_code == 403
 
 
-def test_a_node_that_runs_with_something_else_is_named_with_why():
+def test_a_node_with_other_values_is_named_with_the_reason():
     make_node("worker-7", settings=Effective(table=TABLE, environment={CLAIMED.path: 7}).report())
 
     page = visitor("viewer").get(PAGE).content.decode()
@@ -113,7 +113,7 @@ def test_a_stored_value_that_this_release_refuses_is_named():
     assert "<code>cluster.node_timeout</code>" not in page
 
 
-def test_a_version_that_is_not_there_is_not_found():
+def test_a_missing_version_of_the_settings_is_not_found():
     assert visitor().get(f"{PAGE}?version=9").status_code == 404
     assert visitor("viewer").get(f"{PAGE}?version=x").status_code == 404
 
@@ -127,7 +127,7 @@ def sent(client, verb="store", **fields):
     return client.post(PAGE, {"based_on": SettingsVersion.objects.count(), verb: "", **values})
 
 
-def test_a_field_for_each_setting_stores_its_value_and_an_empty_one_none():
+def test_each_setting_has_a_field_and_an_empty_field_stores_no_value():
     client = visitor()
 
     sent(client, worker__claimed="5", cluster__node_timeout="8")
@@ -146,7 +146,7 @@ def test_an_invalid_field_keeps_its_text_with_the_error_beside_it():
     assert not SettingsVersion.objects.exists()
 
 
-def test_a_preview_of_fields_keeps_what_was_typed():
+def test_a_preview_keeps_the_entered_values():
     page = sent(visitor(), "preview", worker__claimed="7").content.decode()
 
     assert "Changes</h2>" in page

@@ -1,4 +1,4 @@
-"""Deletions by age do not trust a clock that has just jumped to days after the last heartbeat."""
+"""Proves that after a clock jump of days beyond the last heartbeat, deletions by age do not use the new time yet."""
 
 import datetime as dt
 from uuid import uuid4
@@ -43,7 +43,7 @@ def write_journal(connection, *ages):
 
 
 def clean_journals():
-    """Perform the task, and return the ages that the entries left had when they were written."""
+    """Perform the task. Return the ages that the remaining entries had when they were written."""
     django_connection.ensure_connection()
     kinds.clean(TaskContext(task=1, group="generic"), {"subject": "journals"})
     return sorted(int(event.message) for event in JobEvent.objects.all())
@@ -53,7 +53,7 @@ def silences():
     return NodeEvent.objects.filter(detail__has_key="silent_since")
 
 
-def test_a_jump_forward_while_nodes_run_deletes_nothing_that_is_too_young(connection):
+def test_a_clock_jump_while_nodes_run_deletes_no_young_rows(connection):
     node = register(connection)
     write_journal(connection, 1, 20, 31)
 
@@ -63,7 +63,7 @@ def test_a_jump_forward_while_nodes_run_deletes_nothing_that_is_too_young(connec
     assert clean_journals() == [1, 20]
 
 
-def test_a_jump_forward_is_noticed_before_the_first_beat(connection):
+def test_a_clock_jump_is_noticed_before_the_first_heartbeat(connection):
     register(connection)
     write_journal(connection, 1, 20, 31)
 
@@ -72,7 +72,7 @@ def test_a_jump_forward_is_noticed_before_the_first_beat(connection):
     assert clean_journals() == [1, 20]
 
 
-def test_a_jump_forward_while_nothing_ran_deletes_nothing_that_is_too_young(connection):
+def test_a_clock_jump_while_nothing_runs_deletes_no_young_rows(connection):
     register(connection)
     write_journal(connection, 1, 20, 31)
 
@@ -82,7 +82,7 @@ def test_a_jump_forward_while_nothing_ran_deletes_nothing_that_is_too_young(conn
     assert clean_journals() == [1, 20]
 
 
-def test_a_jump_forward_while_only_task_workers_run_is_noticed_at_their_beats(connection):
+def test_a_clock_jump_is_noticed_by_heartbeats_of_task_workers(connection):
     me = register(connection)
     Node.objects.all().delete()
     roster.register(connection, me=me, work_on="any")
@@ -94,7 +94,7 @@ def test_a_jump_forward_while_only_task_workers_run_is_noticed_at_their_beats(co
     assert clean_journals() == [1, 20]
 
 
-def test_the_new_clock_counts_a_day_after_the_jump(connection):
+def test_the_new_time_is_used_a_day_after_the_jump(connection):
     node = register(connection)
     write_journal(connection, 1, 20, 31)
     set_clock_back(connection, -JUMP)
@@ -105,7 +105,7 @@ def test_the_new_clock_counts_a_day_after_the_jump(connection):
     assert clean_journals() == []
 
 
-def test_the_present_counts_again_after_the_clock_was_corrected(connection):
+def test_the_present_time_is_used_again_after_the_clock_was_corrected(connection):
     node = register(connection)
     set_clock_back(connection, -JUMP)
     members.beat(connection, node_id=node.id, progress={})
@@ -117,7 +117,7 @@ def test_the_present_counts_again_after_the_clock_was_corrected(connection):
     assert moment_of_ages(connection, now=now) == now
 
 
-def test_a_silence_is_written_to_the_journal_once(connection):
+def test_a_silence_is_recorded_in_the_journal_once(connection):
     nodes = [register(connection) for _ in range(3)]
     set_clock_back(connection, -JUMP)
 
@@ -129,7 +129,7 @@ def test_a_silence_is_written_to_the_journal_once(connection):
     assert event.message.startswith("No node was alive since")
 
 
-def test_a_task_worker_shows_that_the_clock_went_on_without_nodes(connection):
+def test_heartbeats_of_task_workers_prevent_a_silence_without_nodes(connection):
     me = register(connection)
     Node.objects.update(heartbeat_at=now_of(connection) - JUMP)
     roster.register(connection, me=me, work_on="any")
@@ -140,7 +140,7 @@ def test_a_task_worker_shows_that_the_clock_went_on_without_nodes(connection):
     assert moment_of_ages(connection, now=now) == now
 
 
-def test_a_night_without_nodes_is_no_silence(connection):
+def test_a_night_without_nodes_does_not_count_as_a_silence(connection):
     register(connection)
     set_clock_back(connection, -dt.timedelta(hours=22))
 

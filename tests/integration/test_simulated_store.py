@@ -1,5 +1,5 @@
 """
-The simulator's store answers as PostgreSQL does.
+Proves that the simulator's store answers as PostgreSQL does.
 
 The test draws actions at random and sends each to both stores. Answers, refusals and visible rows must be the same. So
 for actions one after another, a history proved on one store also holds on the other store. Concurrent actions that wait
@@ -253,7 +253,7 @@ class Drawing:
         return {"item": self.random.choice(self.groups), "epoch": self.random.randint(0, 2)}
 
 
-def test_both_answer_the_same(connection):
+def test_both_stores_answer_the_same_to_random_actions(connection):
     random = Random(0)
     (some_seed,) = make_job().seeds.all()
     for sequence in range(15):

@@ -1,4 +1,4 @@
-"""Logins at a provider of OpenID Connect, which is a real one: a process of its own on a loopback port."""
+"""Proves logins at a provider of OpenID Connect. The provider is a real, separate process on a loopback port."""
 
 import datetime as dt
 import socket
@@ -43,7 +43,7 @@ def provider(process, settings):
 
 @pytest.fixture
 def say(settings):
-    """Return a function that sets more settings."""
+    """Return a function that changes further settings."""
 
     def say(setting, value):
         settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, setting.path: value}
@@ -152,7 +152,7 @@ def test_a_user_that_is_unlinked_does_not_log_in_at_the_provider(provider, clien
         call_command("sso", "unlink", "vera")
 
 
-def test_no_provider_speaks_for_a_superuser(provider, in_one_transaction):
+def test_a_superuser_cannot_log_in_at_a_provider(provider, in_one_transaction):
     make_user(name="root", is_superuser=True)
 
     with pytest.raises(CommandError, match="root is a superuser"):
@@ -160,7 +160,7 @@ def test_no_provider_speaks_for_a_superuser(provider, in_one_transaction):
 
 
 @each_row("subject", ["", "a" * 256, "a\0b"])
-def test_no_user_is_linked_to_a_text_that_no_provider_sends_as_subject(provider, subject, in_one_transaction):
+def test_a_text_that_cannot_be_a_subject_is_not_linked_to_a_user(provider, subject, in_one_transaction):
     make_user(name="otto")
 
     with pytest.raises(CommandError, match="subject: "):
@@ -196,7 +196,7 @@ def test_a_wrong_id_token_logs_no_user_in(provider, client, fault):
     assert not is_logged_in(client)
 
 
-def test_an_answer_counts_once_also_with_a_copied_cookie(provider, client):
+def test_an_answer_of_the_provider_is_accepted_once_even_with_a_copied_cookie(provider, client):
     address = provider.answer(client.get(BEGIN)["Location"])
     copied = client.cookies["crawlctl_login"].value
     assert client.get(address).status_code == 302
@@ -216,7 +216,7 @@ def test_an_answer_to_the_attempt_of_another_browser_is_refused(provider, client
 
 
 @each_row("query", ["", "?state=x", "?error=access_denied&error_description=Call+0800", "?code=&state=", "?code=x"])
-def test_an_answer_that_is_none_is_refused_without_its_words(provider, client, query):
+def test_an_invalid_answer_is_refused_and_its_text_is_not_shown(provider, client, query):
     client.get(BEGIN)
 
     response = client.get(f"{ANSWER}{query}")
@@ -225,7 +225,7 @@ def test_an_answer_that_is_none_is_refused_without_its_words(provider, client, q
     assert b"0800" not in response.content
 
 
-def test_a_code_without_its_verifier_buys_nothing(provider):
+def test_a_code_without_its_verifier_gives_no_login(provider):
     address, attempt = our_side.begin(f"http://testserver{ANSWER}")
     answer = parse_qs(urlsplit(provider.answer(address)).query)
 
@@ -236,9 +236,7 @@ def test_a_code_without_its_verifier_buys_nothing(provider):
 # --- The provider is down ------------------------------------------------------------------------
 
 
-def test_a_provider_that_is_down_is_said_and_a_login_link_is_the_way_in(
-    provider, client, say, in_one_transaction, capsys
-):
+def test_while_the_provider_is_down_a_login_link_still_works(provider, client, say, in_one_transaction, capsys):
     make_user("viewer", name="vera")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         say(ISSUER, f"http://127.0.0.1:{closed.getsockname()[1]}")
@@ -253,7 +251,7 @@ def test_a_provider_that_is_down_is_said_and_a_login_link_is_the_way_in(
     assert is_logged_in(client)
 
 
-def test_a_silent_provider_is_not_waited_for(provider, client, say, monkeypatch):
+def test_the_login_does_not_wait_long_for_a_silent_provider(provider, client, say, monkeypatch):
     monkeypatch.setattr(our_side, "_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         say(ISSUER, f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -285,18 +283,18 @@ def test_without_a_provider_its_pages_do_not_exist(client):
         ("javascript:alert(1)", "/"),
     ],
 )
-def test_a_login_leads_to_our_own_pages_only(provider, client, onward, leads_to):
+def test_a_login_redirects_only_to_our_own_pages(provider, client, onward, leads_to):
     assert provider.log_in(client, onward=onward)["Location"] == leads_to
     assert client.get(BEGIN, {"next": onward})["Location"] == leads_to
 
 
-def test_the_login_page_hands_the_wanted_page_on(provider, client):
+def test_the_login_page_passes_on_the_requested_page(provider, client):
     page = client.get("/login/", {"next": "/hosts/?state=open"}).content.decode()
 
     assert f'href="{BEGIN}?next=%2Fhosts%2F%3Fstate%3Dopen"' in page
 
 
-def test_a_session_ends_after_its_lifetime_and_no_request_postpones_it(provider, client, say):
+def test_a_session_ends_after_its_lifetime_even_if_it_is_used(provider, client, say):
     say(SESSION, dt.timedelta(minutes=2))
     provider.log_in(client)
     key = client.cookies["sessionid"].value
@@ -332,7 +330,7 @@ def test_a_log_out_of_a_password_session_names_no_provider(provider, client):
 # --- Passwords, links and tokens -----------------------------------------------------------------
 
 
-def test_switched_off_passwords_are_accepted_nowhere(provider, client, say):
+def test_passwords_that_are_switched_off_are_not_accepted_anywhere(provider, client, say):
     make_user("viewer", name="otto", password=PASSWORD)
     say(PASSWORD_LOGIN, False)
     given = {"username": "otto", "password": PASSWORD}
@@ -356,7 +354,7 @@ def link(in_one_transaction, capsys):
     return parse_qs(urlsplit(capsys.readouterr().out.strip()).query)["link"][0]
 
 
-def test_a_login_link_works_once_and_not_by_being_opened(client, link):
+def test_a_login_link_works_once_and_only_after_a_confirmation(client, link):
     assert client.get("/login/link/", {"link": link}).status_code == 200
     assert not is_logged_in(client)
 
@@ -388,7 +386,7 @@ def test_an_inactive_user_has_no_login_link(client, link):
         call_command("sso", "login-link", "vera")
 
 
-def test_the_api_tokens_of_a_user_rest_if_it_does_not_log_in_for_long(provider, client, say):
+def test_api_tokens_are_suspended_if_their_user_does_not_log_in_for_long(provider, client, say):
     provider.log_in(client)
     owner = User.objects.get(username="vera")
     text = api_tokens.create(owner=owner, name="night", scope="viewer", made_by="vera")[1]

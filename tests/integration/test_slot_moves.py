@@ -1,4 +1,4 @@
-"""Moves of slots between partitions: held jobs, copies of documents, and the steps of each partition."""
+"""Proves moves of slots between partitions: jobs are held, documents are copied, and each partition makes its steps."""
 
 from dataclasses import replace
 
@@ -80,7 +80,7 @@ def test_a_held_job_hands_out_no_document_until_the_move_is_over(crawl):
         ("delete", {"phase": Phase.INACTIVE}),
     ],
 )
-def test_a_held_job_begins_nothing_that_reads_seeds_or_removes_documents(crawl, name, state):
+def test_a_held_job_reads_no_seeds_and_removes_no_documents(crawl, name, state):
     Job.objects.update(move_hold=3, **{"phase": Phase.ACTIVE, "seeding": False, "guard": Guard.NO, **state})
     job = Job.objects.get()
 
@@ -177,7 +177,7 @@ def test_a_partition_holds_its_jobs_and_reports_them(moving):
     assert sent_fact(moving.connection, "a", "b", KEY)["phase"] == "holding"
 
 
-def test_documents_in_progress_are_waited_for(moving):
+def test_a_move_waits_for_documents_in_progress(moving):
     make_documents(moving.crawl.lane, ["page"])
     claims = moving.crawl.claim()
     moving.request()
@@ -197,7 +197,7 @@ def test_documents_in_progress_are_waited_for(moving):
     [{"phase": Phase.STARTING_UP}, {"phase": Phase.SHUTTING_DOWN}, {"phase": Phase.ACTIVE, "seeding": True}],
     ids=["starts", "removes documents", "reads its seeds"],
 )
-def test_a_job_that_begins_or_ends_is_waited_for(moving, state):
+def test_a_move_waits_for_a_job_that_begins_or_ends(moving, state):
     Job.objects.update(**state)
     moving.request()
 
@@ -221,7 +221,7 @@ def test_no_run_is_prepared_while_slots_move(moving):
     assert moving.main.step(prepare_runs) == 1
 
 
-def test_a_job_whose_documents_cannot_move_refuses_the_move_by_name(moving):
+def test_a_move_is_refused_if_documents_of_a_job_cannot_move(moving):
     Job.objects.update(archive="warc")
     moving.request()
 
@@ -245,7 +245,7 @@ def test_a_cancelled_move_changes_nothing_and_the_next_has_another_number(moving
     assert moving.request().number == 2
 
 
-def test_one_move_goes_on_at_a_time_and_a_copying_one_is_not_cancelled(moving):
+def test_one_move_runs_at_a_time_and_a_copying_move_cannot_be_cancelled(moving):
     moving.sends()
 
     with pytest.raises(MoveRefused, match="Slots move already"):
@@ -268,7 +268,7 @@ def test_a_move_after_a_restore_begins_from_the_map_of_the_last_move(moving):
 
 
 def rows_of(model, **without):
-    """Return the rows of a table as they are, without the columns that each database numbers itself."""
+    """Return the rows of a table without the columns that each database numbers itself."""
     columns = [field.attname for field in model._meta.concrete_fields if field.attname not in without]
     return sorted(map(str, model.objects.values_list(*columns)))
 
@@ -284,7 +284,7 @@ def write_into_output(moving, name):
     )  # fmt: skip
 
 
-def test_documents_leave_with_all_that_belongs_to_them_and_arrive_unchanged(moving):
+def test_documents_move_with_all_their_rows_and_arrive_unchanged(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.crawl.flush(moving.crawl.claim()["page"], validators="etag", names=["waiting"], facts={"kept_versions": 3})
     write_into_output(moving, "page")
@@ -312,7 +312,7 @@ def test_documents_leave_with_all_that_belongs_to_them_and_arrive_unchanged(movi
     assert not PartitionFact.objects.filter(target="b", key__startswith="chunk:").exists()
 
 
-def test_links_that_a_move_brought_are_offered_to_a_partition_that_is_restored(moving):
+def test_links_that_arrived_by_a_move_are_sent_to_a_restored_partition(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.crawl.flush(moving.crawl.claim()["page"], names=["waiting"])
     other = make_lane(moving.crawl.running.seed, next(name for name in OTHERS if slot_of(name) > 600))
@@ -332,7 +332,7 @@ def test_links_that_a_move_brought_are_offered_to_a_partition_that_is_restored(m
     assert (reference.job_number, reference.run_no, reference.found_on) == (NUMBER, 1, hash_of("page"))
 
 
-def test_documents_that_a_move_took_away_are_offered_to_a_partition_that_is_restored(moving):
+def test_documents_that_left_by_a_move_are_sent_to_a_restored_partition(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.sends()
 
@@ -356,7 +356,7 @@ def test_a_chunk_that_arrives_again_changes_nothing(moving):
     assert applied == 1
 
 
-def test_counts_leave_and_arrive_with_their_documents(moving):
+def test_counts_move_with_their_documents(moving):
     make_documents(moving.crawl.lane, ["one", "two"])
 
     moving.sends()
@@ -377,7 +377,7 @@ def test_hosts_that_stay_keep_their_documents(moving):
     assert QueueItem.objects.get().hash == hash_of("stays")
 
 
-def test_the_gap_of_a_host_begins_when_it_arrives(moving):
+def test_the_gap_of_a_host_begins_when_the_host_arrives(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.sends()
     BinState.objects.update(last_start_at=None)
@@ -413,7 +413,7 @@ def test_seeds_are_read_again_under_the_new_map(moving):
     assert Job.objects.get().unread > 0
 
 
-def test_a_move_ends_when_the_other_partition_has_applied_all(moving):
+def test_a_move_ends_when_the_other_partition_has_applied_all_chunks(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.sends()
     assert moving.move.phase == MovePhase.COPYING
@@ -427,7 +427,7 @@ def test_a_move_ends_when_the_other_partition_has_applied_all(moving):
     assert read_map(moving.connection, "ab").epoch == 1
 
 
-def test_a_move_goes_on_without_a_lost_partition_and_takes_its_chunks_back(moving):
+def test_a_move_continues_without_a_lost_partition_and_takes_back_chunks(moving):
     make_documents(moving.crawl.lane, ["one", "two"])
     moving.sends()
     assert QueueItem.objects.count() == 0
@@ -444,7 +444,7 @@ def test_a_move_goes_on_without_a_lost_partition_and_takes_its_chunks_back(movin
     assert not PartitionFact.objects.filter(key__startswith="chunk:").exists()
 
 
-def test_a_partition_that_returns_after_its_loss_gives_its_documents_away(moving):
+def test_a_partition_that_returns_after_its_loss_gives_up_its_documents(moving):
     make_documents(moving.crawl.lane, ["page"])
     before = read_map(moving.connection, "ab")
     moving.becomes_b()
@@ -458,14 +458,14 @@ def test_a_partition_that_returns_after_its_loss_gives_its_documents_away(moving
     assert not QueueItem.objects.exists()
 
 
-def test_only_a_copying_move_goes_on_without_a_partition(moving):
+def test_only_a_copying_move_continues_without_a_partition(moving):
     moving.request()
 
     with pytest.raises(MoveRefused, match="copies no documents"):
         go_on_without(moving.connection, placement(), "b")
 
 
-def test_a_killed_main_manager_has_sent_a_chunk_or_not(moving, monkeypatch):
+def test_a_killed_main_manager_has_sent_a_chunk_completely_or_not_at_all(moving, monkeypatch):
     make_documents(moving.crawl.lane, ["page"])
     monkeypatch.setattr("jobs.queue.moving.sending.count_moved", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -479,7 +479,7 @@ def test_a_killed_main_manager_has_sent_a_chunk_or_not(moving, monkeypatch):
     assert moving.own.sent == {"b": 1}
 
 
-def test_a_restored_control_partition_learns_a_move_from_the_others(moving):
+def test_a_restored_control_partition_learns_of_a_move_from_the_others(moving):
     make_documents(moving.crawl.lane, ["page"])
     to = change_owner(read_map(moving.connection, "ab"), [slot_of(HOST)], ["b"], number=1)
     done = Move(to, MovePhase.DONE).as_json()
@@ -496,7 +496,7 @@ def test_a_restored_control_partition_learns_a_move_from_the_others(moving):
     assert Job.objects.get().move_hold == 0
 
 
-def test_a_partition_tells_the_control_partition_the_move_that_it_noted(moving):
+def test_a_partition_reports_its_recorded_move_to_the_control_partition(moving):
     moving.request()
     moving.step()
     moving.becomes_b()

@@ -1,4 +1,4 @@
-"""The map of slots: the control partition sends it, and the other partitions apply it."""
+"""Proves that the control partition sends the map of slots, and that the other partitions apply it."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ def with_host_in(name):
     return SlotMap(2, tuple(name if slot == slot_of(HOST) else other for slot in range(SLOTS)))
 
 
-def test_the_control_partition_tells_equal_parts_at_first(connection, settings):
+def test_the_control_partition_sends_a_map_with_equal_parts_at_first(connection, settings):
     be_partition(settings, "a")
 
     assert keep_map(connection, placement())
@@ -36,7 +36,7 @@ def test_the_control_partition_tells_equal_parts_at_first(connection, settings):
     assert SlotMap.from_json(first, "ab") == SlotMap.even("ab")
 
 
-def test_a_map_that_is_known_is_noted_once(connection, settings):
+def test_a_received_map_is_stored_once(connection, settings):
     be_partition(settings, "a")
     keep_map(connection, placement())
 
@@ -49,7 +49,7 @@ def follower(connection, settings):
     send_fact(connection, "a", "b", KEY, with_host_in("a").as_json())
 
 
-def test_a_partition_works_by_the_map_that_it_hears(connection, follower):
+def test_a_partition_applies_the_map_that_it_receives(connection, follower):
     assert placement_of_hosts(connection) == replace(placement(), owners=SlotMap.even("ab").owners)
 
     assert keep_map(connection, placement())

@@ -1,5 +1,6 @@
 """
-A watcher of the chaos test notes how long the machine stood still: it measures the time in which it did not run itself.
+Proves that the chaos test's watcher records how long the machine stood still: the time in which the watcher did not
+run.
 """
 
 import signal
@@ -9,7 +10,7 @@ from tests.chaos.stalls import read_stalls, watched
 from tests.support.waiting import wait_until
 
 
-def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):
+def test_a_watcher_records_how_long_it_could_not_run(tmp_path):
     path = tmp_path / "stalls"
 
     def is_noted_when_it_stands_still():
@@ -25,5 +26,5 @@ def test_a_watcher_notes_for_how_long_it_could_not_run(tmp_path):
         wait_until(is_noted_when_it_stands_still)
 
 
-def test_an_unwatched_time_is_no_stall(tmp_path):
+def test_time_without_a_watcher_does_not_count_as_a_stall(tmp_path):
     assert read_stalls(tmp_path / "stalls") == []

@@ -1,4 +1,4 @@
-"""Words, conditions, counters and lists in pages show the same state of each document."""
+"""Proves that words, filters, counters and lists show the same state for each document."""
 
 import itertools
 import uuid
@@ -73,7 +73,7 @@ def filled(template, django_db_blocker):
 
 @pytest.fixture
 def world(filled, django_db_blocker):
-    """Return all rows and the facts of each. At the end of the test, its own writes are rolled back."""
+    """Return all rows, and the facts of each row. At the end of the test, the writes of the test are rolled back."""
     database, rows = filled
     with django_db_blocker.unblock(), database.as_django(), transaction.atomic():
         yield rows
@@ -171,7 +171,7 @@ def test_states_and_statuses_are_those_of_manifoldcf(world):
 
 @pytest.mark.django_db
 @each_row(("now", "status"), [(PAST, Status.WAITING_FOR_PROCESSING), (NOON, Status.READY_FOR_PROCESSING)])
-def test_lanes_are_ready_by_the_time_of_the_question(now, status):
+def test_readiness_of_lanes_depends_on_the_time_of_the_query(now, status):
     make_documents(make_job(), 1, stage=Stage.PENDING, check_time=NOON - seconds(0.5))
 
     (line,) = read_document_status(asked(now=now), limit=9).lines
@@ -216,13 +216,13 @@ def test_counts_by_class_are_exact(world):
 
 
 @each_row("state", State)
-def test_counts_can_be_those_of_a_state(world, state):
+def test_counts_can_be_limited_to_a_state(world, state):
     (line,) = read_queue_status(asked(states=[state]), limit=9).lines
 
     assert counts_of(line) == tally(world, only=lambda _item, facts: state_of(facts) == state)
 
 
-def test_counts_can_be_those_of_some_statuses(world):
+def test_counts_can_be_limited_to_some_statuses(world):
     some = [Status.DELETING, Status.WAITING_FOREVER]
 
     (line,) = read_queue_status(asked(statuses=some), limit=9).lines
@@ -263,7 +263,7 @@ def test_documents_of_a_status_are_listed_and_no_others(world, status):
     assert len(lines) == tally(world)[status]
 
 
-def test_filters_hold_together(world):
+def test_several_filters_can_be_combined(world):
     job = Job.objects.get(scan=Scan.FULL, phase=Phase.ACTIVE)
 
     lines = listed(job_ids=[job.pk], states=[State.PROCESSED], statuses=[Status.PROCESSING], identifier="//a")
@@ -290,7 +290,7 @@ def test_pages_have_each_document_once(world):
 
 
 @pytest.mark.django_db
-def test_a_line_names_the_failed_object_the_moment_and_the_next_step():
+def test_a_row_names_the_failed_object_the_moment_and_the_next_step():
     make_documents(
         make_job(), 1, stage=Stage.PENDING, check_time=FUTURE, failures=2, failing_since=PAST, action=Action.EXPIRE
     )
@@ -302,7 +302,7 @@ def test_a_line_names_the_failed_object_the_moment_and_the_next_step():
 
 
 @pytest.mark.django_db
-def test_a_line_says_when_a_document_is_given_up_as_long_as_it_fails():
+def test_the_row_of_a_failing_document_shows_when_its_retries_end():
     limits = {"most_failures": 3, "failing_until": FUTURE}
     make_documents(make_job(), 1, stage=Stage.PENDING, failures=1, **limits)
 
@@ -324,7 +324,7 @@ def test_a_finished_task_is_not_scheduled():
 
 
 @pytest.mark.django_db
-def test_a_bad_pattern_or_position_is_refused():
+def test_an_invalid_pattern_or_position_is_refused():
     with pytest.raises(BadPattern):
         listed(identifier="(")
     with pytest.raises(BadPattern):

@@ -1,5 +1,5 @@
 """
-Stopping and denying hosts: a stop makes documents wait, a denial ends them. Without a port, both apply to every port.
+Proves that a stop of a host makes its documents wait, and a denial ends them. Without a port, both apply to every port.
 """
 
 import pytest
@@ -53,13 +53,13 @@ def test_a_host_that_is_named_without_a_port_is_stopped_at_every_port(hosts, typ
     assert stopped() == sorted(PORTS)
 
 
-def test_a_host_that_is_named_with_a_port_is_stopped_there_alone(hosts):
+def test_a_host_that_is_named_with_a_port_is_stopped_only_at_this_port(hosts):
     stop(f"{HOST}:8080")
 
     assert stopped() == [f"{HOST}:8080"]
 
 
-def test_a_stop_holds_for_ports_that_a_crawl_comes_to_later(connection, manager, hosts):
+def test_a_stop_holds_for_ports_that_a_crawl_reaches_later(connection, manager, hosts):
     stop(HOST)
     seed = make_running_job(manager).seed
 
@@ -103,7 +103,7 @@ def test_an_address_is_denied_at_every_port(connection):
     assert denied() == ["127.0.0.1:8390"]
 
 
-def test_a_denial_is_taken_back_for_every_port(hosts):
+def test_a_denial_is_removed_for_every_port(hosts):
     deny(HOST)
 
     deny_list.allow_everywhere(HOST, made_by="ada")

@@ -1,4 +1,4 @@
-"""The migrations that rename stored things keep the rows of earlier tables, in both directions."""
+"""Proves that the migrations that rename stored names keep the rows of earlier tables, in both directions."""
 
 import uuid
 
@@ -35,7 +35,7 @@ def renamed_again(connection):
     migrate()
 
 
-def test_rows_survive_the_renaming_of_stored_things(connection, renamed_again):
+def test_rows_survive_migrations_that_rename_stored_names(connection, renamed_again):
     job = make_job(policy=make_policy("everywhere", applies_everywhere=True, skips_loopback=True))
     make_policy("private", applies_everywhere=True, skips_loopback=True, private_to=job)
     store_deleted_job(job, now=NOON)

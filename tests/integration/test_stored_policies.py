@@ -1,4 +1,6 @@
-"""Policies are stored and read unchanged, invalid ones are refused, and each change raises the version."""
+"""
+Proves that policies are stored unchanged, that invalid policies are refused, and that each change raises the version.
+"""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -117,7 +119,7 @@ def test_every_change_makes_the_version_grow(change):
     assert version_of(policy) == before + 1
 
 
-def test_saving_an_old_reading_still_increases_the_version():
+def test_saving_an_outdated_object_still_increases_the_version():
     policy = make_policy()
     ThrottlePolicy.objects.filter(pk=policy.pk).update(min_gap=3.0)
 
@@ -126,7 +128,7 @@ def test_saving_an_old_reading_still_increases_the_version():
     assert version_of(policy) == 3
 
 
-def test_the_version_stays_where_nothing_changes():
+def test_the_version_stays_if_nothing_changes():
     policy = make_policy()
 
     policy.save()
@@ -137,7 +139,7 @@ def test_the_version_stays_where_nothing_changes():
 # --- Deletion ----------------------------------------------------------------------------------------
 
 
-def test_no_seed_is_given_a_policy_that_is_being_deleted(other_connection):
+def test_no_seed_gets_a_policy_that_is_being_deleted(other_connection):
     policy, seed = make_policy(), make_job().seeds.get()
     with transaction.atomic():
         policies.delete(policy.pk, everywhere=True)
@@ -172,7 +174,7 @@ def give_elsewhere(seed_id, policy):
         {"bytes_per_second": 0},
     ],
 )
-def test_half_a_rate_and_a_limit_of_none_cannot_be_stored(facts):
+def test_an_incomplete_rate_and_a_limit_of_zero_cannot_be_stored(facts):
     with pytest.raises(IntegrityError), transaction.atomic():
         make_policy(**facts)
 

@@ -25,7 +25,7 @@ SHORT = {"cluster": {"heartbeat_interval": 1, "node_timeout": 5}}
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch):
-    """Let the process be one that has loaded no stored settings."""
+    """Make this process forget stored settings, as if it had just started."""
     monkeypatch.setattr(running._process, "taken_up", None)
 
 
@@ -180,7 +180,7 @@ def test_a_body_with_a_repeated_field_is_refused():
     assert_problem(response, 400, "parse_error")
 
 
-def test_a_change_made_from_an_older_version_is_a_conflict():
+def test_a_change_based_on_an_older_version_is_a_conflict():
     store(SHORT)
 
     assert_problem(put({}, "?based_on=0"), 409, "conflict")
@@ -201,7 +201,7 @@ def test_storing_needs_the_permission_to_set_up():
     assert_problem(client_of(OPERATOR).put(SETTINGS, SHORT, format="json"), 403, "permission_denied")
 
 
-def test_a_node_that_runs_with_something_else_is_named():
+def test_a_node_that_runs_with_other_values_is_named():
     apart = Effective(table=TABLE, environment={CLAIMED.path: 7})
     node = make_node("worker-7", settings=apart.report())
     make_node("worker-1", settings=Effective(table=TABLE).report())

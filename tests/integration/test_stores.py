@@ -1,4 +1,4 @@
-"""Stores, in a directory and on an S3-compatible server: both keep one contract."""
+"""Proves that stores in a directory and on an S3-compatible server behave in the same way."""
 
 import hashlib
 import os
@@ -162,7 +162,7 @@ def test_keys_that_leave_the_store_are_refused(store, put, key):
 @pytest.mark.parametrize(
     "address", ["", "/path", "dir:relative", "s3://", "s3://B", "http://host/x", "ftp://me:word@host"]
 )
-def test_other_addresses_are_refused_without_their_credentials(address):
+def test_invalid_addresses_are_refused_and_their_credentials_not_shown(address):
     with pytest.raises(InvalidAddress, match="dir:") as error:
         open_store(address)
     assert "word" not in str(error.value)

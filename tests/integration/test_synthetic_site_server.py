@@ -1,4 +1,6 @@
-"""The synthetic site runs as a process and answers over real sockets. These tests need no database."""
+"""
+Proves the answers and the log of the synthetic site, which runs as a process with real sockets. Needs no database.
+"""
 
 import asyncio
 import http.client
@@ -179,7 +181,7 @@ def test_a_broken_page_answers_500_until_the_next_revision(site):
     assert site.get(site.plan.url(17))[0] == 200
 
 
-def test_a_page_modified_since_is_sent_and_one_that_is_not_is_answered_304(site):
+def test_if_modified_since_gets_a_changed_page_or_304(site):
     url = site.plan.url(1)
     _, before, _ = site.get(url)
     same = site.get(url, **{"If-Modified-Since": before["Last-Modified"]})
@@ -295,7 +297,7 @@ def test_each_request_is_logged_with_time_place_and_address(site):
     assert before <= times[0] <= times[-1] <= after
 
 
-def test_a_request_is_logged_as_of_before_its_answer_was_worked_out(tmp_path):
+def test_a_request_is_logged_with_the_time_before_its_answer_was_computed(tmp_path):
     worked_out = []
 
     class NotingPlan(SitePlan):
@@ -368,7 +370,7 @@ def test_the_log_fills_by_itself_while_the_site_runs(site):
         time.sleep(0.01)
 
 
-def test_open_requests_are_counted_for_each_host_apart(start_site):
+def test_open_requests_are_counted_separately_for_each_host(start_site):
     site = start_site("--latency-ms=300")
     request = b"GET /robots.txt HTTP/1.1\r\nConnection: close\r\n\r\n"
     with connected(site) as one, connected(site) as two, connected(site, host=1) as elsewhere:
@@ -419,7 +421,7 @@ def test_every_host_has_its_crawl_delay(start_site):
         assert "Crawl-delay: 1.5" in site.get(f"{origin}/robots.txt")[2]
 
 
-def test_a_busy_host_sends_its_first_requests_away_and_the_others_do_not(start_site):
+def test_a_busy_host_refuses_its_first_requests_and_other_hosts_do_not(start_site):
     site = start_site("--busy=1:2:7")
     page = site.plan.url(1)
 
@@ -443,7 +445,7 @@ def test_a_busy_host_sends_its_first_requests_away_and_the_others_do_not(start_s
         ("set", "its number has to be set"),
     ],
 )
-def test_a_revision_that_cannot_be_is_refused_and_changes_nothing(site, command, sentence):
+def test_an_invalid_revision_is_refused_and_changes_nothing(site, command, sentence):
     status, _, body = site.get(f"{site.origins[0]}/-/{command}")
 
     assert status == 400
@@ -461,7 +463,7 @@ def test_hosts_are_addresses_on_one_port_or_ports_of_one_address(start_site):
     assert len(set(ports["ports"])) == 3
 
 
-def test_a_taken_port_gives_the_next_that_is_free_on_every_host(start_site):
+def test_instead_of_a_used_port_the_next_port_free_on_all_hosts_is_used(start_site):
     with closing(socket.create_server(("127.0.0.2", 0))) as taken:
         port = taken.getsockname()[1]
 
@@ -473,7 +475,7 @@ def test_a_taken_port_gives_the_next_that_is_free_on_every_host(start_site):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_site_ends_well_and_its_log_is_complete(site, number):
+def test_a_stopped_site_ends_without_an_error_and_with_a_complete_log(site, number):
     for page in range(50):
         site.get(site.plan.url(page))
 
@@ -507,7 +509,7 @@ def test_an_attached_site_ends_with_its_standard_input(start_site):
         (["--log=/nonexistent/site.log"], "No such file or directory"),
     ],
 )
-def test_bad_options_are_refused_with_a_sentence(options, sentence):
+def test_invalid_options_are_refused_with_a_reason(options, sentence):
     run = subprocess.run(
         [sys.executable, "-m", "crawlctl.demo.site", *options],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Proves that a table in one test runs all of its rows, and shows each that differs."""
+"""Proves that a test with a table (`each_row`) runs all rows, and shows each failing row."""
 
 import inspect
 
@@ -40,14 +40,14 @@ def test_rows_of_two_tables_are_combined():
     assert seen == [("a", 1, "f"), ("a", 2, "f"), ("b", 1, "f"), ("b", 2, "f")]
 
 
-def test_a_table_without_rows_and_a_wrong_name_are_mistakes():
+def test_a_table_without_rows_or_with_a_wrong_name_raises_an_error():
     with pytest.raises(AssertionError, match="proves nothing"):
         each_row("given", [])
     with pytest.raises(AssertionError, match="does not take"):
         each_row("given", [1])(lambda other: other)
 
 
-def test_a_skip_is_of_the_whole_test():
+def test_a_skip_in_one_row_skips_the_whole_test():
     @each_row("given", [1])
     def table(given):
         pytest.skip("not here")
@@ -66,7 +66,7 @@ async def test_rows_of_a_coroutine_are_awaited():
 
 
 @pytest.mark.django_db
-def test_the_database_forgets_what_a_row_wrote():
+def test_writes_of_a_row_are_rolled_back_after_the_row():
     before = Group.objects.count()
 
     @each_row("given", [1, 2])

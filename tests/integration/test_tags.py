@@ -78,7 +78,7 @@ def test_the_workers_of_a_one_shot_read_everything(connection):
     assert taken_by(connection, register_node(connection, "worker", scope="crawl:1")) == 5
 
 
-def test_a_tag_gets_at_most_as_many_offers_as_its_workers_hold(connection, running):
+def test_offers_of_a_tag_are_limited_by_the_capacity_of_its_workers(connection, running):
     worker(connection, "inside", capacity=5)
     assert offer(running, connection) == 5
     make_documents(make_lane(running.seed, "b.example"), ["more"])
@@ -110,7 +110,7 @@ def test_offered_turns_are_released_after_the_last_worker_with_the_tag(connectio
     assert set(QueueItem.objects.values_list("stage", flat=True)) == {Stage.PENDING}
 
 
-def test_a_job_says_which_tag_no_worker_has_until_one_comes(connection, main, running):
+def test_a_job_names_a_tag_without_a_worker_until_a_worker_has_it(connection, main, running):
     main.step(report_missing_tags)
     assert "No worker has the tag “inside”" in Job.objects.get(pk=running.job.pk).reason
     assert main.step(report_missing_tags) == 0
@@ -120,7 +120,7 @@ def test_a_job_says_which_tag_no_worker_has_until_one_comes(connection, main, ru
     assert Job.objects.get(pk=running.job.pk).reason == ""
 
 
-def test_other_fields_of_a_job_stay(main, running):
+def test_setting_a_tag_keeps_other_fields_of_the_job(main, running):
     Job.objects.update(reason="The disk is full.")
 
     main.step(report_missing_tags)

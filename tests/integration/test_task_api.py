@@ -1,4 +1,4 @@
-"""Tests of the API and the command of background tasks: roles, names of bad input, keys, ETags, and changes."""
+"""Proves the API and the command of background tasks: roles, errors, idempotency keys, ETags and changes."""
 
 import io
 
@@ -29,7 +29,7 @@ def operator(db):
 
 
 def archive(client, number=1, **facts):
-    """Return the numbers of tasks that were cancelled."""
+    """Return the numbers of some cancelled tasks."""
     made = [client.post(TASKS, {**TASK, **facts}).json()["id"] for _ in range(number)]
     for task in made:
         client.post(f"{TASKS}{task}/cancel/")
@@ -73,7 +73,7 @@ def test_many_scheduled_tasks_are_cancelled_by_a_filter(operator):
 
 
 @pytest.mark.parametrize(("body", "field"), [({}, "request"), ({"state": "asleep"}, "state"), ({"why": "done"}, "why")])
-def test_a_bad_filter_cancels_nothing(operator, body, field):
+def test_an_invalid_filter_cancels_nothing(operator, body, field):
     operator.post(TASKS, TASK)
 
     assert_problem(operator.post(f"{TASKS}cancel/", body), 400, "invalid", fields=[field])
@@ -94,7 +94,7 @@ def test_the_command_cancels_many_tasks_by_a_filter(transactional_db):
 
 
 @pytest.mark.parametrize("group", [None, ""])
-def test_a_task_without_a_group_is_generic(operator, group):
+def test_a_task_without_a_group_belongs_to_the_group_generic(operator, group):
     assert operator.post(TASKS, {"kind": "count", "group": group}).json()["group"] == "generic"
 
 
@@ -117,7 +117,7 @@ def test_a_task_without_a_group_is_generic(operator, group):
         ({"priority": 1}, "priority"),
     ],
 )
-def test_bad_input_is_named_and_schedules_nothing(operator, wrong, field):
+def test_invalid_input_is_named_and_schedules_nothing(operator, wrong, field):
     assert_problem(operator.post(TASKS, {**TASK, **wrong}), 400, "invalid", fields=[field])
     assert not Task.objects.exists()
 
@@ -188,7 +188,7 @@ def test_a_template_that_is_created_again_keeps_its_counters(operator):
     ("wrong", "field"),
     [({"schedule": {"cron": "nightly"}}, "schedule.cron"), ({"kind": "no"}, "kind"), ({"schedule": {}}, "schedule")],
 )
-def test_a_bad_template_is_named_and_changes_nothing(db, wrong, field):
+def test_an_invalid_template_is_refused_by_field_and_changes_nothing(db, wrong, field):
     assert_problem(client_of(ADMINISTRATOR).post(TEMPLATES, {**NIGHTLY, **wrong}), 400, "invalid", fields=[field])
     assert not TaskTemplate.objects.filter(urn="nightly").exists()
 
@@ -199,7 +199,7 @@ def test_a_built_in_template_cannot_be_removed(db):
     assert client_of(ADMINISTRATOR).delete(f"{TEMPLATES}{made.pk}/").status_code == 409
 
 
-def test_an_ended_task_cannot_be_cancelled_but_rescheduled(operator):
+def test_an_ended_task_can_be_rescheduled_but_not_cancelled(operator):
     (task,) = archive(operator)
 
     assert_problem(operator.post(f"{TASKS}{task}/cancel/"), 409, "task_refused")

@@ -1,5 +1,5 @@
 """
-Tests that a task is in exactly one table, whatever statement of its execution a kill interrupts.
+Proves that a task is in exactly one table, whatever statement of its execution a kill interrupts.
 
 The connection of the worker breaks before or after a random statement, like that of a killed process. The server then
 rolls back the open transaction. Another worker takes the task up by its policy.
@@ -17,7 +17,7 @@ from nodes.tasks.models import ArchivedTask, Task, TaskWorker
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import Office, Worker, events_of, where
 
-# Tasks whose workers are killed at random statements. The full measure is 1,000, which takes some minutes.
+# Number of tasks whose workers are killed at random statements. A full test has 1,000, which takes some minutes.
 SEEDS = range(int(os.environ.get("CRAWLCTL_TEST_KILL_POINTS", "100")))
 CHUNKS = 4
 
@@ -94,7 +94,7 @@ def _work_and_perhaps_die(worker, dsn, chance):
     return False
 
 
-def test_a_silent_worker_and_its_late_end_leave_one_row(connection, dsn, settings):
+def test_a_task_that_a_silent_worker_ends_late_has_one_row(connection, dsn, settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
     office, worker = Office(connection), Worker(connection, dsn)
     task = book.create(kind="fail", made_by="a test")

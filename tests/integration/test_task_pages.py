@@ -1,4 +1,6 @@
-"""Tests of the pages of background tasks: lists, filters, one task, forms, changes by role, and live screens."""
+"""
+Proves the pages of background tasks: lists, filters, the page of a task, forms, changes by role, and live updates.
+"""
 
 import datetime as dt
 import re
@@ -164,7 +166,7 @@ def test_a_list_that_takes_too_long_ends_with_an_error_that_names_the_reason(ope
     assert response.context["topic"] == ""
 
 
-def test_the_first_page_shows_the_numbers_and_the_last_tasks(operator, connection, dsn):
+def test_the_first_page_shows_counts_and_the_last_tasks(operator, connection, dsn):
     office, worker = Office(connection), Worker(connection, dsn)
     schedule("sleep", arguments={"seconds": 0})
     office.assign()
@@ -265,7 +267,7 @@ def test_a_copy_and_its_original_link_to_each_other(operator):
 
 
 @pytest.mark.parametrize("number", [5, 2**63, 10**30])
-def test_an_unknown_task_is_a_page_that_does_not_exist(operator, number):
+def test_the_page_of_an_unknown_task_is_not_found(operator, number):
     assert operator.get(f"/tasks/{number}/").status_code == 404
 
 
@@ -312,7 +314,7 @@ def test_a_task_is_run_by_the_form_of_its_kind(operator):
         ({"argument-file": "\0"}, "argument-file"),
     ],
 )
-def test_a_bad_value_is_named_at_its_field_and_runs_nothing(operator, sent, field):
+def test_an_invalid_value_is_named_at_its_field_and_runs_no_task(operator, sent, field):
     response = operator.post("/tasks/run/?kind=note", sent)
 
     assert list(response.context["form"].errors) == [field]
@@ -328,7 +330,7 @@ def test_every_kind_has_a_form(operator):
     assert operator.get("/tasks/run/?kind=unknown").status_code == 404
 
 
-def test_a_form_can_begin_with_the_parts_of_an_ended_task(operator):
+def test_a_form_can_start_with_the_values_of_an_ended_task(operator):
     (task,) = archive(kind="note", arguments={"file": "/tmp/y", "result": [1]}, group="mail", tags=["a", "b"])
 
     form = operator.get(f"/tasks/run/?kind=note&like={task.pk}").context["form"]
@@ -351,7 +353,7 @@ def test_a_waiting_task_is_cancelled_and_the_list_is_shown_again(operator):
     assert ArchivedTask.objects.get().why == "cancelled"
 
 
-def test_a_button_leads_to_no_other_site(operator):
+def test_a_button_redirects_to_no_other_site(operator):
     task = schedule()
 
     response = operator.post(f"/tasks/{task.pk}/cancel/", {"next": "//example.org/"})
@@ -369,7 +371,7 @@ def test_an_ended_task_is_run_again_at_a_date(operator):
     assert copy.made_of_urn == str(task.pk)
 
 
-def test_an_impossible_change_of_a_task_is_refused_with_a_sentence(operator):
+def test_an_impossible_change_of_a_task_is_refused_with_a_reason(operator):
     (ended,), waiting = archive(), schedule()
 
     cancelled = operator.post(f"/tasks/{ended.pk}/cancel/", follow=True)
@@ -411,7 +413,7 @@ def test_many_tasks_are_counted_before_they_run_again(operator):
     assert ArchivedTask.objects.count() == 5
 
 
-def test_more_tasks_than_a_request_changes_are_reported(operator, monkeypatch):
+def test_tasks_beyond_the_limit_of_a_request_are_reported(operator, monkeypatch):
     monkeypatch.setattr(book, "MOST_CANCELLED", 2)
     for _ in range(3):
         schedule(group="mail")
@@ -470,7 +472,7 @@ def test_an_administrator_creates_changes_and_removes_a_template(administrator):
         ({"argument-seconds": ""}, "argument-seconds"),
     ],
 )
-def test_a_bad_part_of_a_template_is_named_at_its_field(administrator, changed, field):
+def test_an_invalid_part_of_a_template_is_named_at_its_field(administrator, changed, field):
     before = TaskTemplate.objects.count()
 
     response = administrator.post("/tasks/templates/new/?kind=sleep", {**NIGHTLY, **changed})
@@ -479,7 +481,7 @@ def test_a_bad_part_of_a_template_is_named_at_its_field(administrator, changed, 
     assert TaskTemplate.objects.count() == before
 
 
-def test_a_new_template_does_not_replace_another_one(administrator):
+def test_a_new_template_does_not_replace_a_template_of_the_same_name(administrator):
     administrator.post("/tasks/templates/new/?kind=sleep", NIGHTLY)
 
     response = administrator.post("/tasks/templates/new/?kind=sleep", {**NIGHTLY, "cron": "0 0 * * *"})
@@ -550,7 +552,7 @@ def test_the_navigation_leads_to_the_tasks(operator):
 @pytest.mark.parametrize(
     "path", ["", "scheduled/?group=mail&state=waiting", "archived/?tag=x", "templates/", "workers/"]
 )
-def test_an_open_page_follows_the_screen_that_it_shows(operator, path):
+def test_an_open_page_of_tasks_is_updated_for_its_filter(operator, path):
     schedule(group="mail", at=timezone.now() + dt.timedelta(hours=1))
     schedule()
     archive(tags=["x"])
@@ -579,12 +581,12 @@ def test_an_open_page_follows_its_task_into_the_archive(operator):
 
 
 @pytest.mark.parametrize("topic", ["task-77", "tasks-archived?why=bored", "tasks-scheduled?group=%2A"])
-def test_a_topic_without_tasks_is_unknown(topic):
+def test_live_updates_of_an_unknown_list_of_tasks_are_refused(topic):
     with pytest.raises(TopicUnknown):
         read_screen(topic)
 
 
-def test_a_page_after_the_first_one_is_not_live(operator):
+def test_only_the_first_page_of_a_list_gets_live_updates(operator):
     archive(queries.A_PAGE + 1)
     first = operator.get("/tasks/archived/")
 
@@ -604,7 +606,7 @@ def pages_of(operator, address, name):
     return pages
 
 
-def test_a_page_leads_to_the_task_workers_that_it_does_not_show(operator):
+def test_a_page_of_task_workers_links_to_the_next_page(operator):
     roster = [TaskWorker(id=uuid.uuid4(), name=f"w{n}", host="here", pid=n, since=NOON) for n in range(205)]
     TaskWorker.objects.bulk_create(roster)
 
@@ -615,7 +617,7 @@ def test_a_page_leads_to_the_task_workers_that_it_does_not_show(operator):
     assert "and 105 more" in text_of(operator.get("/tasks/workers/"))
 
 
-def test_a_page_leads_to_the_templates_that_it_does_not_show(operator):
+def test_a_page_of_templates_links_to_the_next_page(operator):
     like = {"kind": "count", "retry_policy": {"policy": "never"}, "schedule": {"every_minutes": 60}, "created_by": "x"}
     TaskTemplate.objects.bulk_create(TaskTemplate(urn=f"urn&{n}", **like) for n in range(205))
 
@@ -626,14 +628,14 @@ def test_a_page_leads_to_the_templates_that_it_does_not_show(operator):
 
 
 @pytest.mark.parametrize("address", ["workers/?after=x", "workers/?after=2026-01-01,y", "templates/?after=%00"])
-def test_a_page_that_no_list_has_is_not_found(operator, address):
+def test_an_invalid_page_of_a_list_is_not_found(operator, address):
     response = operator.get(f"/tasks/{address}")
 
     assert response.status_code == 404
     assert "Invalid page of the list. Start from the first page." in response.content.decode()
 
 
-def test_the_next_page_has_the_templates_of_the_same_name_in_later_partitions(monkeypatch):
+def test_templates_of_one_name_continue_on_the_next_page_by_partition(monkeypatch):
     like = {"kind": "count", "retry_policy": {"policy": "never"}, "schedule": {"every_minutes": 60}, "created_by": "x"}
     TaskTemplate.objects.all().delete()
     TaskTemplate.objects.bulk_create(TaskTemplate(urn=urn, **like) for urn in ("a", "b"))

@@ -1,4 +1,4 @@
-"""Tests that due tasks are assigned, executed once, retried by their policies, and archived with the reason."""
+"""Proves that due tasks are assigned, executed once, retried by their policies, and archived with the reason."""
 
 import datetime as dt
 
@@ -99,7 +99,7 @@ def test_a_replaced_main_manager_assigns_nothing(office, worker, other_connectio
     assert worker.assigned() is None
 
 
-def test_a_second_delivery_finds_nothing(office, worker, tmp_path):
+def test_a_second_delivery_of_a_task_executes_nothing(office, worker, tmp_path):
     task = schedule(arguments={"file": str(tmp_path / "notes")})
     office.assign()
     epoch = worker.assigned().epoch
@@ -159,7 +159,7 @@ def test_a_failure_without_readable_text_is_stored(office, worker, monkeypatch):
     assert ArchivedTask.objects.get(pk=task.pk).last_message == "cannot read a?b?"
 
 
-def test_progress_that_cannot_be_stored_ends_no_signs_of_life(office, connection, dsn, monkeypatch):
+def test_progress_that_cannot_be_stored_does_not_end_heartbeats(office, connection, dsn, monkeypatch):
     worker, seen = Worker(connection, dsn, beat=0.02), []
 
     def report(context, _arguments):
@@ -186,7 +186,7 @@ def test_a_failed_task_without_a_policy_is_archived(office, worker):
     assert ArchivedTask.objects.get(pk=task.pk).why == "not-scheduled-by-retry-policy"
 
 
-def test_an_exception_that_the_policy_does_not_name_is_archived(office, worker):
+def test_a_task_with_an_exception_outside_of_its_policy_is_archived(office, worker):
     task = schedule(kind="fail", retry_policy={"policy": "filtered", "exceptions": ["OSError"], "then": TWICE})
     office.assign()
     worker.work()
@@ -265,7 +265,9 @@ def test_a_worker_whose_process_ended_on_this_machine_is_retired(office, connect
     assert gone.id != alive.id
 
 
-def test_a_late_ending_changes_nothing_and_is_counted(office, connection, other_connection, dsn, tmp_path, monkeypatch):
+def test_a_late_end_of_a_task_changes_nothing_and_is_counted(
+    office, connection, other_connection, dsn, tmp_path, monkeypatch
+):
     task = schedule(arguments={"file": str(tmp_path / "notes"), "result": "late"}, retry_policy=TWICE)
     late, other = Worker(connection, dsn, name="late"), None
     office.assign()
@@ -286,7 +288,7 @@ def test_a_late_ending_changes_nothing_and_is_counted(office, connection, other_
     assert ArchivedTask.objects.get(pk=task.pk).late_endings == 1
 
 
-def test_a_task_that_kills_its_workers_is_archived_after_some(office, connection, dsn):
+def test_a_task_that_kills_several_workers_is_archived(office, connection, dsn):
     task = schedule(kind="exit", retry_policy={"policy": "forever", "seconds": 1})
     for _ in range(MOST_CRASHES):
         Worker(connection, dsn)

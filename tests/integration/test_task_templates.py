@@ -1,4 +1,4 @@
-"""Tests of templates, the cleaner, listeners, statistics, and the synchronous flush."""
+"""Proves templates of tasks, the cleaner, listeners, statistics, and the synchronous execution of all tasks."""
 
 import datetime as dt
 
@@ -24,7 +24,7 @@ def kinds_of_tests(settings):
 
 @pytest.fixture
 def office(connection):
-    # Built-in templates would make further tasks at their moments.
+    # The built-in templates are removed, because they would make further tasks.
     TaskTemplate.objects.filter(is_built_in=True).update(next_at=None)
     return Office(connection)
 
@@ -34,7 +34,7 @@ def put(**facts):
 
 
 def pass_hours(number):
-    """Let the next moment of each template have come this many hours ago."""
+    """Set the next moment of each template to this number of hours ago."""
     for template in TaskTemplate.objects.filter(is_built_in=False):
         TaskTemplate.objects.filter(pk=template.pk).update(next_at=template.next_at - number * HOUR)
 
@@ -67,7 +67,7 @@ def test_each_moment_makes_a_task_and_counts_it(office):
     assert made() == [("hourly", 1, "generic"), ("hourly", 2, "generic")]
 
 
-def test_moments_without_a_main_manager_are_made_up_for_by_one_task(office):
+def test_one_task_makes_up_for_moments_without_a_main_manager(office):
     put()
     pass_hours(48)
 
@@ -194,7 +194,7 @@ def test_a_failing_listener_stops_no_other_one(office, connection, error):
     assert not TaskEvent.objects.exists()
 
 
-def test_a_delivering_process_delays_no_other(office, connection, other_connection):
+def test_a_process_that_delivers_events_delays_no_other_process(office, connection, other_connection):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 
@@ -231,7 +231,7 @@ def test_statistics_count_by_group_and_at_a_moment(transactional_db):
     assert (later.queued, later.postponed, later.throughput) == (4, 0, 0)
 
 
-def test_statistics_name_slow_and_often_tried_tasks(transactional_db):
+def test_statistics_name_slow_tasks_and_tasks_with_many_attempts(transactional_db):
     archive(3)
     archive(2, last_started_at=dt.datetime.now(dt.UTC) - dt.timedelta(hours=1))
     archive(4, attempts=2)

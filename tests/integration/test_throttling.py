@@ -1,4 +1,4 @@
-"""Policies, limits of all hosts, parents, denials and back-off limit a bin in the queue."""
+"""Proves that policies, totals, parents, denials and back-offs limit the bins of the queue."""
 
 import datetime as dt
 import time
@@ -95,7 +95,7 @@ def test_a_policy_for_all_hosts_limits_every_job(connection, manager):
     assert (in_force(connection, free).requests, in_force(connection, free).gap) == (2, 4.0)
 
 
-def test_an_edit_holds_from_the_next_look_on(connection, manager):
+def test_an_edited_policy_applies_at_the_next_reading_of_limits(connection, manager):
     running = crawl(manager, "a.example", open_requests=5, min_gap=1.0)
     assert in_force(connection, Bin.objects.get()).gap == 1.0
 
@@ -215,7 +215,7 @@ def test_hosts_with_whole_and_fractional_gaps_are_handed_out_together(connection
     }
 
 
-def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connection, manager, worker):
+def test_open_turns_above_a_lowered_limit_are_counted(connection, manager, worker):
     running = crawl(manager, "a.example", open_requests=5)
     stuff_all(connection, running, workers=1)
     bin_ = Bin.objects.get()
@@ -226,7 +226,7 @@ def test_turns_under_a_limit_that_was_lowered_are_known_to_be_too_many(connectio
     assert not read_limits(connection, bins=[bin_.pk], now=NOON)[bin_.pk].is_kept
 
 
-def test_the_limits_of_a_host_are_planned_once_for_any_number_of_readers(connection, manager):
+def test_the_query_for_limits_of_a_host_is_planned_once(connection, manager):
     crawl(manager, "a.example")
     # Other tests have used this session.
     connection.execute("DEALLOCATE ALL")
@@ -359,7 +359,7 @@ def test_a_total_rate_is_kept_by_one_worker(connection, manager, worker):
     assert "d.example" in {turn.bin for turn in take_turns(connection, worker)}
 
 
-def test_hosts_of_one_address_share_its_limits(connection, manager, worker):
+def test_hosts_with_one_ip_address_share_its_limits(connection, manager, worker):
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
     running = crawl(manager, "a.example", "b.example", "c.example", per_address=True, open_requests=2)
     Bin.objects.filter(name__in=["a.example", "b.example"]).update(parent=address)
@@ -384,7 +384,7 @@ def parent_of(host):
     return parent and (parent.namespace, parent.name)
 
 
-def test_a_host_gets_its_address_as_parent_if_a_policy_limits_addresses(connection, manager):
+def test_a_host_gets_its_ip_address_as_parent_if_a_policy_limits_addresses(connection, manager):
     gentle = crawl(manager, "a.example", "b.example", per_address=True, min_gap=2.0)
     quick = crawl(manager, "c.example")
     for running, host in ((gentle, "a.example"), (gentle, "b.example"), (quick, "c.example")):
@@ -405,7 +405,7 @@ def two_at_once(monkeypatch):
 
 @pytest.fixture
 def known(connection, manager):
-    """Return a job whose hosts all have a known address, before any policy limits addresses."""
+    """Return a job whose hosts all have a known IP address, before any policy limits IP addresses."""
     running = crawl(manager, *HOSTS, documents=1)
     for host in HOSTS:
         know(connection, running, host, "192.0.2.1")
@@ -414,7 +414,7 @@ def known(connection, manager):
 
 
 def placed():
-    """Return the hosts that have the address as their parent."""
+    """Return the hosts that have the IP address as their parent."""
     return set(Bin.objects.filter(parent__name="192.0.2.1").values_list("name", flat=True))
 
 
@@ -426,7 +426,7 @@ def place_all(connection, term):
     return steps
 
 
-def test_known_hosts_get_their_address_as_parent_when_a_policy_needs_it(connection, manager, known, two_at_once):
+def test_known_hosts_get_their_ip_address_as_parent_when_a_policy_needs_it(connection, manager, known, two_at_once):
     policies.change(known.seed.policy_id, per_address=True, min_gap=3.0, everywhere=True)
 
     steps = place_all(connection, elect_main(connection, manager))
@@ -437,7 +437,7 @@ def test_known_hosts_get_their_address_as_parent_when_a_policy_needs_it(connecti
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 3.0
 
 
-def test_a_new_main_in_between_continues_with_the_remaining_moves(connection, manager, known, two_at_once):
+def test_a_new_main_manager_continues_to_place_the_remaining_hosts(connection, manager, known, two_at_once):
     policies.change(known.seed.policy_id, per_address=True, everywhere=True)
     first = elect_main(connection, manager)
     addresses.place_some(connection, term=first)
@@ -455,7 +455,7 @@ def test_a_new_main_in_between_continues_with_the_remaining_moves(connection, ma
     assert placed() == set(HOSTS)
 
 
-def test_a_policy_stored_again_meanwhile_has_all_hosts_checked_again(connection, manager, known, two_at_once):
+def test_a_policy_stored_again_meanwhile_makes_all_hosts_checked_again(connection, manager, known, two_at_once):
     term = elect_main(connection, manager)
     for _ in range(2):
         policies.change(known.seed.policy_id, per_address=True, everywhere=True)
@@ -490,7 +490,7 @@ def test_the_hosts_of_a_seed_that_gets_a_policy_for_addresses_are_placed(connect
     assert placed() == set(HOSTS)
 
 
-def test_a_seed_with_another_policy_removes_the_first_ones_address_limits(connection, manager):
+def test_a_seed_that_changes_its_policy_loses_the_old_address_limits(connection, manager):
     running = crawl(manager, "a.example", per_address=True, min_gap=9.0)
     know(connection, running, "a.example", "192.0.2.1")
     slow, quick = running.seed.policy, make_policy(min_gap=0.5, per_address=True)
@@ -503,7 +503,7 @@ def test_a_seed_with_another_policy_removes_the_first_ones_address_limits(connec
     assert in_force(connection, Bin.objects.get(namespace=Bin.ADDRESS)).gap == 0.5
 
 
-def test_the_share_of_parents_of_a_lost_worker_returns(connection, manager, worker):
+def test_requests_of_a_lost_worker_are_returned_to_the_parents(connection, manager, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
     running = crawl(manager, "a.example", total_open_requests=2, total_starts=1, total_period="second")
@@ -566,7 +566,7 @@ def test_simultaneous_requests_share_one_answer(connection, manager):
     assert seconds_left(connection) <= CURVE[0]
 
 
-def test_the_longest_delay_that_a_host_requested_holds(connection, manager):
+def test_the_longest_delay_requested_by_a_host_holds(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)
@@ -582,7 +582,7 @@ answers = st.tuples(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(answers, max_size=20))
-def test_a_back_off_follows_its_curve_and_each_good_answer_is_a_step_back(connection, manager, several):
+def test_a_back_off_grows_by_level_and_each_good_answer_lowers_the_level(connection, manager, several):
     lane = Lane.objects.first() or crawl(manager, "a.example").seed.lanes.get()
     Bin.objects.update(back_off_level=0, back_off_until=None)
     level = 0
@@ -606,7 +606,7 @@ def clock(connection):
     return connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
-def test_waiting_documents_go_at_full_speed_after_an_ended_back_off(connection, manager, worker):
+def test_after_a_back_off_was_ended_waiting_documents_start_at_full_speed(connection, manager, worker):
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(3):

@@ -1,5 +1,5 @@
 """
-A restore brings removed documents back into every output. It takes one step, needs no request, and changes no byte.
+Proves that a restoration returns removed documents to every output in one step, without a request, unchanged.
 """
 
 import os
@@ -94,7 +94,7 @@ def checksum(site, table):
 
 
 class Photograph:
-    """A snapshot of all that a removal deletes."""
+    """A snapshot of all rows, texts and lines that a removal deletes."""
 
     def __init__(self, site):
         run = site.cluster.connection.execute
@@ -208,7 +208,7 @@ def test_the_next_run_continues_with_released_documents(site):
     assert_is_sound(site)
 
 
-def test_a_document_that_was_read_again_meanwhile_stays(site):
+def test_a_restoration_does_not_overwrite_a_document_reread_meanwhile(site):
     site.put_root(links=site.pages[5:])
     site.run()
     site.world.put("page0", text="a newer text")
@@ -235,7 +235,7 @@ def test_documents_of_a_host_that_has_moved_to_another_partition_are_left_out(si
     assert Restoration.objects.get().ended_at is not None
 
 
-def test_a_restoration_that_is_cut_off_continues(site, monkeypatch):
+def test_an_interrupted_restoration_continues(site, monkeypatch):
     monkeypatch.setattr("jobs.queue.removing.restore._AT_ONCE", 4)
     site.world.remove("root")
     site.run()
@@ -355,7 +355,7 @@ def test_a_restoration_ends_a_clearing_in_progress(site, monkeypatch):
     assert site.held == site.everything
 
 
-def test_a_job_gets_an_output_back_that_was_taken_away(site):
+def test_an_output_removed_from_a_job_is_restored_with_its_documents(site):
     before = Photograph(site)
     take_away(site, site.search)
     clear_outputs(site)
@@ -372,7 +372,7 @@ def test_a_job_gets_an_output_back_that_was_taken_away(site):
     assert_is_sound(site)
 
 
-def test_a_cleared_output_keeps_documents_that_a_run_wrote_since(site):
+def test_a_restored_output_keeps_documents_written_after_its_clearing(site):
     clear(site, site.search)
     clear_outputs(site)
     site.world.put("page0", text="a newer text")
@@ -385,7 +385,7 @@ def test_a_cleared_output_keeps_documents_that_a_run_wrote_since(site):
     assert_is_sound(site)
 
 
-def test_a_run_and_a_cleared_output_are_restored_each_on_its_own(site):
+def test_removals_of_a_run_and_of_a_clearing_are_restored_separately(site):
     site.put_root(links=site.pages[5:])
     site.run()
     clear(site, site.search)
@@ -462,7 +462,7 @@ def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, 
     assert_is_sound(site)
 
 
-def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
+def test_a_deleted_job_whose_name_is_used_again_cannot_be_restored(site, world):
     deleted = site.job_id
     site.ask("delete")
     for _ in range(60):
@@ -473,7 +473,7 @@ def test_a_deleted_job_whose_name_is_taken_does_not_come_back(site, world):
         restoring.restore_deleted(deleted, made_by="administrator", now=NOON)
 
 
-def test_nothing_is_kept_if_the_setting_is_off(connection, world, settings):
+def test_no_tombstones_are_kept_if_the_setting_is_off(connection, world, settings):
     settings.CRAWLCTL_ENVIRONMENT = {"crawl.keep_removed": 0}
     site = GuardedSite(connection, world, guard_percent=None)
     site.run()
@@ -503,7 +503,7 @@ def test_operators_restore_by_api_and_by_command(site, capsys):
     assert site.held == site.everything
 
 
-def test_administrators_bring_a_deleted_job_back_by_api(site):
+def test_administrators_restore_a_deleted_job_by_api(site):
     deleted = site.job_id
     site.ask("delete")
     for _ in range(60):

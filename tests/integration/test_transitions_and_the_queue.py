@@ -1,4 +1,4 @@
-"""A transition writes the same number of rows for jobs of any size, and no row of a document."""
+"""Proves that a transition writes the same number of rows for jobs of any size, and no row of a document."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def main(connection):
 
 
 class Writes:
-    """Counts the rows that were written since its creation, by table."""
+    """Counts, by table, the rows that were written after this object was created."""
 
     def __init__(self, *connections):
         self._connections = connections
@@ -85,7 +85,7 @@ def writes_of_a_life(main, documents):
     return before_seeding, after_seeding.by_table()
 
 
-def test_changes_of_state_write_as_much_for_few_documents_as_for_many(main):
+def test_transitions_write_as_many_rows_for_few_documents_as_for_many(main):
     few = writes_of_a_life(main, 10)
     many = writes_of_a_life(main, 2_000)
 
@@ -109,7 +109,7 @@ def test_a_running_job_is_checked_for_new_seeds_once_and_after_additions(main):
     assert Job.objects.get().seeding
 
 
-def test_a_job_reads_all_its_seeds_again_exactly_when_it_is_due(main):
+def test_a_job_rereads_all_its_seeds_exactly_when_they_are_due(main):
     job = make_job()
     job.seeds.update(seeded_run=1)
     Job.objects.update(
@@ -123,7 +123,7 @@ def test_a_job_reads_all_its_seeds_again_exactly_when_it_is_due(main):
     assert (Job.objects.get().reseed_at, job.seeds.get().seeded_run) == (main.now + seconds(60), 0)
 
 
-def test_a_job_that_waits_to_read_its_seeds_again_is_resumed_at_once(main):
+def test_a_job_that_waits_to_reread_its_seeds_is_resumed_immediately(main):
     make_job()
     Job.objects.update(phase=Phase.ACTIVE, run_no=1, seeding=True, resuming=True, retry_at=main.now + seconds(300))
 

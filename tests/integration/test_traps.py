@@ -1,4 +1,4 @@
-"""Suspects of traps: their counts, their rules, and the decisions of operators."""
+"""Proves the suspects of traps: their counts, their rules, and the decisions of operators."""
 
 import asyncio
 import random
@@ -63,7 +63,9 @@ def counts():
 
 @pytest.fixture
 def read(connection, job, counts):
-    """Return a function that counts first readings of addresses, as the flush passes them, and writes the counts."""
+    """
+    Return a function that counts addresses that were read for the first time, as a flush does, and writes the counts.
+    """
 
     def read(urls, *, text="No events", quarantine=None, version="", at_once=True, **outcome):
         facts = facts_of(job, watches_traps=True, quarantine=quarantine)
@@ -93,7 +95,7 @@ def suspect_of(job, **facts):
 
 
 def add(job, urls, **facts):
-    """Store documents that outputs hold."""
+    """Store documents that are in outputs."""
     usual = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "indexed_before": True}
     names = [url.removeprefix(f"http://{HOST}/") for url in urls]
     made = make_documents(make_lane(job.seeds.get(), HOST), names, **(usual | facts))
@@ -135,7 +137,7 @@ def test_pages_with_new_content_make_no_suspect(read):
 
 
 @pytest.mark.parametrize("facts", [{"version": "1:before"}, {"text": "   "}])
-def test_later_readings_and_pages_without_a_text_are_not_counted(read, facts):
+def test_repeated_fetches_and_pages_without_a_text_are_not_counted(read, facts):
     read(months(2 * BUDGET), **facts)
 
     assert not TrapSuspect.objects.exists()
@@ -150,7 +152,7 @@ def test_documents_that_are_held_back_are_counted(read):
     assert TrapSuspect.objects.get().held == 3
 
 
-def test_a_new_suspect_is_written_at_once_and_its_counts_later(read):
+def test_a_new_suspect_is_written_immediately_and_its_counts_later(read):
     read(months(BUDGET + 1), at_once=False)
     assert TrapSuspect.objects.get().fetched == BUDGET + 1
 
@@ -168,7 +170,7 @@ def test_suspects_of_a_host_are_bounded(read, job, monkeypatch):
     assert [one.template for one in TrapSuspect.objects.all()] == ["/other"]
 
 
-def test_suspects_leave_with_their_job(job):
+def test_suspects_are_deleted_with_their_job(job):
     suspect_of(job)
 
     Job.objects.filter(pk=job.pk).delete()
@@ -179,7 +181,7 @@ def test_suspects_leave_with_their_job(job):
 # --- The rule ------------------------------------------------------------------------------------
 
 
-def test_a_rule_is_tested_against_documents_that_outputs_hold(job):
+def test_a_rule_is_tested_against_documents_in_the_outputs(job):
     add(job, [*months(3), *pages(4)])
     add(job, [f"{CALENDAR}900"], indexed_before=False)
 
@@ -201,7 +203,7 @@ def test_pages_of_a_proven_template_are_good(job):
 # --- Decisions -----------------------------------------------------------------------------------
 
 
-def test_accepting_excludes_the_group(job):
+def test_accepting_a_suspect_excludes_its_group(job):
     suspect = suspect_of(job)
 
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
@@ -213,7 +215,7 @@ def test_accepting_excludes_the_group(job):
     assert JobEvent.objects.filter(job=job, kind="trap accepted").exists()
 
 
-def test_a_rule_is_added_to_those_of_the_connection(job):
+def test_an_accepted_rule_is_added_to_the_rules_of_the_connection(job):
     job.repository.configuration = {"exclude": ["zip$"]}
     job.repository.save()
     suspect = suspect_of(job)
@@ -224,7 +226,7 @@ def test_a_rule_is_added_to_those_of_the_connection(job):
     assert job.specification["exclude"] == ["zip$", suspect.rule]
 
 
-def test_accepting_a_parameter_lets_links_lose_it(job):
+def test_accepting_a_suspect_parameter_removes_it_from_links(job):
     suspect = suspect_of(job, template="**?sid", parameter="sid", rule="[?]sid=")
 
     traps.accept(suspect.pk, rule="drop_parameter", made_by="operator", now=timezone.now())
@@ -337,7 +339,7 @@ def test_undoing_an_acceptance_removes_the_rule_that_it_added(job):
     assert "exclude" not in job.specification
 
 
-def test_a_rule_that_the_job_had_before_or_has_lost_is_left_as_it_is(job):
+def test_an_undone_acceptance_leaves_rules_that_the_job_had_before(job):
     suspect = suspect_of(job)
     Job.objects.update(specification={"exclude": [suspect.rule]})
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
@@ -422,12 +424,12 @@ def test_the_command_says_when_the_rule_applies_and_undoes(running, in_one_trans
     assert "The job had not got the rule." in command("undo", suspect.pk)
 
 
-def test_a_suspect_without_a_parameter_drops_none(job):
+def test_a_suspect_without_a_parameter_cannot_be_accepted_as_one(job):
     with pytest.raises(Invalid, match="no parameter"):
         traps.accept(suspect_of(job).pk, rule="drop_parameter", made_by="operator", now=timezone.now())
 
 
-def test_releasing_makes_documents_due_and_outdates_what_workers_know(job):
+def test_a_release_makes_documents_due_and_workers_read_suspects_again(job):
     held = {"outcome": Outcome.EXCLUDED, "result_code": TRAP, "indexed_before": False}
     add(job, months(3), **held)
     suspect = suspect_of(job)
@@ -494,7 +496,7 @@ def trap_gate(url, job):
     return next(one for one in section.gates if one.gate == Gate.TRAP)
 
 
-def test_the_trap_guard_is_explained_with_the_group_and_since_when(job):
+def test_an_explanation_by_the_trap_guard_names_the_group_and_its_start(job):
     suspect = suspect_of(job)
     add(job, months(1), outcome=Outcome.EXCLUDED, result_code=TRAP, indexed_before=False)
 
@@ -504,7 +506,7 @@ def test_the_trap_guard_is_explained_with_the_group_and_since_when(job):
         assert (found.facts["template"], found.since) == ("/calendar/{n}", suspect.suspected_at)
 
 
-def test_documents_that_outputs_hold_pass_the_trap_guard(job):
+def test_documents_in_the_outputs_pass_the_trap_guard(job):
     suspect_of(job)
     add(job, months(1))
 
@@ -512,7 +514,7 @@ def test_documents_that_outputs_hold_pass_the_trap_guard(job):
 
 
 @pytest.mark.parametrize("change", ["mode", "released"])
-def test_an_open_suspect_of_a_job_that_holds_closes_the_gate_and_no_other(job, change):
+def test_only_open_suspects_of_a_job_that_holds_back_block_the_gate(job, change):
     suspect = suspect_of(job)
     if change == "mode":
         Job.objects.update(specification={"trap_guard": "watch"})
@@ -530,7 +532,7 @@ def test_an_open_suspect_of_a_job_that_holds_closes_the_gate_and_no_other(job, c
         ({"indexed_before": False}, True),
     ],
 )
-def test_a_document_that_an_output_holds_is_read_as_new_despite_a_suspect(connection, facts, is_held):
+def test_a_document_in_an_output_is_reread_despite_a_suspect(connection, facts, is_held):
     """A repair, or a request to write everything again, clears the version and the validators of the document."""
     running = make_running_job(
         register_node(connection, "manager"), urls=[f"http://{HOST}/"], specification={"trap_guard": "hold"}
@@ -601,7 +603,7 @@ def test_the_command_lists_tests_and_decides(job, in_one_transaction):
     assert command("list") == ""
 
 
-def test_the_command_refuses_with_a_sentence(job, in_one_transaction):
+def test_the_command_refuses_invalid_input_with_a_reason(job, in_one_transaction):
     suspect = suspect_of(job)
 
     with pytest.raises(CommandError, match="no parameter") as wrong:
@@ -676,7 +678,7 @@ def test_an_operator_releases_a_suspect_on_its_page(job, client):
     assert "Documents that are due again: 3." in released
 
 
-def test_an_explanation_leads_to_the_suspect(job, client):
+def test_an_explanation_links_to_the_suspect(job, client):
     suspect = suspect_of(job)
     client.force_login(make_user(VIEWER))
 

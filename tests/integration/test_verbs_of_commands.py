@@ -1,4 +1,4 @@
-"""Each verb of pages and the API is also a command, and leaves the same journal line."""
+"""Proves that each action of pages and the API is also a command, and is recorded with the same journal line."""
 
 import getpass
 import json
@@ -137,20 +137,20 @@ def kinds(settings):
 @pytest.fixture
 def user(monkeypatch):
     """
-    Return the user of the machine. Commands must not close the connection, since that would end the test's transaction.
+    Return the user of the machine. Keep the connection open, because a command would end the test's transaction.
     """
     monkeypatch.setattr(getpass, "getuser", lambda: "vera")
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     return "vera"
 
 
-def test_every_verb_has_a_command_or_writes_configuration():
+def test_every_action_has_a_command_or_changes_configuration():
     assert set(COMMANDS) | CONFIGURATION | WAITING == set(CHANGES)
     assert not set(COMMANDS) & CONFIGURATION
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_a_command_leaves_a_line_with_its_user(name, user, tmp_path):
+def test_a_command_is_recorded_in_the_journal_with_its_user(name, user, tmp_path):
     world = make_world()
     world.file = tmp_path / "settings.json"
     world.file.write_text(json.dumps(CHANGES["settings_update"].body))

@@ -1,5 +1,5 @@
 """
-Pages, the API and commands show the verdict of a crawl. While a queue has documents, the verdict is never "nothing".
+Proves that pages, the API and commands show the verdict of a crawl. While documents wait, there is always a verdict.
 """
 
 import datetime as dt
@@ -119,7 +119,7 @@ def test_a_site_that_refuses_every_connection_is_failing_everywhere(crawl):
 
 
 @pytest.mark.parametrize(("failed", "needs"), [(49, False), (50, True)])
-def test_half_of_the_latest_requests_needs_attention(crawl, failed, needs):
+def test_a_host_with_half_of_its_latest_requests_failed_needs_attention(crawl, failed, needs):
     crawl.request("500", amount=60, ago=300)
     crawl.request("200", amount=100 - failed, ago=30)
     crawl.request("503", amount=failed, ago=20)
@@ -143,7 +143,7 @@ def test_the_start_of_a_failure_is_shown_only_if_it_is_known(crawl):
     assert (crawl.host()["cause"], crawl.host()["since"]) == ("failing", "")
 
 
-def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl):
+def test_a_slow_host_is_limited_by_its_connections_and_shows_their_use(crawl):
     crawl.request("200", amount=30, seconds=4.0)
     crawl.serve(in_progress=6, open_now=2)
 
@@ -155,7 +155,7 @@ def test_a_slow_host_is_held_by_its_connections_and_says_how_busy_they_are(crawl
     assert host["open"] == "2"
 
 
-def test_documents_that_wait_at_a_worker_are_a_queue_too(crawl):
+def test_documents_that_wait_at_a_worker_count_as_a_queue(crawl):
     crawl.empty_the_queue()
     crawl.serve(in_progress=48, open_now=1)
 
@@ -193,7 +193,7 @@ def test_a_job_that_its_output_refused_waits_for_that_output(crawl):
     assert attention() == [("output_refuses", "news")]
 
 
-def test_a_job_outside_its_window_says_until_when_in_every_list(crawl):
+def test_every_list_shows_until_when_a_job_waits_for_its_window(crawl):
     until = "outside its window until Tue 1 Jan 2030 22:00 UTC"
     Job.objects.update(window="outside", reason=until)
 
@@ -218,7 +218,7 @@ def test_the_overview_counts_each_host_under_one_cause(crawl):
     assert sum(numbers) == 3, detail
 
 
-def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
+def test_jobs_wait_for_free_disk_space_if_no_worker_has_any(crawl):
     lacking = "the disk of the logs has 3 MiB left"
     Node.objects.filter(pk=crawl.worker.id).update(progress={"disk": lacking})
 
@@ -228,13 +228,13 @@ def test_jobs_wait_for_free_disk_where_no_worker_has_any(crawl):
     assert overview["headline_detail"] == crawl.page()["says"] == f"No worker takes work: {lacking}."
 
 
-def test_a_served_host_starts_its_next_document_between_two_turns_too(crawl):
+def test_a_host_with_an_open_turn_and_no_claim_is_shown_as_in_progress(crawl):
     BinState.objects.filter(bin=crawl.lane.bin_id).update(open_turns=1, open_requests=1)
 
     assert (crawl.host()["in_progress"], crawl.host()["next"]) == ("0", "in progress")
 
 
-def test_jobs_without_a_worker_say_how_to_start_one(crawl):
+def test_the_verdict_on_a_job_without_a_worker_names_the_command(crawl):
     Node.objects.filter(pk=crawl.worker.id).update(status="stopped", stopped_at=timezone.now())
     said = "No worker is running. Start one with “crawlctl runworker”."
 
@@ -256,7 +256,7 @@ def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
     assert at_workers == [2, 5]
 
 
-def test_a_job_that_lacks_a_worker_says_so_although_others_read_its_host(crawl):
+def test_a_job_without_a_worker_says_so_although_others_read_its_host(crawl):
     crawl.serve(in_progress=4, open_now=1)
     other = make_running_job(crawl.manager.node, name="inside")
     other.seed.tag = "intranet"
@@ -276,7 +276,7 @@ def test_a_job_that_lacks_a_worker_says_so_although_others_read_its_host(crawl):
     assert said not in crawl.page()["says"]
 
 
-def test_waiting_is_one_number_on_the_overview(crawl):
+def test_all_parts_of_the_overview_show_the_same_number_of_waiting_documents(crawl):
     crawl.serve(in_progress=7, open_now=2)
 
     overview = read_screen("overview")
@@ -354,7 +354,7 @@ def test_the_chart_keeps_the_past_when_nothing_runs(crawl, monkeypatch):
     assert overview["rate"] == "0"
 
 
-def test_the_headline_is_at_most_the_maximum_of_the_chart(crawl, monkeypatch):
+def test_the_rate_in_the_headline_never_exceeds_the_maximum_of_the_chart(crawl, monkeypatch):
     monkeypatch.setattr("jobs.queries.jobs.lines.METER.history", lambda _job: [None] * 58 + [1.0, 2.8])
 
     overview = read_screen("overview")
@@ -362,7 +362,7 @@ def test_the_headline_is_at_most_the_maximum_of_the_chart(crawl, monkeypatch):
     assert (overview["rate"], overview["picture"]) == ("1.9", "the last 10 s, at most 1.9 (means of 10 s)")
 
 
-def test_pages_show_the_charges_that_the_main_manager_keeps(crawl):
+def test_pages_show_the_charges_that_the_main_manager_stores(crawl):
     now = timezone.now()
     for subject, number in ((Charge.Subject.JOB, crawl.job.pk), (Charge.Subject.HOST, crawl.lane.bin_id)):
         facts = {"subject": subject, "subject_id": number, "step": 60}

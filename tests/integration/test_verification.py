@@ -1,5 +1,5 @@
 """
-A verification finds and repairs exactly the documents that an output lost, kept too long, or has in an old version.
+Proves that a verification finds and repairs exactly the missing, ghost and stale documents of an output.
 """
 
 # ruff: noqa: F811 (fixtures of another file)
@@ -45,7 +45,7 @@ from tests.support.partitions import be_partition
 from tests.support.processes import held_by
 from tests.support.waiting import wait_until
 
-# Documents of the test of samples: 0.1 % of them are damaged.
+# Number of documents in the test of samples, of which 0.1 % are damaged.
 DOCUMENTS = int(os.environ.get("CRAWLCTL_TEST_DOCUMENTS", "200000"))
 
 
@@ -233,7 +233,7 @@ def test_a_document_that_cannot_be_read_stays_missing(site):
     assert found(verify(site.search)) == {"missing": {"page1"}}
 
 
-def test_a_budget_bounds_the_repairs(site, lines, file):
+def test_a_budget_limits_the_number_of_repairs(site, lines, file):
     rewrite(file, without("page1", "page2", "page3"))
 
     first = verify(lines, repairs=True, most=2)
@@ -243,7 +243,7 @@ def test_a_budget_bounds_the_repairs(site, lines, file):
     assert (line.subject, "3 missing" in line.sentence) == (lines.name, True)
 
 
-def test_ghosts_leave_the_outputs(site, lines, file):
+def test_ghosts_are_removed_from_the_outputs(site, lines, file):
     make_ghost_row(site, "never")
     with file.open("ab") as opened:
         opened.write(ghost_line("never"))
@@ -256,7 +256,7 @@ def test_ghosts_leave_the_outputs(site, lines, file):
     assert held_by(file) == {url(name) for name in site.everything}
 
 
-def test_many_ghosts_need_a_permission(site, lines, file):
+def test_many_ghosts_are_removed_only_with_a_permission(site, lines, file):
     with file.open("ab") as opened:
         opened.write(b"".join(ghost_line(f"never{number}") for number in range(25)))
 
@@ -270,7 +270,7 @@ def test_many_ghosts_need_a_permission(site, lines, file):
     assert verify(lines).faults == 0
 
 
-def test_no_document_of_another_partition_leaves_a_file_that_partitions_share(site, lines, file, settings):
+def test_documents_of_other_partitions_stay_in_a_shared_file(site, lines, file, settings):
     be_partition(settings, "b")
     of_here, of_another = (host_of_partition(name) for name in "ba")
     urls = [f"https://{of_here}/never", f"https://{of_another}/theirs", "csv:table#theirs"]
@@ -300,7 +300,7 @@ def record(output):
     IndexedDocument.objects.create(output=output, hash=uuid.UUID(hash_of(PAGE)), version="1:x", indexed_at=NOON)
 
 
-def test_no_document_of_another_output_leaves_a_file_that_both_write(site, lines, file):
+def test_documents_of_another_output_stay_in_a_shared_file(site, lines, file):
     write_for(twin_of(lines), file)
 
     done = verify(lines, repairs=True, allows_removals=True)
@@ -325,7 +325,7 @@ def test_a_ghost_that_another_output_writes_before_the_repair_stays(site, lines,
     assert PAGE in held_by(file)
 
 
-def test_a_ghost_whose_host_moves_to_another_partition_before_the_repair_stays(site, lines, file, settings):
+def test_a_ghost_stays_if_its_host_moves_away_before_the_repair(site, lines, file, settings):
     be_partition(settings, "b")
     host = host_of_partition("b")
     with file.open("ab") as opened:
@@ -381,7 +381,7 @@ def test_restored_documents_are_in_sync(site, lines, of_file, connection):
     assert verify(lines if of_file else site.search).faults == 0
 
 
-def test_a_record_that_no_job_has_is_deleted(site, lines, file):
+def test_a_record_without_a_job_is_deleted(site, lines, file):
     rewrite(file, without("page1"))
     QueueItem.objects.filter(identifier=url("page1")).delete()
 
@@ -406,7 +406,7 @@ def test_a_claimed_document_is_skipped(search_output, flushed):
 # --- Writes of a crawl meanwhile -----------------------------------------------------------------
 
 
-def test_a_document_that_is_written_between_the_readings_is_no_fault(site, lines, file, monkeypatch):
+def test_a_document_written_during_the_verification_is_no_fault(site, lines, file, monkeypatch):
     """The file is listed first. Then a run changes, adds and removes documents before the record is read."""
     read = finding.read_groups
 
@@ -425,7 +425,7 @@ def test_a_document_that_is_written_between_the_readings_is_no_fault(site, lines
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_a_flush_in_progress_is_waited_for(site, lines, file, dsn, is_committed):
+def test_a_verification_waits_for_a_flush_in_progress(site, lines, file, dsn, is_committed):
     """A flush records its document, then writes the line, and has not ended when the verification looks."""
     key = hash_of(url("never"))
     with psycopg.connect(dsn) as writer:
@@ -539,7 +539,7 @@ def test_a_killed_verification_counts_and_repairs_each_document_once(site, lines
     assert_is_sound(site.cluster.connection)
 
 
-def test_an_attempt_that_was_given_up_changes_nothing(site, lines, file):
+def test_an_attempt_of_a_verification_that_was_replaced_changes_nothing(site, lines, file):
     rewrite(file, without("page1"))
     verification = scheduled(lines)
     old = OutputVerification.objects.get(pk=verification.pk)
@@ -560,7 +560,7 @@ def test_a_large_file_is_read_in_several_passes(site, lines, file):
     assert (done.documents, found(done)) == (31, {"missing": {"page1", "page2"}})
 
 
-def test_a_cancelled_task_stops(site, lines):
+def test_a_cancelled_verification_stops(site, lines):
     verification = scheduled(lines)
     context = TaskContext(task=verification.task, group="generic", is_cancelled=lambda: True)
 
@@ -596,7 +596,7 @@ def test_a_file_of_another_machine_is_refused(connection, tmp_path):
 
 
 @pytest.mark.parametrize("facts", [{"sample": 0}, {"sample": 101}, {"sample": float("nan")}, {"most": -1}])
-def test_invalid_numbers_are_named(site, facts):
+def test_invalid_numbers_of_a_verification_are_named(site, facts):
     with pytest.raises(Invalid):
         verify(site.search, **facts)
     assert not OutputVerification.objects.exists()
@@ -614,7 +614,7 @@ SELECT %(output)s, hash, 'http://a.example/' || n, '', '', 'text', '', '', %(at)
 """
 
 
-def test_a_sample_finds_damage_of_a_thousandth(connection, search_output):
+def test_a_sample_finds_damage_of_one_document_in_a_thousand(connection, search_output):
     """With CRAWLCTL_TEST_DOCUMENTS=1000000, the sample reads less than 5 % of a million documents."""
     facts = {"documents": DOCUMENTS, "output": search_output.pk, "at": NOON}
     connection.execute(_FILL, facts)
@@ -628,7 +628,7 @@ def test_a_sample_finds_damage_of_a_thousandth(connection, search_output):
     assert (done.ghost, done.stale) == (0, 0)
 
 
-def test_a_bucket_is_read_by_an_index(connection, search_output):
+def test_a_bucket_of_hashes_is_read_by_an_index(connection, search_output):
     connection.execute(_FILL, {"documents": 20_000, "output": search_output.pk, "at": NOON})
     connection.execute("ANALYZE jobs_indexeddocument, jobs_searchdocument")
     ((low, high),) = ranges_of([77])

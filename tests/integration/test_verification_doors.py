@@ -1,4 +1,4 @@
-"""Verifications by command, by API and on pages: their results, their roles and their refusals."""
+"""Proves that the command, the API and pages start verifications of outputs, show results, and refuse invalid input."""
 
 import datetime as dt
 
@@ -49,7 +49,7 @@ def test_a_command_shows_missing_documents(index, capsys):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_command_deletes_records_that_no_job_has(index, capsys):
+def test_a_command_deletes_records_without_a_job(index, capsys):
     call_command("verify_output", "index", "--repair")
 
     assert "Repaired documents: 3" in capsys.readouterr().out
@@ -66,7 +66,7 @@ def test_a_command_deletes_records_that_no_job_has(index, capsys):
         (["nothing", "--sample", "0"], "sample: This must be a share"),
     ],
 )
-def test_a_command_refuses_with_a_sentence(nothing, arguments, sentence):
+def test_a_command_refuses_invalid_input_with_a_reason(nothing, arguments, sentence):
     with pytest.raises(CommandError, match=sentence) as refused:
         call_command("verify_output", *arguments)
 
@@ -91,7 +91,7 @@ def test_a_verification_is_scheduled_and_shown_by_api(index):
     assert len(shown["examples"]) == shown["missing"] == shown["repaired"]
 
 
-def test_an_output_that_cannot_list_is_a_conflict(nothing):
+def test_verification_of_an_output_that_cannot_list_is_refused(nothing):
     answer = client_of(OPERATOR).post("/api/v1/verifications/", {"output": nothing.pk}, format="json")
 
     assert_problem(answer, 409, "refused")

@@ -1,6 +1,5 @@
 """
-Versions: each save of a job, a policy or a connection makes a version, and each version can become the present one
-again.
+Proves that each save of a job, a policy or a connection makes a version, and that each version can be restored.
 """
 
 import datetime as dt
@@ -72,7 +71,7 @@ def test_an_object_without_versions_keeps_its_state_before_the_first_change():
     assert second.changes == {"min_gap": {"before": 1.0, "after": 7.0}}
 
 
-def test_an_import_keeps_versions_and_a_dry_run_none(tmp_path, settings):
+def test_an_import_makes_versions_and_a_dry_run_makes_none(tmp_path, settings):
     _let_use(settings, tmp_path)
     found = everything(tmp_path)
 
@@ -83,7 +82,7 @@ def test_an_import_keeps_versions_and_a_dry_run_none(tmp_path, settings):
     assert DefinitionVersion.objects.count() == len(found)
 
 
-def test_a_version_names_secrets_by_their_places_only(tmp_path, settings):
+def test_a_version_contains_only_the_places_of_secrets(tmp_path, settings):
     _let_use(settings, tmp_path)
     store(everything(tmp_path))
     web = RepositoryConnection.objects.get(name="a web")
@@ -110,7 +109,7 @@ def test_a_revert_saves_the_earlier_definition_as_a_new_version():
     assert third.document == first.document
 
 
-def test_everything_can_be_reverted_to_its_own_version_without_a_change(tmp_path, settings):
+def test_a_revert_to_the_present_version_changes_nothing(tmp_path, settings):
     _let_use(settings, tmp_path)
     found = everything(tmp_path)
     store(found)
@@ -153,7 +152,7 @@ def test_a_refused_revert_names_the_field_and_changes_nothing():
     assert len(versions_of(job)) == 2
 
 
-def test_a_job_that_runs_refuses_a_revert_of_its_scope():
+def test_a_revert_of_the_scope_of_a_running_job_is_refused():
     job = make_job(policy=None)
     editing.change_job(job.pk, specification={"include": ["docs"]}, now=NOON, **VERA)
     set_phase(job, phase=Phase.ACTIVE, run_no=1)
@@ -206,7 +205,7 @@ def test_the_page_shows_changes_in_words_and_reverts():
     assert "Revert to version 1." in answer
 
 
-def test_the_page_says_at_the_field_why_a_revert_was_refused():
+def test_the_page_shows_the_reason_for_a_refused_revert_at_the_field():
     job = make_world().job
     editing.change_job(job.pk, specification={"include": ["docs"]}, now=NOON, **VERA)
     set_phase(job, phase=Phase.ACTIVE, run_no=1)

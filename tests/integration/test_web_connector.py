@@ -1,4 +1,4 @@
-"""Each answer of a web server leads to exactly one ending of the document."""
+"""Proves that each answer of a web server leads to exactly one ending of the document."""
 
 import asyncio
 import email.utils
@@ -28,7 +28,7 @@ PAGE = b"<html lang=en><title>A page</title><meta name=description content=About
 
 
 class Crawl:
-    """A connector with the parts that a process shares. `process` returns the outcome for one address."""
+    """A web connector with its process-wide objects. `process` returns the outcome for one address."""
 
     def __init__(self, fetcher, *, seeds, robots=None, limits=SHORT, **specification):
         specification = {"allow_private_networks": True, "seeds": tuple(seeds), **specification}
@@ -198,7 +198,7 @@ async def test_a_temporary_failure_is_retried_a_few_times(fetcher, status, failu
         ("Mon, 01 Jan 2023 00:00:00 GMT", 0.0),
     ],
 )
-async def test_retry_after_is_kept_up_to_a_day(fetcher, value, after):
+async def test_retry_after_is_obeyed_up_to_a_day(fetcher, value, after):
     route = answer(status="503 Busy", headers=(f"Retry-After: {value}", "Date: Mon, 01 Jan 2024 00:00:00 GMT"))
 
     outcome = await outcome_of(fetcher, route)
@@ -207,7 +207,7 @@ async def test_retry_after_is_kept_up_to_a_day(fetcher, value, after):
 
 
 @pytest.mark.parametrize("value", ["soon", "-5"])
-async def test_a_retry_after_that_says_nothing_leaves_it_to_the_curve(fetcher, value):
+async def test_an_invalid_retry_after_is_ignored(fetcher, value):
     outcome = await outcome_of(fetcher, answer(status="503 Busy", headers=(f"Retry-After: {value}",)))
 
     assert (outcome.retry_after, outcome.back_off) == (1.0, 0.0)
@@ -268,7 +268,7 @@ async def test_a_page_is_requested_conditionally_if_the_outputs_hold_it(fetcher)
     ],
 )
 @pytest.mark.parametrize("status", ["301 Moved", "308 Moved"])
-async def test_redirects(fetcher, status, location, known, code):
+async def test_each_redirect_has_the_expected_outcome(fetcher, status, location, known, code):
     outcome = await outcome_of(fetcher, redirect(location, status), known=known)
 
     assert (outcome.ending, outcome.code, outcome.removes) == (Ending.EXCLUDED, code, True)
@@ -296,7 +296,7 @@ async def test_addresses_that_the_rules_refuse_are_reported(fetcher):
         (reset_after(b""), []),
     ],
 )
-async def test_a_page_in_place_of_a_redirect_ends_it(fetcher, route, ended):
+async def test_a_page_at_the_address_of_a_redirect_ends_the_redirect(fetcher, route, ended):
     class Stored:
         def __init__(self):
             self.forgotten = []
@@ -343,17 +343,17 @@ async def test_a_redirect_in_binary_bytes_is_escaped(fetcher):
         ("<a href='//user:secret@127.0.0.1:1/'><a href='javascript:'><a href='http://['>", []),
     ],
 )
-async def test_the_links_that_count(fetcher, html, links):
+async def test_only_links_that_may_be_followed_count(fetcher, html, links):
     assert named(await outcome_of(fetcher, answer(html.encode()))) == links
 
 
-async def test_a_document_at_the_greatest_depth_names_no_links(fetcher):
+async def test_links_of_a_document_at_the_depth_limit_are_ignored(fetcher):
     assert named(await outcome_of(fetcher, answer(PAGE), known={"depth": 1}, max_depth=2)) == ["b"]
     assert named(await outcome_of(fetcher, answer(PAGE), known={"depth": 2}, max_depth=2)) == []
     assert named(await outcome_of(fetcher, answer(PAGE), max_depth=0)) == []
 
 
-async def test_patterns_hold_for_links(fetcher):
+async def test_patterns_of_the_job_apply_to_links(fetcher):
     html = b"<a href=/en/1><a href=/en/2.pdf><a href=/de/1>"
 
     outcome = await outcome_of(fetcher, answer(html), path="/en/", include=("/en/",), exclude=(r"\.pdf$",))
@@ -362,7 +362,7 @@ async def test_patterns_hold_for_links(fetcher):
 
 
 @pytest.mark.parametrize("rules", [{"include": ("/en/",)}, {"exclude": ("/a$",)}])
-async def test_a_page_that_the_rules_refuse_by_now_is_not_requested(fetcher, rules):
+async def test_a_page_that_the_present_rules_refuse_is_not_requested(fetcher, rules):
     async with HostileSite.serve({"/a": answer(PAGE)}) as site:
         outcome = await Crawl(fetcher, seeds=[site.url("/en/")], **rules).process(site.url("/a"), version="6:text")
 
@@ -405,7 +405,7 @@ def test_invalid_rules_of_indexing_are_refused_by_field(rules, field, says):
     assert says in checked.problems[field][0]
 
 
-async def test_robots_txt_forbids(fetcher):
+async def test_a_page_that_robots_txt_forbids_is_not_requested(fetcher):
     routes = {"/robots.txt": answer(b"User-agent: *\nDisallow: /a\nAllow: /a/b\n", content_type="text/plain")}
     async with HostileSite.serve(routes) as site:
         crawl = Crawl(fetcher, seeds=[site.url()])
@@ -422,7 +422,7 @@ async def test_robots_txt_forbids(fetcher):
     assert crawl.robots.take_fetched() == {}
 
 
-async def test_robots_txt_speaks_to_our_name(fetcher):
+async def test_robots_txt_is_applied_by_the_name_of_our_crawler(fetcher):
     rules = b"User-agent: *\nDisallow:\nCrawl-delay: 3\n\nUser-agent: OurBot\nDisallow: /\nCrawl-delay: 86400\n"
     async with HostileSite.serve({"/robots.txt": answer(rules, content_type="text/plain"), "/a": answer(PAGE)}) as site:
         robots = RobotsTable(limits=SHORT)
@@ -459,7 +459,7 @@ async def test_robots_txt_speaks_to_our_name(fetcher):
         pytest.param(answer(b"User-agent: *\nDisallow: /a", status="203 Changed"), "ROBOTS", id="203"),
     ],
 )  # fmt: skip
-async def test_valid_forms_of_robots_txt(fetcher, robots, code):
+async def test_each_valid_form_of_robots_txt_is_read(fetcher, robots, code):
     rules = answer(b"User-agent: *\nDisallow: /a\n", content_type="text/plain")
     hops = {f"/{n}": redirect(f"/{n + 1}") for n in range(5)} | {"/5": rules, "/caf%E9": rules}
     async with HostileSite.serve({"/robots.txt": robots, "/a": answer(PAGE), **hops}) as site:
@@ -471,7 +471,7 @@ async def test_valid_forms_of_robots_txt(fetcher, robots, code):
 
 
 @pytest.mark.parametrize("status", ["500 Error", "503 Busy", "429 Busy"])
-async def test_a_host_without_robots_txt_is_waited_for_and_then_left(fetcher, status):
+async def test_a_host_whose_robots_txt_fails_is_retried_and_then_given_up(fetcher, status):
     async with HostileSite.serve({"/robots.txt": answer(status=status), "/a": answer(PAGE)}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()], robots_wait=60)
 
@@ -498,7 +498,7 @@ async def test_a_host_without_robots_txt_is_waited_for_and_then_left(fetcher, st
         pytest.param(answer(status="503 Busy"), {"back-off": 4, "network": 1}, Ending.FAILED, id="last of being busy"),
     ],
 )
-async def test_an_outage_uses_up_no_retries_of_another_kind(fetcher, route, by_cause, ending):
+async def test_an_outage_does_not_use_up_retries_of_another_kind(fetcher, route, by_cause, ending):
     known = {"failures": sum(by_cause.values()), "failures_by_cause": by_cause}
 
     outcome = await outcome_of(fetcher, route, known=known)
@@ -506,7 +506,7 @@ async def test_an_outage_uses_up_no_retries_of_another_kind(fetcher, route, by_c
     assert (outcome.ending, outcome.retry_after) == (ending, 1.0 if ending is Ending.RETRY else 0.0)
 
 
-async def test_robots_wait_of_nothing_gives_up_at_once(fetcher):
+async def test_a_robots_wait_of_zero_gives_up_immediately(fetcher):
     async with HostileSite.serve({"/robots.txt": answer(status="500 Error")}) as site:
         outcome = await Crawl(fetcher, seeds=[site.url()], robots_wait=0).process(site.url("/a"))
 
@@ -562,7 +562,7 @@ async def test_the_requests_of_a_document_share_one_deadline(fetcher):
     assert time.monotonic() - begun < 1.5
 
 
-async def test_a_redirected_robots_txt_cannot_lead_inside(fetcher, unused_tcp_port):
+async def test_a_redirected_robots_txt_cannot_reach_a_private_network(fetcher, unused_tcp_port):
     async with Fetcher(limits=SHORT) as public, HostileSite.serve({}) as site:
         outcome = await Crawl(public, seeds=[site.url()], allow_private_networks=False).process(site.url("/a"))
 
@@ -593,7 +593,7 @@ async def test_a_cached_answer_expires(fetcher):
     assert robots.known("http://a.example") is None
 
 
-async def test_a_defect_while_reading_ends_the_document_and_is_logged(fetcher, monkeypatch, caplog):
+async def test_an_unexpected_error_while_reading_ends_the_document_and_is_logged(fetcher, monkeypatch, caplog):
     def broken(*_args, **_more):
         raise RecursionError
 
@@ -617,7 +617,7 @@ async def test_no_password_of_a_link_is_logged_or_kept(fetcher, caplog):
     assert not any("authorization" in request.headers for request in site.requests)
 
 
-def test_seeds_are_canonical_and_each_once():
+def test_seeds_are_made_canonical_and_listed_once():
     named = Seeding()
     typed = ["HTTP://a.example", "http://a.example/#x", "http://b.example:81", "not an address any more"]
 
@@ -657,7 +657,7 @@ async def test_many_documents_of_a_host_request_robots_txt_once(fetcher):
     assert site.paths().count("/robots.txt") == 1
 
 
-async def test_a_dead_host_is_waited_for_once_by_all_its_documents(fetcher):
+async def test_all_documents_of_a_dead_host_wait_for_one_request(fetcher):
     robots = drip(b"HTTP/1.1 200 O", b"K", every=0.05)
     async with HostileSite.serve({"/robots.txt": robots}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()])
@@ -669,7 +669,7 @@ async def test_a_dead_host_is_waited_for_once_by_all_its_documents(fetcher):
     assert site.paths() == ["/robots.txt"]
 
 
-async def test_when_the_fetch_of_robots_txt_is_cancelled_another_makes_it(fetcher):
+async def test_another_document_repeats_a_cancelled_fetch_of_robots_txt(fetcher):
     async with HostileSite.serve(
         {"/robots.txt": drip(b"HTTP/1.1 200 O", b"K", every=0.05), "/b": answer(PAGE)}
     ) as site:
@@ -693,7 +693,7 @@ async def test_a_content_type_that_is_no_text_reaches_no_output(fetcher):
     assert (outcome.code, outcome.content.content_type, outcome.content.text) == ("200", "text/html", "words")
 
 
-async def test_a_defect_while_reading_robots_txt_ends_the_document(fetcher, monkeypatch, caplog):
+async def test_an_unexpected_error_while_reading_robots_txt_ends_the_document(fetcher, monkeypatch, caplog):
     def broken(*_args, **_more):
         raise IndexError
 
@@ -742,7 +742,7 @@ async def test_bytes_beyond_the_length_that_a_stage_reads_are_not_loaded(fetcher
     assert (outcome.ending, outcome.code) == (Ending.EXCLUDED, "NOT_TEXT")
 
 
-async def test_a_page_keeps_its_text_and_links_beside_the_bytes_for_a_stage(fetcher):
+async def test_a_page_keeps_its_text_and_links_if_a_stage_reads_its_bytes(fetcher):
     route = answer(PAGE, content_type="text/html; charset=ISO-8859-1")
     outcome = await outcome_of(fetcher, route, known={"pipeline": ReadsTypes("text/html")})
     assert (outcome.item.text, outcome.item.body, outcome.item.charset) == ("Words b", PAGE, "iso-8859-1")

@@ -1,4 +1,4 @@
-"""A request to a misbehaving server always ends, with the right code, in bounded memory."""
+"""Proves that a request to a misbehaving server always ends, with the right code, and in bounded memory."""
 
 import asyncio
 import contextlib
@@ -98,7 +98,7 @@ async def test_the_request_names_the_host_with_its_port_and_the_whole_path():
     assert site.requests[0].headers["host"] == f"[::1]:{site.port}"
 
 
-async def test_a_form_is_posted_as_a_browser_posts_it():
+async def test_a_form_is_sent_like_that_of_a_browser():
     async with HostileSite.serve({"/": answer(b"hello")}) as site:
         await get(site.url(), form={"name": "a b&c", "käse": "1"})
 
@@ -107,7 +107,7 @@ async def test_a_form_is_posted_as_a_browser_posts_it():
     assert headers["content-length"] == str(len("name=a+b%26c&k%C3%A4se=1"))
 
 
-async def test_an_answer_may_follow_interim_ones():
+async def test_an_answer_may_follow_interim_answers():
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n"
     async with HostileSite.serve({"/": interim + answer(b"hello")}) as site:
         response = await get(site.url())
@@ -152,7 +152,7 @@ async def test_a_header_that_would_break_out_of_its_line_is_never_sent(value):
         (["iso-8859-1", "gzip"], gzip.compress(b"hello", mtime=0)),
     ],
 )
-async def test_codings_are_undone(codings, body):
+async def test_content_codings_are_decoded(codings, body):
     async with HostileSite.serve({"/": encoded(body, *codings)}) as site:
         response = await get(site.url())
 
@@ -241,7 +241,7 @@ async def test_a_large_page_is_read_whole_in_every_coding(coding, compress):
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", "PROTOCOL", id="TLS where HTTP was asked"),
     ],
 )  # fmt: skip
-async def test_each_error_of_a_server_has_a_code(route, code):
+async def test_each_error_of_a_server_has_its_code(route, code):
     async with HostileSite.serve({"/": route}) as site:
         begun = time.monotonic()
         with pytest.raises(FetchFailed) as failure:
@@ -312,21 +312,21 @@ async def test_the_rest_of_a_short_unwanted_body_is_read_to_keep_the_connection(
     assert (response.whole, kept) == (False, 1)
 
 
-async def test_a_body_may_be_cut_on_purpose():
+async def test_a_body_may_be_cut_at_the_limit_of_the_caller():
     async with HostileSite.serve({"/": answer(b"x" * 900_000)}) as site:
         response = await get(site.url(), most_bytes=1000)
 
     assert (response.body, response.whole) == (b"x" * 1000, False)
 
 
-async def test_a_redirect_is_an_answer():
+async def test_a_redirect_is_returned_and_not_followed():
     async with HostileSite.serve({"/": redirect("/next")}) as site:
         response = await get(site.url())
 
     assert (response.status, response.headers["Location"], site.paths()) == (302, "/next", ["/"])
 
 
-async def test_no_cookie_is_kept():
+async def test_no_cookie_is_stored():
     async with (
         HostileSite.serve({"/": answer(b"a", headers=("Set-Cookie: a=b; Path=/",))}) as site,
         Fetcher(allow_private_networks=True, limits=SHORT) as fetcher,
@@ -337,11 +337,11 @@ async def test_no_cookie_is_kept():
     assert [request.headers.get("cookie") for request in site.requests] == [None, None]
 
 
-async def test_nothing_listens(unused_tcp_port):
+async def test_a_port_without_a_listener_has_a_code(unused_tcp_port):
     assert await code_of(f"http://127.0.0.1:{unused_tcp_port}/") == "REFUSED"
 
 
-async def test_a_connection_that_is_never_taken_ends_by_the_deadline():
+async def test_a_connection_that_is_never_accepted_ends_at_the_deadline():
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -360,21 +360,21 @@ async def test_a_connection_that_is_never_taken_ends_by_the_deadline():
 @pytest.mark.parametrize(
     "error", [socket.gaierror(socket.EAI_NONAME, "no"), socket.gaierror(socket.EAI_AGAIN, "later")]
 )
-async def test_a_name_without_an_address(error):
+async def test_a_name_without_an_address_has_a_code(error):
     assert await code_of("http://name.test/", resolver=Names(error)) == "DNS"
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".test", ".".join(["a" * 60] * 6), "xn--zzzzzzzz.invalid", "-.invalid"])
-async def test_a_name_that_cannot_be_looked_up(host):
+async def test_a_failed_lookup_of_a_name_has_a_code(host):
     assert await code_of(f"http://{host}/") == "DNS"
 
 
-async def test_tls_with_an_untrusted_certificate(tls_server_context):
+async def test_an_untrusted_certificate_has_a_code(tls_server_context):
     async with HostileSite.serve({"/": answer(b"x")}, tls=tls_server_context) as site:
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "TLS"
 
 
-async def test_tls_with_a_certificate_that_we_trust(tls_server_context, tmp_path):
+async def test_a_page_is_read_over_tls_with_a_trusted_certificate(tls_server_context, tmp_path):
     trust = ssl.create_default_context(cafile=tmp_path / "certificate.pem")
     async with HostileSite.serve({"/": answer(b"hello")}, tls=tls_server_context) as site:
         response = await get(f"https://127.0.0.1:{site.port}/", tls=trust)
@@ -410,7 +410,7 @@ async def test_a_handshake_that_never_ends_is_cut_by_the_deadline():
         assert await code_of(f"https://127.0.0.1:{site.port}/") == "DEADLINE"
 
 
-async def test_tls_to_a_server_without_tls():
+async def test_tls_to_a_server_without_tls_has_a_code():
     async def speak_plainly(reader, writer):
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
@@ -425,7 +425,7 @@ async def test_tls_to_a_server_without_tls():
     ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[2002:7f00:1::]", "[64:ff9b::7f00:1]", "0.0.0.0",
      "169.254.169.254", "10.0.0.1", "[fe80::1]"],
 )  # fmt: skip
-async def test_addresses_in_links_are_checked(host):
+async def test_ip_addresses_in_links_are_checked(host):
     assert await code_of(f"http://{host}:1/", private=False) == "ADDRESS_FORBIDDEN"
 
 
@@ -445,7 +445,7 @@ async def test_every_address_of_a_name_is_checked():
     assert site.connections == 0
 
 
-async def test_a_name_that_changes_its_address_gains_nothing(monkeypatch):
+async def test_a_name_that_changes_its_ip_address_passes_no_check(monkeypatch):
     """
     The name resolves to a public address first, then to loopback. The fetcher connects to the address that it checked.
     """

@@ -1,4 +1,4 @@
-"""The web server applies settings that are stored while it runs."""
+"""Proves that the web server applies settings that are stored while it runs."""
 
 import pytest
 from django.db import connection
@@ -27,7 +27,7 @@ def start(client, job):
     return Job.objects.get(pk=job.pk)
 
 
-def test_pages_write_no_history_after_it_was_switched_off(client):
+def test_pages_write_no_history_after_the_history_was_switched_off(client):
     versions.store(TABLE, {"crawl": {"keep_history": 0}}, made_by="otto")
 
     start(client, make_job())

@@ -1,4 +1,6 @@
-"""The web connector logs in once, while other documents wait. It sends credentials only to the hosts of the login."""
+"""
+Proves that the web connector logs in once while other documents wait, and sends credentials only to hosts of the login.
+"""
 
 from contextlib import asynccontextmanager
 
@@ -51,7 +53,7 @@ class Alone:
 
 
 class Visitor:
-    """A job of one worker, with its shared state. `process` returns the outcome for one path."""
+    """A job with the shared state of one worker. `process` returns the outcome for one path."""
 
     def __init__(self, site, fetcher, **login):
         self.site, self.shared, self.pace = site, Alone(), FreePace()
@@ -95,7 +97,7 @@ async def visitor(site):
         yield Visitor(site, fetcher)
 
 
-async def test_every_request_of_a_login_is_in_the_pace_of_its_document(visitor):
+async def test_every_request_of_a_login_obeys_the_pace_of_its_host(visitor):
     outcome = await visitor.process("/page/1")
 
     assert (outcome.ending, outcome.code) == (Ending.INDEXED, "200")
@@ -128,7 +130,7 @@ async def test_a_document_at_a_closed_gate_waits_behind_it(visitor):
     assert (outcome.ending, outcome.gate, visitor.site.logins) == (Ending.WAITING, GATE, [])
 
 
-async def test_a_session_of_another_login_meanwhile_is_used_without_a_login(visitor):
+async def test_a_session_that_another_worker_stored_meanwhile_is_used(visitor):
     await visitor.process("/page/1")
     visitor.site.sessions = {"another"}
     await visitor.shared.keep_session("the door", visitor.session_of("another"))
@@ -138,7 +140,7 @@ async def test_a_session_of_another_login_meanwhile_is_used_without_a_login(visi
     assert (outcome.code, len(visitor.site.logins)) == ("200", 1)
 
 
-async def test_a_page_that_no_login_helps_with_fails_alone(visitor):
+async def test_a_page_that_stays_closed_after_a_login_fails_alone(visitor):
     visitor.site.forbidden = frozenset({"/page/1"})
 
     outcome = await visitor.process("/page/1")
@@ -149,7 +151,7 @@ async def test_a_page_that_no_login_helps_with_fails_alone(visitor):
     assert len(visitor.site.logins) == 1
 
 
-async def test_a_login_that_cannot_be_done_now_is_tried_again(visitor):
+async def test_a_login_that_fails_temporarily_is_retried(visitor):
     visitor.site.is_closed = True
 
     first, last = await visitor.process("/page/1"), await visitor.process("/page/1", failures=2)
@@ -172,7 +174,7 @@ async def test_a_login_that_cannot_be_done_now_is_tried_again(visitor):
         ({"success": "Hello"}, "the page that came does not look as it should"),
     ],
 )
-async def test_a_login_that_fails_pauses_the_job_and_says_why(visitor, site, login, reason):
+async def test_a_failed_login_pauses_the_job_with_the_reason(visitor, site, login, reason):
     visitor = Visitor(site, visitor.connector._fetcher, **login)
 
     outcome = await visitor.process("/page/1")
@@ -183,7 +185,7 @@ async def test_a_login_that_fails_pauses_the_job_and_says_why(visitor, site, log
 
 
 @pytest.mark.parametrize("known_by", [{"page": "", "form": "/login$"}, {"page": "", "text": "type=password"}])
-async def test_a_login_page_is_known_by_its_form_or_its_text_too(visitor, site, known_by):
+async def test_a_login_page_is_also_recognized_by_its_form_or_its_text(visitor, site, known_by):
     """The server sends the login page in place of the requested page."""
     visitor = Visitor(site, visitor.connector._fetcher, pages="/login$", **known_by)
 

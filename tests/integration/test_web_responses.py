@@ -1,5 +1,5 @@
 """
-The connector reads malformed responses that curl and browsers read, cut into any segments.
+Proves that the connector reads malformed responses that curl and browsers read, in segments of any size.
 
 Each test runs with aiohttp's parser in C, and with its parser in Python.
 """
@@ -85,7 +85,7 @@ async def test_a_response_that_browsers_read_is_read(sent):
 
 
 @tolerated
-async def test_a_response_reads_the_same_at_every_cut(sent):
+async def test_a_response_is_read_the_same_in_any_segments(sent):
     for cut in range(1, len(sent)):
         handler = new_handler()
         handler.data_received(sent[:cut])
@@ -99,7 +99,7 @@ async def test_a_response_reads_the_same_at_every_cut(sent):
 
 
 @each_row("name", TOLERATED.keys() - CLEAN)
-async def test_a_connection_that_was_not_clean_is_not_used_again(name):
+async def test_a_connection_with_unexpected_bytes_is_not_used_again(name):
     """Bytes after a misread response would be taken for the next response."""
 
     async def keep_open(writer):
@@ -116,7 +116,7 @@ async def test_a_connection_that_was_not_clean_is_not_used_again(name):
         assert len(fetcher._exchange.kept) == 0
 
 
-async def test_an_unrequested_answer_is_not_taken_for_the_next_one():
+async def test_an_unrequested_answer_is_not_used_for_the_next_request():
     is_kept = asyncio.Event()
 
     async def speak_again(writer):

@@ -1,4 +1,4 @@
-"""Without a login, the pages for webmasters show only the crawler and the figures of one host."""
+"""Proves that the pages for webmasters show, without a login, only the crawler and the figures of one host."""
 
 import datetime as dt
 
@@ -26,7 +26,7 @@ HOST = "www.a.example"
 
 @pytest.fixture
 def switch(settings):
-    """Return a function that gives settings of these pages values."""
+    """Return a function that changes settings of these pages."""
 
     def switch(**values):
         named = {getattr(webmasters, name).path: value for name, value in values.items()}
@@ -44,7 +44,7 @@ def visitor():
 
 @pytest.fixture
 def crawled():
-    """Return a host with requests of a job, whose name and policy are secrets."""
+    """Return a host with requests of a job. The names of the job and its policy must not be shown."""
     policy = make_policy(name="secret policy", min_gap=7.0, open_requests=3)
     job = make_job("secret job", policy=policy)
     lane = make_lane(job.seeds.get(), HOST)
@@ -81,11 +81,11 @@ def text_of(answer):
 
 
 @each_row("path", ["/webmasters/", f"/webmasters/{HOST}/", f"/api/v1/webmasters/{HOST}/"])
-def test_the_pages_do_not_exist_unless_a_setting_has_them_on(visitor, path):
+def test_the_pages_exist_only_if_a_setting_enables_them(visitor, path):
     assert visitor.get(path).status_code == 404
 
 
-def test_a_visitor_learns_who_crawls(visitor, switch):
+def test_the_page_tells_visitors_who_operates_the_crawler(visitor, switch):
     switch(OPERATOR="The Library", CONTACT="crawler@library.example")
 
     page = text_of(visitor.get("/webmasters/"))
@@ -95,13 +95,13 @@ def test_a_visitor_learns_who_crawls(visitor, switch):
     assert "crawlctl/0.1" in page
 
 
-def test_a_visitor_comes_from_the_name_of_a_host_to_its_page(visitor, switch):
+def test_a_visitor_finds_the_page_of_a_host_by_its_name(visitor, switch):
     answer = visitor.get("/webmasters/", {"host": " https://WWW.A.example./some/page?x=1 "})
 
     assert answer["Location"] == f"/webmasters/{HOST}/"
 
 
-def test_figures_of_a_shown_host_are_those_of_the_last_day(visitor, switch, crawled):
+def test_figures_of_a_shown_host_are_from_the_last_day(visitor, switch, crawled):
     switch(SHOWN=("*.a.example",))
 
     page = text_of(visitor.get(f"/webmasters/{HOST}/"))
@@ -126,7 +126,7 @@ def test_neither_jobs_nor_policies_nor_documents_nor_other_hosts_are_shown(visit
     assert "secret" not in page + shown
 
 
-def test_a_crawled_host_that_is_not_shown_looks_like_an_unknown_one(visitor, switch):
+def test_a_crawled_host_that_is_not_shown_looks_like_an_unknown_host(visitor, switch):
     switch(SHOWN=("*.b.example",))
     addresses = (f"/webmasters/{HOST}/", f"/api/v1/webmasters/{HOST}/")
     before = [without_tokens(visitor.get(address)) for address in addresses]
@@ -145,7 +145,7 @@ def without_tokens(answer):
     return [line for line in lines if "csrfmiddlewaretoken" not in line]
 
 
-def test_the_reason_of_the_limit_is_given(visitor, switch):
+def test_the_page_gives_the_reason_of_the_limit(visitor, switch):
     switch(SHOWN=("*",))
     host = make_lane(make_job().seeds.get(), HOST).bin
     reasons = []
@@ -164,7 +164,7 @@ def test_the_reason_of_the_limit_is_given(visitor, switch):
     assert reasons == [("usual", False), ("robots", False), ("denied", True), ("denied", True)]
 
 
-def test_figures_are_read_once_in_some_seconds(visitor, switch, crawled):
+def test_figures_are_read_from_the_database_once_in_some_seconds(visitor, switch, crawled):
     switch(SHOWN=("*",))
     text_of(visitor.get(f"/api/v1/webmasters/{HOST}/"))
 
@@ -175,7 +175,7 @@ def test_figures_are_read_once_in_some_seconds(visitor, switch, crawled):
     assert answer["Cache-Control"] == "public, max-age=10"
 
 
-def test_a_host_that_is_not_shown_costs_no_reading(visitor, switch, crawled):
+def test_a_host_that_is_not_shown_costs_no_query_of_its_figures(visitor, switch, crawled):
     with CaptureQueriesContext(connection) as asked:
         text_of(visitor.get(f"/webmasters/{HOST}/"))
 

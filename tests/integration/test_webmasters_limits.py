@@ -1,4 +1,6 @@
-"""Webmasters limit the crawler at their hosts, after a proof of control. Operators see these limits, and withdraw them."""
+"""
+Proves that webmasters can limit the crawler at hosts that they control, and that operators can withdraw these limits.
+"""
 
 import http.server
 import re
@@ -49,7 +51,7 @@ def visitor():
 
 @pytest.fixture
 def record(monkeypatch):
-    """Return a function that publishes a TXT record at a DNS server of its own."""
+    """Return a function that publishes a TXT record at a DNS server of this test."""
     servers = []
 
     def publish(name, text):
@@ -69,7 +71,7 @@ def record(monkeypatch):
 
 @contextmanager
 def web_server(files):
-    """Serve these files of a host, by path; yield the host and the paths that were requested."""
+    """Serve these files of a host, by path. Yield the host and the paths that were requested."""
     requested = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -148,7 +150,7 @@ def test_a_host_without_a_record_is_not_limited(visitor, record):
     assert not WebmasterLimit.objects.exists()
 
 
-def test_a_wish_is_for_one_host_and_cannot_be_changed(visitor):
+def test_a_requested_limit_is_for_one_host_and_cannot_be_changed(visitor):
     address, _ = ask(visitor, limit="stop")
     wish = parse_qs(urlsplit(address).query)["wish"][0]
 
@@ -159,14 +161,14 @@ def test_a_wish_is_for_one_host_and_cannot_be_changed(visitor):
 
 
 @each_row("form", [{}, {"limit": "x"}, *({"limit": "gap", "gap": gap} for gap in ("", "0", "nan", "-1", "1e9", "x"))])
-def test_an_impossible_wish_is_refused_at_its_field(visitor, form):
+def test_an_invalid_limit_is_refused_at_its_field(visitor, form):
     answer = visitor.post(f"/webmasters/{HOST}/limit/", form)
 
     assert answer.status_code == 400
     assert "gap-problem" in answer.content.decode()
 
 
-def test_a_second_check_waits(visitor, record):
+def test_a_second_check_of_a_proof_must_wait(visitor, record):
     address, _ = ask(visitor, limit="stop")
     record("_crawlctl.other.example", "x")
     visitor.post(address, {"proof": "dns"})
@@ -224,7 +226,7 @@ def test_a_webmaster_stops_requests_and_allows_them_again(visitor, record):
     assert not WebmasterLimit.objects.exists()
 
 
-def test_operators_see_a_limit_with_its_proof_and_withdraw_it():
+def test_operators_see_and_withdraw_a_limit_with_its_proof():
     host = make_bin(HOST)
     make_job()
     put_in_force()
@@ -254,7 +256,7 @@ def test_operators_withdraw_a_limit_by_the_api():
     assert (again.status_code, again.json()["code"]) == (404, "not_found")
 
 
-def test_a_limit_that_an_operator_took_out_of_the_policy_is_not_called_in_force():
+def test_a_limit_removed_from_the_policy_is_not_shown_as_in_force():
     put_in_force()
     policy = policies.ThrottlePolicy.objects.get(name="Webmasters")
 

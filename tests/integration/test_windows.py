@@ -1,4 +1,4 @@
-"""Through a day of windows, the duty starts jobs, makes them wait, and resumes them."""
+"""Proves that the duty of schedules starts jobs, makes them wait, and resumes them, through a day of windows."""
 
 import datetime as dt
 from zoneinfo import ZoneInfoNotFoundError
@@ -70,7 +70,7 @@ def test_a_window_starts_a_job_once_when_it_opens(day):
     assert status(scheduled.at(19)) == "INACTIVE"
 
 
-def test_inside_of_a_window_a_job_starts_again_and_again(day):
+def test_inside_of_a_window_a_job_starts_repeatedly(day):
     scheduled = day(EVENING, start_method="window_inside")
     scheduled.at(18)
     scheduled.runs()
@@ -99,7 +99,7 @@ def test_a_job_that_was_started_by_hand_never_waits(day):
     assert status(scheduled.at(23)) == "ACTIVE"
 
 
-def test_a_job_waits_after_its_window_shows_until_when_and_continues(day):
+def test_a_job_waits_after_its_window_and_continues_in_the_next(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
@@ -134,7 +134,7 @@ def test_a_schedule_is_checked_when_it_opens_next_and_once_an_hour(day):
     assert scheduled.at(17, 30).schedule_due_at == NOON.replace(hour=18)
 
 
-def test_a_schedule_is_checked_at_once_after_a_change_or_a_move_of_its_job(day):
+def test_a_schedule_is_checked_immediately_after_a_change_or_a_move(day):
     scheduled = day(EVENING, start_method="window_inside")
     scheduled.at(12)
 
@@ -160,7 +160,7 @@ def is_looked_at(main, now):
     return bool(main.connection.execute(SCHEDULED_JOBS, {"scope": CLUSTER_SCOPE, "now": now}).fetchall())
 
 
-def test_a_window_says_that_its_runs_are_minimal(day):
+def test_a_window_may_make_its_runs_minimal(day):
     assert status(day(EVENING, NIGHT).at(20)) == "READYFORSTARTUPMINIMAL"
 
 
@@ -175,7 +175,7 @@ def test_a_paused_job_waits_after_its_window_and_stays_paused(day):
     assert status(scheduled.at(22)) == "PAUSED"
 
 
-def test_a_schedule_whose_job_cannot_run_gives_a_reason_and_stops_trying(day):
+def test_a_schedule_whose_job_cannot_run_stops_with_a_reason(day):
     scheduled = day(EVENING)
     scheduled.job.outputs.clear()
 
@@ -234,14 +234,14 @@ def test_a_window_in_which_the_job_ran_is_not_missed(day):
     assert missed(NOON.replace(hour=23, minute=30)) == []
 
 
-def test_a_schedule_that_is_due_for_a_check_only_is_not_missed(day):
+def test_a_schedule_that_is_only_due_for_a_check_is_not_missed(day):
     scheduled = day(EVENING)
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
 
     assert missed(NOON.replace(hour=16)) == []
 
 
-def test_a_job_that_waits_for_its_next_window_misses_it_too(day):
+def test_a_job_that_waits_for_its_next_window_can_also_miss_it(day):
     scheduled = day(EVENING, Window(hours=(21,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()

@@ -1,4 +1,4 @@
-"""A worker compares its batches with those in the database, while it writes outcomes."""
+"""Proves that a worker compares its batches with those in the database, even while it writes outcomes."""
 
 import asyncio
 import json
@@ -87,7 +87,7 @@ def actions(path):
     return [json.loads(line)["action"] for line in path.read_text().splitlines()]
 
 
-def test_a_page_that_one_log_has_and_another_refused_leaves_the_first_if_it_vanishes(connection, dsn, worker, tmp_path):
+def test_a_vanished_page_is_removed_from_the_only_file_that_has_it(connection, dsn, worker, tmp_path):
     refusing = tmp_path / "missing" / "out.jsonl"
     running = make_running_job(register_node(connection, "manager"), output=make_output(tmp_path / "out.jsonl"))
     running.job.outputs.add(make_output(refusing))
@@ -122,9 +122,7 @@ def test_a_page_that_one_log_has_and_another_refused_leaves_the_first_if_it_vani
     assert actions(tmp_path / "out.jsonl")[-1] == "delete"
 
 
-def test_a_page_whose_removal_one_log_has_and_another_refused_is_written_again_if_it_stays(
-    connection, dsn, worker, tmp_path
-):
+def test_a_page_removed_from_one_of_two_files_is_written_again_if_it_stays(connection, dsn, worker, tmp_path):
     first = tmp_path / "out.jsonl"
     running = make_running_job(register_node(connection, "manager"), output=make_output(first), run_no=2)
     running.job.outputs.add(make_output(tmp_path / "missing" / "out.jsonl"))
@@ -149,9 +147,7 @@ def test_a_page_whose_removal_one_log_has_and_another_refused_is_written_again_i
     assert (item.stage, item.version, item.validators) == (Stage.DONE, "", "")
 
 
-def test_a_worker_without_room_goes_on_when_its_job_no_longer_writes_to_the_full_disk(
-    connection, dsn, worker, tmp_path, monkeypatch
-):
+def test_a_worker_continues_when_its_job_no_longer_uses_the_full_disk(connection, dsn, worker, tmp_path, monkeypatch):
     running = make_running_job(register_node(connection, "manager"))
     monkeypatch.setattr("jobs.loops.disk._free_at", lambda place: 0 if place.name == "full" else None)
 

@@ -1,4 +1,4 @@
-"""Outputs are written again or cleared on request, and documents that no job keeps are removed from them."""
+"""Proves that outputs are rewritten or cleared on request, and that documents that no job keeps are removed."""
 
 # ruff: noqa: F811 (fixtures of another file)
 
@@ -60,7 +60,7 @@ def test_documents_are_removed_from_their_own_output_only(connection, search_out
     }
 
 
-def test_a_log_gets_a_line_for_each_document_that_leaves(connection, lines, flushed):
+def test_a_file_gets_a_line_for_each_removed_document(connection, lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.indexed(PAGE))
 
@@ -79,7 +79,7 @@ def test_documents_written_after_the_request_stay(connection, search_output, flu
     assert list(texts()) == [PAGE]
 
 
-def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines, flushed):
+def test_a_refusing_output_keeps_its_record_and_shows_the_reason(connection, lines, flushed):
     job = JobWithOutputs("job", lines)
     flushed(job.indexed(PAGE))
     Path(lines.configuration["path"]).unlink()
@@ -94,7 +94,7 @@ def test_an_output_that_refuses_keeps_its_account_and_says_why(connection, lines
     assert clear_some(connection, opens=open_output, apart_from=frozenset({lines.pk})).output is None
 
 
-def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_output, flushed):
+def test_two_workers_do_not_clear_one_output_concurrently(connection, dsn, search_output, flushed):
     flushed(JobWithOutputs("job", search_output).indexed(PAGE))
     connections.clear(search_output.pk, made_by="a test", now=LATER)
 
@@ -106,7 +106,7 @@ def test_two_workers_do_not_clear_one_output_at_once(connection, dsn, search_out
 
 
 def drop_all(connection):
-    """Remove orphans, chunk by chunk, until all outputs were searched. Return the number of removed documents."""
+    """Remove documents that no job keeps, chunk by chunk, until all outputs were searched. Return their number."""
     documents = 0
     while (done := drop_orphans(connection, opens=open_output, apart_from=frozenset())).output is not None:
         assert not done.refused
@@ -122,7 +122,7 @@ def leave(job, *outputs):
 
 
 @pytest.mark.parametrize("at_once", [1, 500])
-def test_documents_of_a_single_job_leave_an_output_with_it(
+def test_documents_of_a_single_job_are_removed_from_outputs_with_the_job(
     connection, search_output, lines, flushed, monkeypatch, at_once
 ):
     monkeypatch.setattr(orphans, "_AT_ONCE", at_once)
@@ -173,7 +173,7 @@ def test_a_document_that_another_job_writes_meanwhile_stays(
 
 
 @pytest.mark.parametrize("action", [connections.index_again, connections.clear])
-def test_both_requests_make_the_next_run_check_everything(search_output, action):
+def test_both_requests_make_the_next_run_check_all_documents(search_output, action):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 
@@ -187,7 +187,7 @@ def test_a_missing_output_cannot_be_read(connection):
         connections.index_again(7_000_000, made_by="a test", now=LATER)
 
 
-def test_administrators_may_use_the_api_and_others_may_not(search_output):
+def test_only_administrators_may_use_the_api_of_outputs(search_output):
     address = f"/api/v1/outputs/{search_output.pk}/"
 
     administrator = client_of(ADMINISTRATOR)

@@ -64,7 +64,7 @@ def without_place(exchange: Archived) -> Archived:
 
 
 @pytest.mark.parametrize("form", list(Format))
-def test_every_kind_of_exchange_comes_back_as_it_was_written(tmp_path, form):
+def test_every_kind_of_exchange_is_read_unchanged(tmp_path, form):
     given = exchanges_of_every_kind()
     read = list(files.read_all(written(tmp_path, form, given)))
     assert [without_place(one) for one in read] == [without_place(one) for one in given]
@@ -145,7 +145,7 @@ def a_record(**changes) -> BarcRecord:
 
 
 @pytest.mark.parametrize("mode", ["C", "P"])
-def test_a_barc_record_is_read_as_it_was_written(tmp_path, mode):
+def test_a_barc_record_is_read_unchanged(tmp_path, mode):
     with (tmp_path / "x.barc").open("w+b", buffering=0) as file:
         places = [barc.write(file, a_record(mode=mode, body=body)) for body in (b"one", b"", b"three" * 1000)]
         read = list(barc.read_records(file))

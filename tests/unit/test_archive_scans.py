@@ -188,7 +188,7 @@ def test_a_length_beyond_the_end_ends_the_scan():
     assert (names_of(part), part.is_torn) == (["a"], True)
 
 
-def test_a_reader_refuses_more_bytes_than_it_was_allowed(tmp_path):
+def test_a_reader_refuses_records_above_its_limit_of_bytes(tmp_path):
     body = bytes(300_000)
     path = tmp_path / "x.barc"
     file = files.OpenFile.create(path, Format.BARC, software="x", date=NOW)

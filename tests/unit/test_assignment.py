@@ -152,7 +152,7 @@ def test_a_very_light_item_does_not_move_back_and_forth(light):
     assert weighted(available=["a", "b"], previous=previous, weights=weights) == previous
 
 
-def test_items_without_weight_are_spread_too():
+def test_items_without_weight_are_also_spread():
     assignment = weighted(available=["a", "b"], previous=dict.fromkeys(range(4)), weights=dict.fromkeys(range(4), 0.0))
 
     assert Counter(assignment.values()) == {"a": 2, "b": 2}

@@ -148,7 +148,7 @@ def test_a_successor_that_arrives_late_gets_the_unused_requests():
     assert [name for _, name in begin_all(queue)] == ["b", "c"]
 
 
-def test_a_successor_without_requests_of_its_own_is_not_served():
+def test_a_successor_without_requests_is_not_served():
     queue = make_queue()
 
     assert queue.add(make_turn(2, "ab", requests=0, follows=1), now=0.0) == ["a", "b"]

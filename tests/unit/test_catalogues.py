@@ -1,4 +1,4 @@
-"""Every text of the pages is marked for translation, and each catalogue has all of them."""
+"""Proves that every text of the pages is marked for translation, and that each catalogue translates all texts."""
 
 import re
 import subprocess

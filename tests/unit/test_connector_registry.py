@@ -10,7 +10,7 @@ from tests.support.scripted import CONNECTORS
 from tests.support.tables import each_row
 
 
-def test_the_setting_adds_connectors_to_the_built_in_ones(settings):
+def test_the_setting_adds_connectors_to_the_built_in_connectors(settings):
     settings.CRAWLCTL_CONNECTORS = CONNECTORS
 
     assert registry.is_installed("web")

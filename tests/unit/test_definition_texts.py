@@ -25,14 +25,14 @@ DEFINITIONS = st.lists(st.dictionaries(TEXTS | WORDS, VALUES, max_size=4), max_s
 
 
 @given(DEFINITIONS)
-def test_yaml_is_read_as_it_was_written(definitions):
+def test_written_yaml_is_read_unchanged(definitions):
     text = "".join(write(definitions, text_format="yaml"))
 
     assert read(text.encode(), text_format="yaml") == definitions
 
 
 @given(DEFINITIONS)
-def test_json_is_read_as_it_was_written(definitions):
+def test_written_json_is_read_unchanged(definitions):
     text = "".join(write(definitions, text_format="json"))
 
     assert read(text.encode(), text_format="json") == [definitions]

@@ -68,7 +68,7 @@ def pages_of(site):
     return {path: Page(path) for path in site.rglob("*.html")}
 
 
-def test_each_decision_record_has_a_number_of_its_own():
+def test_each_decision_record_has_a_unique_number():
     records = sorted((ROOT / "docs/decisions").glob("*.md"))
     numbers = [record.name[:4] for record in records]
     titles = [record.read_text(encoding="utf-8").partition(":")[0] for record in records]

@@ -191,7 +191,7 @@ def answered_429(reports):
     return [line._replace(status=429) if line.second == BEGIN + 20 else line for line in log_of(*reports)]
 
 
-def test_an_obeyed_429_agrees():
+def test_evidence_of_an_obeyed_429_agrees_with_the_log():
     reports = refused(until=105)
 
     assert found_in(answered_429(reports), *reports, tolerance=2.0) == []
@@ -270,12 +270,12 @@ def test_minutes_of_a_worker_that_did_not_record_are_a_gap(facts):
     assert decided(facts) == (LATEST, [Gap(BEGIN + 60, BEGIN + 120, WHY_OFF)])
 
 
-def test_a_running_worker_that_has_not_reported_delays_the_decision():
+def test_minutes_are_not_complete_before_each_running_worker_has_reported():
     assert decided({"started": BEGIN + 70, "since": None}) == (BEGIN + 60, [])
     assert decided({"started": BEGIN - 70, "since": None}) == (BEGIN, [])
 
 
-def test_a_gap_goes_on_in_the_next_decision():
+def test_a_gap_continues_in_the_next_decision():
     killed = worker(ended=LATEST + 70, complete_until=LATEST - 60)
 
     assert decided(killed) == (LATEST, [Gap(LATEST - 60, LATEST, WHY_ENDED)])

@@ -77,7 +77,7 @@ def test_every_condition_of_stuffing_blocks_a_gate_with_words(condition):
     assert verdicts.sentence(held, now=NOON)
 
 
-def test_gates_behind_the_first_blocked_one_are_not_reached():
+def test_gates_behind_the_first_blocked_gate_are_not_reached():
     gates = [
         passed(Gate.ROBOTS, Reason.NO_ROBOTS),
         blocked(Gate.SCOPE, Reason.OUT_OF_SCOPE),

@@ -35,7 +35,7 @@ def test_a_file_gets_its_text_and_metadata():
     assert (found.metadata["owner"], found.metadata["author"]) == (("ada",), ("Ada Author",))
 
 
-def test_parts_are_components_with_addresses_of_their_own():
+def test_parts_are_components_with_separate_addresses():
     letter = files.mail("Rye", attachments={"a b.zip": files.zipped({"c.txt": "Oats"})})
 
     document, archive, member = open_stage(EXTRACT).transform(item(letter, MAIL))

@@ -280,7 +280,7 @@ def test_a_long_text_is_cut_at_the_limit():
     assert (len(found.text), found.is_cut) == (1_000, True)
 
 
-def test_parts_beyond_the_limit_are_noted():
+def test_an_extraction_notes_that_it_left_out_parts_beyond_the_limit():
     found = read(files.zipped({f"{number}.txt": "Rye" for number in range(9)}))
 
     assert (len(found.parts), found.lacks_parts) == (3, True)

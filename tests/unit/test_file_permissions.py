@@ -1,4 +1,4 @@
-"""Tokens of a file never show more than its permissions do, by POSIX's own rules."""
+"""Proves that the tokens of a file admit no user whom its permissions (POSIX) would refuse."""
 
 import struct
 

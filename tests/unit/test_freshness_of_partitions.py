@@ -22,13 +22,13 @@ def test_shares_are_weighted_by_documents_and_looks_are_added_up():
     assert (line.needs, line.gets, line.is_met) == (2.0, 1.0, False)
 
 
-def test_a_goal_that_only_another_partition_has_measured_has_its_figures():
+def test_a_goal_measured_only_by_another_partition_shows_its_figures():
     (line,) = add_partitions(Freshness([UNMEASURED]), {"b": Freshness([goal(5, achieved=0.9)])}).goals
 
     assert (line.documents, line.achieved) == (5, 0.9)
 
 
-def test_a_goal_that_another_partition_has_in_an_earlier_version_is_not_added():
+def test_figures_of_an_earlier_version_of_a_goal_are_not_added():
     before = Freshness([goal(300, achieved=0.5, share=0.5)])
 
     (line,) = add_partitions(Freshness([goal(100, achieved=0.9)]), {"b": before}, silent=["c"]).goals

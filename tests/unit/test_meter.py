@@ -75,7 +75,7 @@ def test_a_slow_count_is_measured_over_many_of_its_steps(meter, clock):
             assert meter.rate(JOB, over=70) == pytest.approx(1 / 7, rel=0.15)
 
 
-def test_the_next_run_keeps_the_history_of_the_last_one(meter, clock):
+def test_the_next_run_keeps_the_history_of_the_last_run(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=100)
     clock.now += 1
 

@@ -97,7 +97,7 @@ def test_a_move_ends_when_all_chunks_are_applied():
     assert done.phase == MovePhase.DONE
 
 
-def test_a_move_without_a_lost_partition_gives_its_slots_away_and_does_not_wait_for_it():
+def test_a_move_does_not_wait_for_a_lost_partition():
     three = Move(change_owner(SlotMap.even("abc"), range(10), ["b"], number=1), MovePhase.COPYING)
 
     without = leave_out(three, "b", "abc", number=2)

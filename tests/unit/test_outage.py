@@ -34,7 +34,7 @@ def test_a_reason_is_shown_without_addresses_and_names(error, said):
         assert "boss" not in outage(one)
 
 
-def test_an_embedded_server_on_a_full_disk_says_so():
+def test_the_reason_names_the_full_disk_of_an_embedded_server():
     error = EmbeddedDatabaseAway("the embedded PostgreSQL did not start, because no space is left there: make room")
 
     assert outage(error) == "The database does not answer: its disk is full"

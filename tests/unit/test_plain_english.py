@@ -84,7 +84,7 @@ def test_a_sentence_that_is_hard_to_read_is_found_by_its_rule(path, text, rule):
 
 
 @each_row(("path", "text"), LEFT)
-def test_a_plain_sentence_is_left_alone(path, text):
+def test_a_plain_sentence_has_no_finding(path, text):
     assert rules_broken(path, text) == []
 
 

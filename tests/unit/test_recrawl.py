@@ -74,7 +74,7 @@ def test_a_page_expires_if_its_next_recrawl_would_be_later():
     assert look(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
 
 
-def test_documents_above_the_highest_age_expire_at_once():
+def test_documents_above_the_highest_age_expire_immediately():
     assert look(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
 
 

@@ -19,7 +19,7 @@ SPANS = st.integers(1, 10**8).map(lambda seconds: dt.timedelta(seconds=seconds))
 
 
 @given(SPANS)
-def test_a_span_that_is_printed_is_read_as_it_was(span):
+def test_a_printed_duration_is_read_unchanged(span):
     assert parse_span(span_in_words(span)) == span
 
 
@@ -36,7 +36,7 @@ def test_a_span_that_is_printed_is_read_as_it_was(span):
         minimal=st.booleans(),
     )
 )
-def test_a_window_that_is_printed_is_read_as_it_was(window):
+def test_a_printed_window_is_read_unchanged(window):
     assert parse_window(window_in_words(window)) == window
 
 

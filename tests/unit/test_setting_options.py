@@ -1,4 +1,4 @@
-"""Options of daemons for single settings mean the same as `--set`."""
+"""Proves that a daemon's option for a single setting means the same as `--set`."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from nodes.tasks.settings import CLEAN_AFTER, DEAD_AFTER
     ("command", "flag", "setting"),
     [(RunManager, "--considered-dead-after", DEAD_AFTER), (RunTasks, "--clean-after", CLEAN_AFTER)],
 )
-def test_an_option_of_its_own_means_the_same_as_set(command, flag, setting):
+def test_an_option_for_a_single_setting_means_the_same_as_set(command, flag, setting):
     parser = command().create_parser("manage.py", "daemon")
 
     given = parser.parse_args(["--set", "cluster.heartbeat_interval=1", flag, "60"]).settings_said

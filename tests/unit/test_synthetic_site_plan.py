@@ -119,7 +119,7 @@ def test_robots_disallow_private_pages_and_set_a_delay_only_on_request():
 REVISED = SITE.at_revision(1, Revision(change=10, gone=4))
 
 
-def test_a_revision_changes_exactly_the_bodies_that_it_says():
+def test_a_revision_changes_exactly_the_planned_bodies():
     before, after = all_bodies(SITE), all_bodies(REVISED)
     (changes,) = REVISED.changes
 

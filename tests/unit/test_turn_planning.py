@@ -165,7 +165,7 @@ def test_denied_documents_are_handed_out_without_a_pace():
     assert [(turn.documents, turn.limits.denied) for turn in turns] == [(DOCUMENTS_A_TURN, True)]
 
 
-def test_a_successor_of_a_sent_turn_has_no_requests_of_its_own():
+def test_a_successor_of_a_sent_turn_gets_no_separate_requests():
     turns, _ = plan(seen_bin(gap=1.0, turns=[sent()], open_requests=4))
 
     assert [(turn.requests, turn.follows.id) for turn in turns] == [(0, 7)]

@@ -116,7 +116,7 @@ def test_a_flood_of_empty_members_is_refused(coding):
         list(decoder_for(encoding).decode(compress(b"") * 1001))
 
 
-def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused():
+def test_a_zstd_frame_with_a_huge_window_is_refused():
     window = {zstd.CompressionParameter.window_log: 27, zstd.CompressionParameter.content_size_flag: 0}
     compressor = zstd.ZstdCompressor(options=window)
     coded = compressor.compress(page_of(402_000)) + compressor.flush()

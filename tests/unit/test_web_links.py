@@ -23,7 +23,7 @@ def urls(table, hrefs, base):
     return sorted(reference.identifier for reference in table.references(hrefs, base=base).values())
 
 
-def test_a_page_names_each_document_once():
+def test_links_of_a_page_contain_each_document_once():
     found = make_table().references(["/x", "/x#a", "http://a.example/x", "x"], base="http://a.example/")
 
     assert [(r.identifier, r.bin, r.is_redirect) for r in found.values()] == [

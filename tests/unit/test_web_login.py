@@ -50,7 +50,7 @@ def test_two_logins_with_one_name_are_refused():
     assert "the same name" in str(problems_of(LOGIN, LOGIN))
 
 
-def test_a_job_has_no_logins_of_its_own():
+def test_logins_in_the_specification_of_a_job_are_refused():
     with pytest.raises(BadSpecification, match="logins: unknown"):
         specification_of(Asked(specification={"logins": [LOGIN]}))
 

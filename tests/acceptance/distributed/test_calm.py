@@ -17,7 +17,7 @@ def tree_of(session, path, *, without):
     return found
 
 
-def test_a_calm_cluster_changes_nothing_but_locks(zookeeper_fleet):
+def test_a_cluster_without_changes_writes_only_locks(zookeeper_fleet):
     fleet = zookeeper_fleet
     for name in NAMES:
         fleet.start(name, fleet.job("reports", items=TEN), fleet.job("mails"))

@@ -1,6 +1,6 @@
 """
-Six applications are cut off, healed, closed, killed and started at random. Proves that every item keeps running, never
-on two instances at once.
+Proves that every item keeps running, and never on two instances at once, while six applications are cut off, killed and
+started.
 
 CRAWLCTL_CHAOS_SECONDS sets the duration. The test of DJM lasts 60 s, and checks only that every item keeps running.
 """
@@ -26,8 +26,8 @@ EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
 NAMES = [f"djm{number}" for number in range(6)]
 
 
-# Duration of a run: long enough to notice that two instances run an item at once, and shorter than the rest of a lease
-# when a run must stop.
+# Duration of a run: long enough to notice that two instances run an item at once, and short enough to end before its
+# lease.
 TAKES = LINGERS = dt.timedelta(seconds=0.15)
 
 
@@ -41,7 +41,7 @@ def everything_is_done(fleet):
     wait_until(lambda: fleet.ledger.items(since=time.monotonic() - 1) == EVERYTHING, within=40)
 
 
-def test_every_item_is_done_once_at_a_time_despite_faults_of_instances(fleet):
+def test_no_item_runs_on_two_instances_at_once_despite_faults(fleet):
     seed = random.randrange(2**32)
     logger.info("seed %d", seed)
     chance = random.Random(seed)
@@ -79,7 +79,7 @@ def test_every_item_is_done_once_at_a_time_despite_faults_of_instances(fleet):
         assert fleet.conflicts() == []
 
 
-def test_rolling_restarts_of_instances_leave_no_item_undone(fleet):
+def test_every_item_keeps_running_during_rolling_restarts(fleet):
     for name in NAMES[:4]:
         start(fleet, name)
     everything_is_done(fleet)

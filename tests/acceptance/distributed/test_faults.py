@@ -1,6 +1,5 @@
 """
-Instances lose their line or die. Proves that other instances take the items of these instances only when the leases
-have ended.
+Proves that items of an instance that dies or loses its line go to other instances only after their leases have ended.
 """
 
 import datetime as dt
@@ -18,7 +17,7 @@ HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)
 
 
-def test_an_item_has_one_holder_whatever_happens_to_its_connection(fleet):
+def test_an_item_has_one_holder_despite_faults_of_its_connection(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -49,7 +48,9 @@ def test_a_thousand_items_begin_again_within_two_timeouts_of_a_kill(fleet):
 
 
 def seconds_until_begun(fleet, job, items, *, since):
-    """Wait until all these items have begun since a moment. Return the seconds until the last of them began first."""
+    """
+    Wait until all these items have begun since a moment. Return the seconds from that moment until the last item began.
+    """
 
     def first_runs():
         runs = sorted(fleet.ledger.of(job, since=since), key=lambda run: -run.began_at)
@@ -60,7 +61,7 @@ def seconds_until_begun(fleet, job, items, *, since):
     return max(begun[item] for item in items) - since
 
 
-def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
+def test_a_run_without_its_store_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.of("mails"))
@@ -79,7 +80,7 @@ def test_a_run_without_a_store_continues_and_stops_before_its_lease_ends(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_short_run_ends_by_itself_without_a_line_and_none_begins(fleet):
+def test_without_a_line_a_short_run_ends_normally_and_no_run_begins(fleet):
     job = fleet.job("mails", takes=SECOND / 2)
     instance = fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.of("mails"))
@@ -149,7 +150,7 @@ def test_items_of_a_killed_instance_wait_for_the_end_of_their_lease(fleet):
     assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 
-def test_a_frozen_instance_touches_no_item_of_others_and_gets_a_new_share(fleet):
+def test_an_instance_that_was_frozen_runs_only_items_of_its_new_share(fleet):
     job = fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2)
     frozen = fleet.start("djm1", job)
     fleet.start("djm2", fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2))
@@ -163,7 +164,7 @@ def test_a_frozen_instance_touches_no_item_of_others_and_gets_a_new_share(fleet)
     assert fleet.conflicts() == []
 
 
-def test_a_store_that_is_restarted_stops_no_node_for_good(fleet):
+def test_all_nodes_continue_after_a_restart_of_the_store(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -174,7 +175,7 @@ def test_a_store_that_is_restarted_stops_no_node_for_good(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_main_that_is_cut_off_is_followed_by_another(fleet):
+def test_a_main_that_is_cut_off_is_replaced_by_another(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -201,7 +202,7 @@ def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, capl
     fleet.close("a")
 
 
-def test_a_store_that_answers_late_is_waited_for(fleet):
+def test_a_node_waits_for_a_store_that_answers_late(fleet):
     fleet.way_of("a").cut()
     healing = fleet.later(1.0, fleet.way_of("a").heal)
 
@@ -211,7 +212,7 @@ def test_a_store_that_answers_late_is_waited_for(fleet):
     wait_until(lambda: fleet.ledger.of("mails"))
 
 
-def test_a_path_that_something_else_uses_is_refused(zookeeper):
+def test_a_path_with_data_of_another_program_is_refused(zookeeper):
     hosts = f"127.0.0.1:{zookeeper.port}"
 
     with pytest.raises(Refused, match="/zookeeper in ZooKeeper is in use by something else"):
@@ -224,7 +225,7 @@ def test_an_invalid_path_is_refused(path):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 
 
-def test_a_manager_that_is_started_twice_says_so_and_works_on(zookeeper):
+def test_a_second_start_of_a_manager_is_reported_and_changes_nothing(zookeeper):
     hosts = f"127.0.0.1:{zookeeper.port}"
 
     with DistributedJobManager.on_zookeeper(hosts, "/jobs/once", "a", [], timeout=TIMEOUT) as manager:
@@ -236,7 +237,7 @@ def test_a_manager_that_is_started_twice_says_so_and_works_on(zookeeper):
         manager.start()
 
 
-def test_documents_behind_credentials_are_refused_to_others(zookeeper):
+def test_data_protected_by_credentials_are_refused_to_other_sessions(zookeeper):
     hosts, path = f"127.0.0.1:{zookeeper.port}", "/guarded/jobs"
     stranger = DistributedJobManager.on_zookeeper(hosts, path, "b", [], timeout=TIMEOUT, credentials="bob:guess")
 

@@ -19,7 +19,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 def lasts(seconds):
-    """Wait this many seconds, for a thing that must not happen meanwhile."""
+    """Wait this many seconds, in which something must not happen."""
     until = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() > until)
 
@@ -27,19 +27,19 @@ def lasts(seconds):
 # --- Refusals and reports of a manager -----------------------------------------------------------
 
 
-def test_an_id_that_cannot_be_is_refused_before_anything_starts(fleet):
+def test_an_invalid_id_is_refused_before_anything_starts(fleet):
     with pytest.raises(BadName, match="of 1 to 120 characters"):
         fleet.start("a", fleet.job("a job"))
 
     assert fleet.watcher().look().members == {}
 
 
-def test_two_jobs_of_one_id_are_refused(fleet):
+def test_two_jobs_with_one_id_are_refused(fleet):
     with pytest.raises(ValueError, match="two jobs have the same id 'mails'"):
         fleet.start("a", fleet.job("mails"), fleet.job("mails"))
 
 
-def test_a_lease_that_would_outlive_its_node_is_refused(fleet):
+def test_a_lease_longer_than_the_timeout_of_its_node_is_refused(fleet):
     with pytest.raises(ValueError, match="the lease of 60 s is longer than 3 s"):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(lease=60 * SECOND))
 
@@ -52,7 +52,7 @@ def test_an_instance_without_jobs_warns_and_can_be_main(fleet, caplog):
     wait_until(lambda: instance.status().office is not None)
 
 
-def test_start_and_end_are_logged(fleet, caplog):
+def test_the_start_and_the_end_of_an_instance_are_logged(fleet, caplog):
     with caplog.at_level(logging.INFO):
         fleet.start("a", fleet.job("mails"))
         fleet.close("a")
@@ -105,7 +105,7 @@ def test_a_job_whose_pool_cannot_be_read_stops_with_the_reason(fleet, caplog, it
     assert instance.status().jobs["reports"].problem == ""
 
 
-def test_a_pool_is_kept_for_a_while_where_that_is_set(fleet):
+def test_an_unreadable_pool_is_kept_for_a_while_if_configured(fleet):
     job = fleet.job("reports", items=["north"], check=OFTEN)
     tuning = Tuning(keep_failed_pool=HOUR)
     instance = fleet.start("a", job, tuning=tuning)
@@ -121,7 +121,7 @@ def test_a_pool_is_kept_for_a_while_where_that_is_set(fleet):
     wait_until(lambda: not instance.status().jobs["reports"].runs.items)
 
 
-def test_items_that_change_are_done_from_the_next_run_on(fleet):
+def test_changed_items_are_used_from_the_next_run_on(fleet):
     job = fleet.job("reports", items=["item-1"], check=OFTEN)
     fleet.start("a", job)
     wait_until(lambda: ("reports", "item-1") in fleet.ledger.items())
@@ -172,7 +172,7 @@ def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
 
 
 @pytest.mark.parametrize("first", [None, HOUR], ids=["by the schedule", "of its own"])
-def test_a_schedule_that_changes_counts_at_once(fleet, first):
+def test_a_changed_schedule_applies_immediately(fleet, first):
     job = fleet.job("mails", every=HOUR, first=first)
     instance = fleet.start("a", job)
     wait_until(lambda: instance.status().jobs["mails"].runs.next_at is not None)
@@ -186,7 +186,7 @@ def test_a_schedule_that_changes_counts_at_once(fleet, first):
     wait_until(lambda: fleet.ledger.of("mails"), within=10)
 
 
-def test_a_job_with_an_invalid_time_is_asked_again_until_it_is_valid(fleet, caplog):
+def test_an_invalid_time_of_a_job_is_read_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
     wait_until(lambda: "job mails cannot say when it wants to run" in caplog.text)
@@ -210,7 +210,7 @@ def test_a_job_that_failed_runs_again(fleet, caplog):
     assert "job mails failed; it will run again" in caplog.text
 
 
-def test_a_job_that_fails_again_and_again_is_left_alone_for_longer(fleet):
+def test_a_job_that_fails_repeatedly_waits_longer_each_time(fleet):
     instance = fleet.start("a", fleet.job("mails", fails=always))
 
     first, second, third = starts(fleet, "mails", 3)[:3]
@@ -228,7 +228,7 @@ def test_a_job_that_fails_again_and_again_is_left_alone_for_longer(fleet):
     [(3, one_thread, {3}), (3, thread_per_item, {1}), (10, half, {2}), (11, half, {2, 3})],
     ids=["one thread", "a thread per item", "half as many", "not divisible"],
 )
-def test_items_go_to_threads_as_the_running_strategy_says(fleet, count, running, sizes):
+def test_the_running_strategy_divides_items_among_threads(fleet, count, running, sizes):
     items = [f"item-{number}" for number in range(count)]
     fleet.start("a", fleet.job("reports", items=items, running=running))
 
@@ -238,7 +238,7 @@ def test_items_go_to_threads_as_the_running_strategy_says(fleet, count, running,
     assert fleet.conflicts() == []
 
 
-def test_threads_of_one_job_run_side_by_side(fleet):
+def test_threads_of_one_job_run_concurrently(fleet):
     items = ["a", "b", "c"]
     instance = fleet.start("a", fleet.job("reports", items=items, running=thread_per_item, takes=HOUR))
 
@@ -248,7 +248,7 @@ def test_threads_of_one_job_run_side_by_side(fleet):
 # --- Switches ------------------------------------------------------------------------------------
 
 
-def test_switches_stop_and_start_jobs_while_they_run(fleet):
+def test_switches_stop_and_start_jobs_during_their_runs(fleet):
     mails, reports = fleet.job("mails", takes=HOUR), fleet.job("reports")
     instance = fleet.start("a", mails, reports)
     wait_until(lambda: fleet.ledger.of("mails") and fleet.ledger.of("reports"))
@@ -268,7 +268,7 @@ def test_switches_stop_and_start_jobs_while_they_run(fleet):
     wait_until(lambda: fleet.ledger.of("mails", since=enabled_at))
 
 
-def test_a_disabled_job_goes_to_no_node(fleet):
+def test_a_disabled_job_is_assigned_to_no_node(fleet):
     fleet.start("a", fleet.job("mails"), fleet.job("reports"), switches=Switches(disabled={"mails": True}))
 
     wait_until(lambda: fleet.ledger.of("reports"))
@@ -279,7 +279,7 @@ def test_a_disabled_job_goes_to_no_node(fleet):
 # --- The state "running" -------------------------------------------------------------------------
 
 
-def test_a_job_is_running_while_a_node_runs_an_item_of_it(fleet):
+def test_a_job_is_shown_as_running_while_a_node_runs_one_of_its_items(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("a", job)
     watcher = fleet.watcher()

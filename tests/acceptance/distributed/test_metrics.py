@@ -16,7 +16,7 @@ def scrape(instance):
     return parse(instance.metrics())
 
 
-def test_each_run_is_counted_by_the_jobs_name_and_failures_with_it(fleet):
+def test_runs_and_failures_are_counted_by_the_name_of_the_job(fleet):
     job = fleet.job(JOB, ("ann", "bob", "cy"), fails=at_first)
     instance = fleet.start("a", job, counts=True)
     wait_until(lambda: len(fleet.ledger.of()) > 3)
@@ -32,7 +32,7 @@ def test_each_run_is_counted_by_the_jobs_name_and_failures_with_it(fleet):
     assert shown["djm_pool_job_scheduler_run_seconds_count", "a"] == runs
 
 
-def test_starting_closing_and_all_kinds_of_work_are_counted_by_node(fleet):
+def test_starts_ends_and_each_kind_of_work_are_counted_by_node(fleet):
     instance = fleet.start("a", fleet.job("mails", ("ann", "bob")), fleet.job("reports"), counts=True)
     wait_until(lambda: len(fleet.ledger.items()) == 3)
 
@@ -54,7 +54,7 @@ def test_starting_closing_and_all_kinds_of_work_are_counted_by_node(fleet):
         assert closed[f"djm_scheduled_pool_{pool}_tasks_count", "a"] == 0
 
 
-def test_shares_pools_and_moves_are_shown_as_they_are(fleet):
+def test_metrics_of_shares_pools_and_moves_agree_with_the_cluster(fleet):
     items = tuple(f"item-{number}" for number in range(6))
     first = fleet.start("a", fleet.job("mails", items), counts=True)
     wait_until(lambda: scrape(first).get(("djm_share_items", "mails", "a")) == 6)
@@ -89,14 +89,14 @@ def test_runs_are_counted_as_waiting_until_they_start(fleet):
     assert fleet.ledger.of() == []
 
 
-def test_cleaning_is_counted_at_the_main(fleet):
+def test_clean_ups_are_counted_at_the_main(fleet):
     tuning = Tuning(clean_every=dt.timedelta(seconds=0.2))
     instance = fleet.start("a", fleet.job("mails"), counts=True, tuning=tuning)
 
     wait_until(lambda: scrape(instance).get(("djm_pool_cleaning_task_run_seconds_count", "a"), 0) > 1)
 
 
-def test_a_pool_that_fails_and_a_share_without_it_are_shown(fleet):
+def test_metrics_show_a_pool_that_cannot_be_read(fleet):
     instance = fleet.start("a", fleet.job("mails", RuntimeError("the table is away")), counts=True)
 
     wait_until(lambda: scrape(instance).get(("djm_work_pool_problem", "mails", "a")) == 1)

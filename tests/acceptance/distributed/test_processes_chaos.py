@@ -1,6 +1,6 @@
 """
-Six processes are cut off, frozen, killed, stopped and started at random. Proves that every item keeps running, never on
-two processes at once.
+Proves that every item keeps running, and never on two processes at once, while six processes are cut off, frozen and
+killed.
 
 This is DJM's chaos test, with faults that threads of one process cannot have. CRAWLCTL_CHAOS_SECONDS sets the duration.
 """
@@ -126,7 +126,7 @@ def steps_of(instances, chance):
             yield "freeze", partial(one.freeze, chance.uniform(0.3, 2) * TIMEOUT)
 
 
-def test_every_item_is_done_once_at_a_time_despite_faults_of_processes(instances, diary):
+def test_no_item_runs_on_two_processes_at_once_despite_faults(instances, diary):
     seed = int(os.environ.get("CRAWLCTL_CHAOS_SEED", random.randrange(2**32)))
     chance = random.Random(seed)
     for instance in instances[:4]:

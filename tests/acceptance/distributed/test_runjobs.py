@@ -1,4 +1,4 @@
-"""Proves that `manage.py runjobs` runs distributed jobs in processes of their own."""
+"""Proves that `manage.py runjobs` runs distributed jobs in separate processes."""
 
 import signal
 import time
@@ -31,7 +31,7 @@ def wait_for(condition, *, of):
 
 
 def do_all(diary, *processes):
-    """Wait until exactly these processes have run all items since the call, each with items of its own."""
+    """Wait until exactly these processes have run all items since the call, and each has run some items."""
 
     def shared():
         since = time.monotonic()
@@ -47,7 +47,7 @@ def do_all(diary, *processes):
 
 
 def replace_database(database):
-    """Put an empty database in the place of this one."""
+    """Replace this database by an empty one."""
     with psycopg.connect(database.dsn, dbname="postgres", autocommit=True) as connection:
         name, template = sql.Identifier(database.name), sql.Identifier(template_database().name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
@@ -67,7 +67,7 @@ def test_processes_share_the_items_and_the_last_one_runs_all(start, diary):
     assert conflicts_in(diary) == []
 
 
-def test_managers_run_distributed_jobs_too_if_set(start, machine, diary):
+def test_managers_also_run_distributed_jobs_if_configured(start, machine, diary):
     one, other = (start("--jobs", command="runmanager") for _ in range(2))
     do_all(diary, one, other)
     ours = "SELECT job FROM nodes_distributedjobonnode WHERE starts_with(job, 'crawlctl.')"
@@ -103,7 +103,7 @@ def test_the_database_lists_running_jobs_and_a_switch_there_stops_them(start, ma
 
 
 @pytest.mark.parametrize("store", ["ZOOKEEPER"], indirect=True)
-def test_a_store_that_cannot_be_reached_is_tried_and_then_given_up_with_1(start):
+def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start):
     process = start("--start-within", 5, CRAWLCTL_ZOOKEEPER="127.0.0.1:1")
 
     assert process.wait() == 1

@@ -1,4 +1,4 @@
-"""Proves how instances share the items of their jobs, also when instances come and go and pools change."""
+"""Proves how instances share the items of their jobs, even while instances start and end, and pools change."""
 
 import datetime as dt
 import time
@@ -18,7 +18,7 @@ def of_jobs(**pools):
 
 
 def covers(fleet, job, items, *, on, since):
-    """True if exactly these instances began all the items since that moment."""
+    """True if since that moment all items were begun, and exactly these instances began them."""
     shares = fleet.ledger.shares(job, since=since)
     return set(shares) == set(on) and set().union(*shares.values()) == set(items)
 
@@ -112,7 +112,7 @@ def test_a_new_instance_gets_a_share(fleet):
     assert fleet.conflicts() == []
 
 
-def test_items_of_a_closing_instance_go_to_capable_others(fleet):
+def test_items_of_a_closing_instance_go_to_other_capable_instances(fleet):
     pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
     for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 2, 3))):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
@@ -127,7 +127,7 @@ def test_items_of_a_closing_instance_go_to_capable_others(fleet):
     assert fleet.conflicts() == []
 
 
-def test_the_last_one_of_two_does_everything(fleet):
+def test_the_last_of_two_instances_runs_all_items(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -137,7 +137,7 @@ def test_the_last_one_of_two_does_everything(fleet):
     assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
 
 
-def test_the_last_two_of_three_share_everything(fleet):
+def test_the_last_two_of_three_instances_share_all_items(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
@@ -177,7 +177,7 @@ def test_a_changed_pool_is_distributed_again(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_pool_that_is_checked_and_is_the_same_moves_nothing(fleet):
+def test_a_check_of_an_unchanged_pool_moves_no_item(fleet):
     takes = dt.timedelta(hours=1)
     job = fleet.job("reports", items=TEN, check=dt.timedelta(milliseconds=50), running=thread_per_item, takes=takes)
     fleet.start("a", job)
@@ -221,7 +221,7 @@ def test_the_pool_of_a_job_without_instances_expires_after_a_setting(fleet):
     wait_until(lambda: watcher.look().pools == {}, within=5)
 
 
-def test_a_rate_is_kept_by_all_together_for_each_item(fleet):
+def test_all_instances_together_keep_the_rate_of_each_item(fleet):
     for name in ("a", "b"):
         fleet.start(name, fleet.job("reports", items=TEN, every=Schedule.by_rate(OFTEN), running=thread_per_item))
     settles(fleet, "reports", TEN, on={"a", "b"})

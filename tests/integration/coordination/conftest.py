@@ -1,6 +1,6 @@
 """
-Fixtures for tests of coordination: a cluster in either store, with network lines that a test can cut and a server that
-it can end.
+Fixtures for tests of coordination: a cluster in PostgreSQL or ZooKeeper. Tests can cut its network lines and stop its
+server.
 """
 
 import datetime as dt
@@ -47,7 +47,7 @@ def zookeeper_bench(zookeeper):
 
 
 class Bench:
-    """The nodes of one cluster. All of them end with the test."""
+    """The nodes of one cluster. All nodes end when the test ends."""
 
     def __init__(self):
         self.cluster = f"cluster-{uuid4().hex[:8]}"
@@ -57,8 +57,8 @@ class Bench:
 
     def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
         """
-        Return a connected node with its own network line. If `joins`
-        is given, it joins with these pools and, with `beats`, beats.
+        Return a connected node with its own network line. If `joins` is given, the node joins with these pools. With
+        `beats`, it sends heartbeats.
         """
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)

@@ -1,4 +1,4 @@
-"""Members, pools, the main node, shares and watches work the same in both stores."""
+"""Proves that members, pools, the main node, shares and watches work the same in both stores."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south")
 
 
 def as_main(node):
-    """Make the node the main node. Return the office of this node, and the cluster as this node sees it."""
+    """Make the node the main node. Return its office (the proof that it is main) and the cluster as it sees it."""
     office = node.campaign()
     assert office is not None
     return office, node.look()
@@ -69,7 +69,7 @@ def test_a_new_member_shows_its_jobs_and_their_items(bench):
     assert a.mine() == {}
 
 
-def test_an_instance_that_has_not_joined_is_no_member(bench):
+def test_a_node_that_has_not_joined_is_not_a_member(bench):
     stranger = bench.node("a")
 
     for call in (stranger.beat, stranger.mine, stranger.campaign):
@@ -81,7 +81,7 @@ def test_an_instance_that_has_not_joined_is_no_member(bench):
 @pytest.mark.parametrize(
     "pools", [{"a job": ["all"]}, {"reports": ["../north"]}, {"reports": [""]}, {"x" * 121: ["all"]}, {".": ["all"]}]
 )
-def test_a_name_that_cannot_be_is_refused_and_nothing_changes(bench, pools):
+def test_an_invalid_name_is_refused_and_nothing_changes(bench, pools):
     a = bench.node("a")
 
     with pytest.raises(BadName, match="of 1 to 120 characters"):
@@ -92,7 +92,7 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_changes(bench, pools):
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "ä", "x" * 121])
-def test_a_node_cannot_have_any_name(bench, name):
+def test_an_invalid_name_of_a_node_is_refused(bench, name):
     with pytest.raises(BadName, match=r"the node '.*' cannot be"):
         bench.node(name)
 
@@ -101,7 +101,7 @@ def test_a_pool_may_be_empty(bench):
     assert bench.node("a", joins={"reports": []}).look().pools == {"reports": frozenset()}
 
 
-def test_a_member_that_beats_stays_a_member(bench):
+def test_a_member_that_sends_heartbeats_stays_a_member(bench):
     a = bench.node("a", joins=POOLS)
     until = time.monotonic() + 1.5 * TIMEOUT.total_seconds()
 
@@ -111,7 +111,7 @@ def test_a_member_that_beats_stays_a_member(bench):
     assert not is_gone(a, seen_by=bench.node("watcher"))
 
 
-def test_a_silent_member_notices_its_loss_before_the_other_members_do(bench):
+def test_a_silent_member_notices_the_loss_before_other_members_do(bench):
     a = bench.node("a", joins=POOLS, beats=False)
     b = bench.node("b", joins=POOLS)
 
@@ -122,7 +122,7 @@ def test_a_silent_member_notices_its_loss_before_the_other_members_do(bench):
     assert not is_gone(b, seen_by=b)
 
 
-def test_a_cut_off_member_notices_its_loss_before_the_other_members_do(bench):
+def test_a_cut_off_member_notices_the_loss_before_other_members_do(bench):
     a = bench.node("a", joins=POOLS)
     b = bench.node("b", joins=POOLS)
     bench.cut(a)
@@ -150,7 +150,7 @@ def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
     assert not is_gone(a, seen_by=watcher)
 
 
-def test_a_leaving_member_ends_at_once_and_its_items_are_free(bench):
+def test_a_leaving_member_ends_immediately_and_its_items_become_free(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins={})
     rebalance(a)
     assert len(a.look().shares) == 3
@@ -173,7 +173,7 @@ def test_a_node_that_joins_again_does_nothing_until_it_has_a_share(bench):
     assert a.look().members == {"a": {"reports"}}
 
 
-def test_a_node_whose_join_got_no_answer_is_not_a_member_for_long(bench):
+def test_a_node_whose_join_got_no_answer_soon_ends_as_a_member(bench):
     a, watcher = bench.node("a"), bench.node("watcher")
     lost = bench.proxy(a).lose_answer(bench.asks_to_join)
 
@@ -187,7 +187,7 @@ def test_a_node_whose_join_got_no_answer_is_not_a_member_for_long(bench):
         patiently(a.beat)
 
 
-def test_the_later_of_two_processes_has_their_name(bench):
+def test_the_later_of_two_nodes_with_one_name_is_the_member(bench):
     former = bench.node("a", joins=POOLS)
     former.campaign()
 
@@ -202,7 +202,7 @@ def test_the_later_of_two_processes_has_their_name(bench):
     assert later.look().members == {"a": {"mails"}}
 
 
-def test_clusters_know_nothing_of_each_other(bench):
+def test_clusters_do_not_see_each_other(bench):
     bench.node("a", joins=POOLS)
     bench.cluster = f"{bench.cluster}-other"
 
@@ -212,7 +212,7 @@ def test_clusters_know_nothing_of_each_other(bench):
 # --- Pools ---------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_changes_is_seen(bench):
+def test_a_changed_pool_is_seen_by_other_nodes(bench):
     a = bench.node("a", joins=POOLS)
 
     assert a.change_pool("reports", ["south", "west"])
@@ -220,7 +220,7 @@ def test_a_pool_that_changes_is_seen(bench):
     assert bench.node("watcher").look().pools["reports"] == {"south", "west"}
 
 
-def test_a_pool_that_is_the_same_is_not_written(bench):
+def test_an_unchanged_pool_is_not_written(bench):
     a = bench.node("a", joins=POOLS)
     office, seen = as_main(a)
 
@@ -240,7 +240,7 @@ def test_only_a_capable_node_changes_the_pool_of_a_job(bench):
     assert a.look().pools["reports"] == {"north", "south"}
 
 
-def test_the_pool_of_a_job_is_its_latest_one(bench):
+def test_the_latest_node_to_join_sets_the_pool_of_a_job(bench):
     a = bench.node("a", joins={"reports": ["north"]})
 
     bench.node("b", joins={"reports": ["south", "west"]})
@@ -269,7 +269,7 @@ def test_pools_of_impossible_jobs_are_forgotten_and_others_stay(bench):
     assert a.forget_idle(seen=seen, office=office) == frozenset()
 
 
-def test_free_locks_of_unknown_items_are_forgotten_and_held_ones_stay(bench):
+def test_free_locks_of_unknown_items_are_deleted_and_held_locks_stay(bench):
     a = bench.node("a", joins=POOLS)
     old = [a.acquire(WorkItem("reports", item), lease=TIMEOUT * 30) for item in ("yesterday", "today")]
     kept = a.acquire(NORTH, lease=TIMEOUT * 30)
@@ -326,7 +326,7 @@ def test_a_main_stays_main_in_the_same_term(bench):
 
 
 @pytest.mark.parametrize("way_out", ["resign", "leave"])
-def test_a_main_that_resigns_is_followed_at_once_in_a_higher_term(bench, way_out):
+def test_a_main_that_resigns_is_replaced_immediately_in_a_higher_term(bench, way_out):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     b.campaign()
@@ -339,7 +339,7 @@ def test_a_main_that_resigns_is_followed_at_once_in_a_higher_term(bench, way_out
 
 
 @pytest.mark.parametrize("fault", ["silence", "cut"])
-def test_a_main_that_is_lost_is_followed_and_never_are_there_two(bench, fault):
+def test_a_lost_main_is_replaced_and_two_mains_never_exist(bench, fault):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     b.campaign()
@@ -409,7 +409,7 @@ def test_a_plan_that_changes_nothing_writes_nothing(bench):
     assert a.look().shares == {NORTH: "a"}
 
 
-def test_deleted_items_are_taken_from_their_nodes(bench):
+def test_deleted_items_are_removed_from_the_shares_of_their_nodes(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
 
@@ -432,7 +432,7 @@ def _plan(bench, a):
 
 
 @pytest.mark.parametrize("change", [_joins, _pool, _plan])
-def test_a_plan_made_from_an_old_sight_is_refused_and_changes_nothing(bench, change):
+def test_a_plan_from_an_outdated_reading_is_refused_and_changes_nothing(bench, change):
     a = bench.node("a", joins=POOLS)
     office, seen = as_main(a)
     change(bench, a)
@@ -453,7 +453,7 @@ def test_a_plan_that_names_a_member_that_has_left_is_refused(bench):
         a.assign({NORTH: "b"}, seen=seen, office=office)
 
 
-def test_a_plan_that_names_a_stranger_is_refused(bench):
+def test_a_plan_that_names_an_unknown_node_is_refused(bench):
     a = bench.node("a", joins=POOLS)
     office, seen = as_main(a)
 
@@ -486,7 +486,7 @@ def test_a_former_main_writes_nothing(bench):
     assert b.look().shares == {}
 
 
-def test_a_main_that_woke_up_too_late_writes_nothing(bench):
+def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
     bench.silence(a)
@@ -498,7 +498,7 @@ def test_a_main_that_woke_up_too_late_writes_nothing(bench):
     assert b.look().shares == {}
 
 
-def test_items_of_a_lost_member_go_to_others_and_it_is_forgotten(bench):
+def test_a_lost_member_is_deleted_and_its_items_go_to_others(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     office, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)
@@ -592,7 +592,7 @@ def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
 # --- Faults --------------------------------------------------------------------------------------
 
 
-def test_a_cluster_lives_through_a_restart_of_the_server(bench):
+def test_a_cluster_survives_a_restart_of_the_server(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     rebalance(a)
     shares, term = a.look().shares, a.office.term
@@ -606,7 +606,7 @@ def test_a_cluster_lives_through_a_restart_of_the_server(bench):
     assert b.look().term >= term
 
 
-def test_a_frozen_server_has_no_main_and_never_two(bench):
+def test_while_the_server_is_frozen_there_is_no_main_or_only_one(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     bench.freeze()

@@ -1,4 +1,4 @@
-"""`manage.py coordination` shows a cluster of the store that the settings name, and writes nothing into the store."""
+"""Proves that `manage.py coordination` shows a cluster of the configured store, and writes nothing into the store."""
 
 import io
 
@@ -48,14 +48,14 @@ def test_a_cluster_is_shown_with_members_jobs_and_locks(bench):
     assert lines[5].endswith("s (run 7)")
 
 
-def test_a_cluster_that_is_not_there_is_not_made_by_looking(bench):
+def test_showing_a_missing_cluster_does_not_create_it(bench):
     for _twice in range(2):
         with pytest.raises(CommandError, match="there is no cluster 'nowhere' in"):
             told_of("nowhere")
 
 
 @pytest.mark.parametrize("bench", ["zookeeper"], indirect=True)
-def test_looking_writes_nothing_into_zookeepers_tree(bench):
+def test_showing_a_cluster_writes_nothing_into_zookeeper(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
     a.acquire(WorkItem("reports", "north"), lease=TIMEOUT * 100)
@@ -77,12 +77,12 @@ def tree_of(session, path):
     return found
 
 
-def test_a_cluster_cannot_have_any_name(bench):
+def test_an_invalid_name_of_a_cluster_is_refused(bench):
     with pytest.raises(CommandError, match="the cluster 'no/where' cannot be"):
         told_of("no/where")
 
 
-def test_a_store_is_opened_as_it_was_chosen(bench, dsn):
+def test_the_store_that_the_settings_name_is_opened(bench, dsn):
     facts = {"dsn": dsn, "cluster": "jobs", "node": "a", "timeout": TIMEOUT, "zookeeper": "127.0.0.1:1"}
 
     assert isinstance(open_coordination(DATABASE, **facts), DatabaseCoordination)

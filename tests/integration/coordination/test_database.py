@@ -1,5 +1,5 @@
 """
-The coordination tables of PostgreSQL refuse invalid leases and terms, and members survive an outage of the database.
+Proves that PostgreSQL's coordination tables refuse invalid leases and terms, and that members survive an outage.
 """
 
 import time
@@ -30,7 +30,7 @@ def test_the_database_refuses_a_lease_without_an_end(bench, connection):
         connection.execute("UPDATE nodes_itemlock SET expires_at = 'infinity'")
 
 
-def test_the_database_refuses_a_term_that_is_taken_back(bench, connection):
+def test_the_database_refuses_to_decrease_a_term(bench, connection):
     bench.node("a", joins={}).campaign()
 
     with pytest.raises(psycopg.errors.IntegrityError, match="only grows, and cannot become 0"):

@@ -1,4 +1,4 @@
-"""Pages and the API show distributed jobs from the store and from their records, and administrators switch them."""
+"""Proves that pages and the API show distributed jobs, and that administrators disable and enable them."""
 
 import datetime as dt
 
@@ -35,7 +35,7 @@ def use(settings, bench):
 
 
 def noted(cluster, node, **facts):
-    """Store the records of a node about the distributed job "mails"."""
+    """Store records of a node about its runs of the distributed job "mails"."""
     usual = {"items": ["north"], "in_progress": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
     return DistributedJobOnNode.objects.create(
@@ -46,8 +46,8 @@ def noted(cluster, node, **facts):
 @pytest.fixture
 def at_work(settings, bench):
     """
-    Yield a cluster in which `main` has both items and the lock of the item north. The other member is capable of both
-    items, too.
+    Yield a cluster in which `main` has both items and the lock of the item north. The other member could also run both
+    items.
     """
     use(settings, bench)
     main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))
@@ -98,7 +98,7 @@ def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(at_work):
     assert (south["item"], south["node"], south["lock"]) == ("south", "main", None)
 
 
-def test_the_pages_show_the_same(at_work):
+def test_the_pages_of_distributed_jobs_show_the_same_as_the_api(at_work):
     client = visitor("viewer")
 
     jobs = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
@@ -114,7 +114,7 @@ def test_the_pages_show_the_same(at_work):
     assert 'name="action"' not in jobs
 
 
-def test_an_open_page_gets_its_new_content(at_work):
+def test_an_open_list_of_distributed_jobs_is_updated(at_work):
     client = visitor("viewer")
     shown = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
     assert f'data-topic="distributed-{at_work}"' in shown
@@ -125,14 +125,14 @@ def test_an_open_page_gets_its_new_content(at_work):
     assert (job["key"], job["shared"], job["runs"], job["state"]) == ("mails", "2 of 2 assigned", "1,007", "running")
 
 
-def test_a_cluster_that_cannot_be_is_nothing_to_follow():
+def test_a_page_cannot_follow_a_cluster_with_an_invalid_name():
     with pytest.raises(TopicUnknown):
         read_screen("distributed-..")
     assert not is_topic("distributed-a/b/c")
     assert is_topic(distributed_topic("c" * 120, "j" * 120))
 
 
-def test_an_open_page_of_a_job_gets_its_new_content(at_work, bench):
+def test_an_open_page_of_a_distributed_job_is_updated(at_work, bench):
     topic = distributed_topic(at_work, "mails")
     shown = visitor("viewer").get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
     assert f'data-topic="{topic}"' in shown
@@ -183,7 +183,7 @@ def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_the_switch_of_all_jobs_overrides_the_switch_of_a_job_which_overrides_the_switch_of_others(at_work):
+def test_the_switch_of_all_jobs_wins_over_that_of_a_job_and_the_default(at_work):
     client = client_of("administrator")
 
     def disabled(of, value):
@@ -195,7 +195,7 @@ def test_the_switch_of_all_jobs_overrides_the_switch_of_a_job_which_overrides_th
     assert disabled({"of": "all"}, True)
 
 
-def test_the_buttons_do_the_same(at_work):
+def test_the_buttons_of_the_page_switch_distributed_jobs(at_work):
     client = visitor("administrator")
 
     page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "action": "disable"}, follow=True)
@@ -219,7 +219,7 @@ def test_the_buttons_do_the_same(at_work):
     ],
     ids=["of no job", "of all and of one", "a bad job", "a bad cluster", "nothing", "no flag", "something else"],
 )
-def test_a_switch_that_cannot_be_is_refused_and_changes_nothing(given, field):
+def test_an_invalid_switch_is_refused_and_changes_nothing(given, field):
     answer = client_of("administrator").post(f"{API}switch/", given)
 
     assert_problem(answer, 400, "invalid")
@@ -258,7 +258,7 @@ def test_an_unknown_strategy_is_refused_by_name(at_work):
     assert "there is no strategy 'by-chance'; there are: evenly-rendezvous" in answer.json()["fields"]["strategy"][0]
 
 
-def test_the_page_of_a_plan_shows_it_and_its_problems(at_work):
+def test_the_page_of_a_plan_shows_the_shares_and_their_problems(at_work):
     client = visitor("administrator")
 
     shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
@@ -270,7 +270,7 @@ def test_the_page_of_a_plan_shows_it_and_its_problems(at_work):
 
 
 @each_row("role", ["viewer", "operator"])
-def test_only_administrators_change_something_or_make_plans(role):
+def test_only_administrators_switch_jobs_or_make_plans(role):
     client = visitor(role)
 
     assert (
@@ -280,7 +280,7 @@ def test_only_administrators_change_something_or_make_plans(role):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_missing_job_is_reported(at_work):
+def test_a_missing_distributed_job_is_reported(at_work):
     answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
 
     assert_problem(answer, 404, "not_found")

@@ -1,4 +1,4 @@
-"""Locks of items have one holder at a time in both stores, for the time of a lease, through all faults."""
+"""Proves for both stores that a lock of an item has one holder at a time, for the time of its lease, despite faults."""
 
 import datetime as dt
 import threading
@@ -64,20 +64,20 @@ def test_a_node_does_not_take_its_own_item_a_second_time(a):
     assert isinstance(a.acquire(ITEM, lease=LONG), LockSeen)
 
 
-def test_a_lock_that_was_given_back_can_be_taken(a, b):
+def test_a_released_lock_can_be_taken(a, b):
     assert a.release(take(a))
 
     take(b)
 
 
-def test_a_lock_that_was_given_back_cannot_be_given_back_again(a):
+def test_a_released_lock_cannot_be_released_again(a):
     lock = take(a)
     a.release(lock)
 
     assert not a.release(lock)
 
 
-def test_a_lock_that_was_given_back_cannot_be_prolonged(a):
+def test_a_released_lock_cannot_be_extended(a):
     lock = take(a)
     a.release(lock)
 
@@ -94,13 +94,13 @@ def test_a_released_lock_of_another_holder_cannot_be_released_again(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_items_of_the_same_name_in_other_jobs_have_locks_of_their_own(a, b):
+def test_items_with_one_name_in_several_jobs_have_separate_locks(a, b):
     take(a, WorkItem("reports", "all"))
 
     take(b, WorkItem("mails", "all"))
 
 
-def test_another_cluster_has_locks_of_its_own(bench, a):
+def test_another_cluster_has_separate_locks(bench, a):
     take(a)
     bench.cluster = f"{bench.cluster}-other"
 
@@ -133,7 +133,7 @@ def test_a_lock_without_a_name_is_refused(a, item):
 # --- Leases --------------------------------------------------------------------------------------
 
 
-def test_a_lock_whose_lease_is_over_is_taken_by_another_node(a, b):
+def test_a_lock_with_an_expired_lease_can_be_taken_by_another_node(a, b):
     wait_for_the_end_of(take(a, lease=SHORT), seen_by=b)
 
     take(b)
@@ -148,7 +148,7 @@ def test_an_expired_lock_can_be_taken_again_by_the_same_node(a):
     assert take(a).token != first.token
 
 
-def test_the_holder_stops_before_another_can_have_the_lock(a, b):
+def test_the_holder_stops_before_another_node_can_take_the_lock(a, b):
     mine = take(a, lease=SHORT)
 
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
@@ -156,7 +156,7 @@ def test_the_holder_stops_before_another_can_have_the_lock(a, b):
     assert mine.remaining() == dt.timedelta()
 
 
-def test_a_lock_that_another_took_over_cannot_be_prolonged(a, b):
+def test_a_lock_that_another_node_took_over_cannot_be_extended(a, b):
     lost = take(a, lease=SHORT)
     wait_for_the_end_of(lost, seen_by=b)
     take(b)
@@ -165,7 +165,7 @@ def test_a_lock_that_another_took_over_cannot_be_prolonged(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_a_lock_that_expired_at_another_holder_cannot_be_prolonged(a, b):
+def test_an_expired_lock_of_another_holder_cannot_be_extended(a, b):
     lost = take(a, lease=SHORT)
     wait_for_the_end_of(lost, seen_by=b)
     wait_for_the_end_of(take(b, lease=SHORT), seen_by=a)
@@ -173,7 +173,7 @@ def test_a_lock_that_expired_at_another_holder_cannot_be_prolonged(a, b):
     assert a.prolong(lost, lease=LONG) is None
 
 
-def test_a_lock_that_another_took_over_cannot_be_given_back(a, b):
+def test_a_lock_that_another_node_took_over_cannot_be_released(a, b):
     lost = take(a, lease=SHORT)
     wait_for_the_end_of(lost, seen_by=b)
     take(b)
@@ -182,7 +182,7 @@ def test_a_lock_that_another_took_over_cannot_be_given_back(a, b):
     assert a.lock_of(ITEM).holder == "b"
 
 
-def test_a_lock_that_is_prolonged_outlives_its_first_lease(a, b):
+def test_an_extended_lock_outlives_its_first_lease(a, b):
     first = take(a, lease=SHORT)
 
     longer = a.prolong(first, lease=LONG)
@@ -192,7 +192,7 @@ def test_a_lock_that_is_prolonged_outlives_its_first_lease(a, b):
     assert longer.remaining() > LONG / 2
 
 
-def test_a_lock_that_is_prolonged_is_held_since_it_was_taken(a, b):
+def test_an_extended_lock_shows_since_when_it_was_taken(a, b):
     first = take(a, note="run 7")
 
     longer = a.prolong(first, lease=2 * LONG)
@@ -203,7 +203,7 @@ def test_a_lock_that_is_prolonged_is_held_since_it_was_taken(a, b):
     assert seen.remaining > LONG
 
 
-def test_a_lock_that_is_taken_over_is_held_since_then(a, b):
+def test_a_lock_that_was_taken_over_shows_the_time_of_the_takeover(a, b):
     first = take(a, lease=SHORT)
     wait_for_the_end_of(first, seen_by=b)
 
@@ -213,7 +213,7 @@ def test_a_lock_that_is_taken_over_is_held_since_then(a, b):
     assert a.lock_of(ITEM).since == second.since
 
 
-def test_an_expired_lock_can_be_extended_if_it_was_not_taken(a, b):
+def test_an_expired_lock_can_be_extended_if_no_node_took_it(a, b):
     lock = take(a, lease=SHORT)
     wait_for_the_end_of(lock, seen_by=b)
 
@@ -221,7 +221,7 @@ def test_an_expired_lock_can_be_extended_if_it_was_not_taken(a, b):
     assert isinstance(b.acquire(ITEM, lease=LONG), LockSeen)
 
 
-def test_an_expired_lock_can_be_released_if_it_was_not_taken(a, b):
+def test_an_expired_lock_can_be_released_if_no_node_took_it(a, b):
     lock = take(a, lease=SHORT)
     wait_for_the_end_of(lock, seen_by=b)
 
@@ -269,7 +269,7 @@ def winners(nodes):
         return [lock for lock in pool.map(ask, nodes) if isinstance(lock, ItemLock)]
 
 
-def test_thirty_locks_are_held_prolonged_and_given_back_side_by_side(a, b):
+def test_thirty_locks_are_held_extended_and_released_concurrently(a, b):
     items = [WorkItem("reports", f"part-{number}") for number in range(30)]
 
     def life(number):
@@ -294,7 +294,7 @@ def test_a_holder_that_is_cut_off_keeps_the_lock_until_its_lease_ends(bench, a, 
     assert mine.remaining() == dt.timedelta()
 
 
-def test_a_cut_off_holder_cannot_prolong_a_lock_and_learns_of_the_loss_on_its_return(bench, a, b):
+def test_a_cut_off_holder_cannot_extend_a_lock_and_notices_its_loss_later(bench, a, b):
     mine = take(a, lease=SHORT)
     bench.cut(a)
 
@@ -338,7 +338,7 @@ def test_a_lock_outlives_a_restart_of_the_server(bench, a, b):
     assert a.release(mine)
 
 
-def test_a_frozen_server_neither_gives_nor_takes_a_lock(bench, a, b):
+def test_while_the_server_is_frozen_no_lock_changes_its_holder(bench, a, b):
     mine = take(a)
     bench.freeze()
 
@@ -369,7 +369,7 @@ def test_a_holder_that_ends_keeps_the_lock_until_its_lease_ends(bench, a, b):
     wait_until(lambda: isinstance(b.acquire(ITEM, lease=LONG), ItemLock))
 
 
-def test_a_lock_whose_answer_was_lost_belongs_to_the_node_that_requests_it_again(bench, a, b):
+def test_a_node_gets_its_lock_by_a_repeated_request_after_a_lost_answer(bench, a, b):
     lost = bench.proxy(a).lose_answer(bench.asks_for_a_lock)
     with pytest.raises(Unreachable):
         a.acquire(ITEM, lease=LONG)

@@ -1,4 +1,4 @@
-"""Daemons elect a main and know which others are present through membership sessions in ZooKeeper."""
+"""Proves that daemons choose a main, and see which daemons are present, by membership sessions in ZooKeeper."""
 
 import threading
 
@@ -15,7 +15,9 @@ from tests.support.waiting import wait_until
 
 
 class Sitting:
-    """A membership session of a node with its own network line. The node is fit until a test says otherwise."""
+    """
+    A membership session of a node with its own network line. The node is fit to be main until a test changes that.
+    """
 
     def __init__(self, bench, name, *, stands=True, **facts):
         self.is_fit = self.acts = True
@@ -85,7 +87,7 @@ def test_a_lost_member_is_no_longer_present_and_others_are_notified(two):
     wait_until(lambda: first.membership.present == {"first"})
 
 
-def test_an_unfit_member_gives_up_the_latch_and_stands_again_later(two):
+def test_an_unfit_member_gives_up_the_latch_and_is_a_candidate_again_later(two):
     first, second = two
 
     first.is_fit = False
@@ -115,7 +117,7 @@ def test_a_node_shows_whether_it_has_its_membership_session(sit):
     wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
 
 
-def test_a_node_that_stands_down_is_still_present_and_no_longer_a_candidate(two):
+def test_a_node_that_withdraws_its_candidacy_is_still_present(two):
     first, second = two
 
     first.membership.stand_down()
@@ -170,7 +172,7 @@ def test_groups_are_shown_as_a_pool_and_their_owners_as_shares(two, mirrored):
     wait_until(lambda: mirrored() == (shown, {"1", "2", "3", "4"}))
 
 
-def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, zookeeper_bench, mirrored):
+def test_only_the_chosen_member_mirrors_groups_and_writes_only_changes(two, zookeeper_bench, mirrored):
     first, second = two
     first.membership.mirror({"1": "first"})
     shown = ({WorkItem(GROUPS, "1"): "first"}, {"1"})
@@ -185,7 +187,7 @@ def test_a_member_that_is_not_chosen_shows_nothing_and_writes_only_changes(two, 
     assert mirrored() == shown
 
 
-def test_wiped_data_are_shown_again(two, zookeeper_bench, mirrored):
+def test_mirrored_groups_are_written_again_after_zookeeper_was_wiped(two, zookeeper_bench, mirrored):
     first, second = two
     first.membership.mirror({"1": "first", "2": "second"})
     second.membership.mirror({"1": "first", "2": "second"})
@@ -199,7 +201,7 @@ def test_wiped_data_are_shown_again(two, zookeeper_bench, mirrored):
     assert first.is_chosen != second.is_chosen
 
 
-def test_a_lost_store_is_retried_with_a_line_each_and_then_given_up(caplog):
+def test_each_retry_of_a_lost_store_is_logged_until_the_last_one(caplog):
     nowhere = Address.parse("127.0.0.1:1")
     store = ZooKeeperCoordination(address=nowhere, cluster="cluster", node="node", timeout=TIMEOUT / 10)
 

@@ -1,4 +1,4 @@
-"""Pages and the API show administrators the clusters in the store of coordination."""
+"""Proves that pages and the API show administrators the clusters in the store of coordination."""
 
 import datetime as dt
 
@@ -59,7 +59,7 @@ def test_members_pools_and_locks_of_a_cluster_are_shown(at_work):
     assert shown.count('data-key="main"') == shown.count('data-key="other"') == 1
 
 
-def test_the_api_shows_the_same(at_work):
+def test_the_api_shows_the_same_cluster_as_the_page(at_work):
     said = client_of("administrator").get(API, {"cluster": at_work.cluster}).json()
 
     assert (said["cluster"], said["main"], said["term"]) == (at_work.cluster, "main", 1)

@@ -1,4 +1,4 @@
-"""No item runs more often than its schedule allows, however items change, in both stores."""
+"""Proves for both stores that no item runs more often than its schedule allows, even while items change."""
 
 import datetime as dt
 import itertools

@@ -1,6 +1,5 @@
 """
-The tree in ZooKeeper has the layout of DJM, causes no idle writes,
-respects credentials, and survives a server that lost its data.
+Proves that the tree in ZooKeeper has DJM's layout, needs no idle writes, and survives a server that lost its data.
 """
 
 import datetime as dt
@@ -46,7 +45,7 @@ def tree(bench):
 # --- The tree ------------------------------------------------------------------------------------
 
 
-def test_the_tree_is_djms(bench, session, tree):
+def test_the_tree_has_the_layout_of_djm(bench, session, tree):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
     a.acquire(NORTH, lease=LONG, note="run 7")
@@ -81,7 +80,7 @@ def test_each_transaction_increments_the_versions_of_its_changes(bench, session,
     assert counted(a.leave) == (0, 1, 0)
 
 
-def test_a_calm_cluster_writes_nothing(bench):
+def test_a_cluster_without_changes_writes_nothing(bench):
     nodes = [bench.node(name, joins=POOLS) for name in "abc"]
     for node in nodes:
         node.campaign()
@@ -115,7 +114,7 @@ def test_only_holders_of_credentials_read_or_write_the_tree(bench):
     assert bench.node("c", joins=POOLS, credentials="crawl:secret").look().members.keys() == {"a", "c"}
 
 
-def test_a_path_that_something_else_uses_is_left_alone(bench, session, tree):
+def test_a_path_with_data_of_another_program_is_not_used(bench, session, tree):
     session.create(bench.root)
     session.create(tree.root, b"brokers of a message queue")
 
@@ -127,7 +126,7 @@ def test_a_path_that_something_else_uses_is_left_alone(bench, session, tree):
     assert session.children(tree.root) == frozenset()
 
 
-def test_a_session_that_is_granted_for_less_than_is_trusted_is_refused(bench):
+def test_a_session_with_a_timeout_that_is_too_short_is_refused(bench):
     with pytest.raises(
         Refused, match="grants sessions of 60 s at most, and 100 s are asked for: lower the timeout, or raise"
     ):
@@ -223,7 +222,7 @@ def lose_memory(bench, backup=None):
     bench.server.start()
 
 
-def test_terms_grow_over_a_server_that_was_wiped(bench):
+def test_terms_still_grow_after_a_server_was_wiped(bench):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 3)
 
@@ -235,7 +234,7 @@ def test_terms_grow_over_a_server_that_was_wiped(bench):
     assert a.look().members == {"a": {"reports", "mails"}}
 
 
-def test_terms_grow_over_a_server_that_was_restored_from_an_old_backup(bench, tmp_path):
+def test_terms_still_grow_after_a_restore_of_an_old_backup(bench, tmp_path):
     a = bench.node("a", joins=POOLS)
     a.campaign()
     bench.server.stop()
@@ -252,7 +251,7 @@ def test_terms_grow_over_a_server_that_was_restored_from_an_old_backup(bench, tm
     assert a.office.term > former.term
 
 
-def test_a_main_that_missed_higher_terms_takes_office_again_after_them(bench):
+def test_after_a_wipe_the_term_exceeds_that_of_a_returning_member(bench):
     a = bench.node("a", joins=POOLS)
     former = reach_term(a, 3)
     lose_memory(bench)
@@ -369,7 +368,7 @@ def test_a_lock_that_holds_garbage_counts_as_expired(bench, session, tree, garba
     assert a.lock_of(NORTH).holder == "a"
 
 
-def test_a_lock_that_was_created_again_differs_from_the_expired_one(bench, session, tree):
+def test_a_recreated_lock_has_another_version_than_the_expired_lock(bench, session, tree):
     a = bench.node("a")
     expired = a.acquire(NORTH, lease=dt.timedelta(0))
     # Versions must not begin again. Otherwise another node could mistake the next lock for this expired one.
