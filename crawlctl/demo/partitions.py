@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 import psycopg
 from django.conf import settings
+from django.core.management.base import CommandError
 from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.demo.plan import SitePlan
@@ -23,6 +25,8 @@ from jobs.partitions import here
 
 # Largest number of partitions of a demo. Each partition has its own server and cluster.
 MOST: Final = 8
+# Interval of looks at the processes that create tables (seconds).
+_TICK: Final = 0.1
 _TEXTS: Final = """
 SELECT url FROM jobs_searchdocument
  WHERE url LIKE ANY(%(origins)s) AND (vector IS NOT NULL) = %(is_found)s
@@ -54,11 +58,33 @@ class DemoPartitions:
         for address in self.addresses.values():
             shutil.rmtree(Path(str(conninfo_to_dict(address)["host"])).parent, ignore_errors=True)
 
-    def make_databases_ready(self) -> None:
-        """Create the databases of the other partitions, and bring their tables up to date."""
-        for name in self.names:
-            command = (*settings.CRAWLCTL_PROGRAM, "migrate", "--verbosity", "0")
-            subprocess.run(command, env=self.environment_of(name), check=True, stdout=subprocess.DEVNULL)
+    def make_databases_ready(self, *, is_stopping: Callable[[], bool]) -> None:
+        """
+        Create the databases of the other partitions at the same time, and bring their tables up to date.
+
+        Return early, without them, as soon as `is_stopping`.
+
+        Raises:
+            CommandError: the tables of a partition could not be created. The error output has the reason.
+        """
+        command = (*settings.CRAWLCTL_PROGRAM, "migrate", "--verbosity", "0")
+        # In sessions of their own: Ctrl-C reaches only this process, which ends them.
+        started = {
+            name: subprocess.Popen(
+                command, env=self.environment_of(name), stdout=subprocess.DEVNULL, start_new_session=True
+            )
+            for name in self.names
+        }
+        try:
+            while not is_stopping() and any(process.poll() is None for process in started.values()):
+                time.sleep(_TICK)
+        finally:
+            for process in started.values():
+                process.terminate()
+            codes = {name: process.wait() for name, process in started.items()}
+        if failed := [name for name, code in codes.items() if code and not is_stopping()]:
+            names = ", ".join(failed)
+            raise CommandError(f"The demo ends: the tables of partition {names} could not be created.", returncode=1)
 
     def indexed_urls(self, plan: SitePlan) -> set[str]:
         """Return the site's addresses that the search indexes of the other partitions can find."""

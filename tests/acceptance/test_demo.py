@@ -94,6 +94,19 @@ def test_a_killed_demo_leaves_no_process_and_the_next_demo_starts_afresh(machine
     assert (report["missing"], report["extra"]) == (0, 0)
 
 
+def test_a_demo_that_is_stopped_while_it_creates_partitions_ends_at_once(machine, start):
+    demo = start("demo", "--exit", "--partitions", "3")
+    partitions = machine.directory / "var" / "demo-3-partitions"
+    # The demo creates the database of the control partition first, and then both others at the same time.
+    wait_for(lambda: all((partitions / name).exists() for name in "bc"), saying=f"it creates partitions: {demo.err}")
+
+    demo.send(signal.SIGTERM)
+
+    assert demo.wait() == 128 + signal.SIGTERM
+    assert "Traceback" not in demo.err
+    assert not (partitions / "a" / "demo" / "site.log").exists()
+
+
 def test_a_second_demo_on_one_database_is_refused(machine, start):
     demo = start("demo", "--pages", "300")
     address_in(demo)

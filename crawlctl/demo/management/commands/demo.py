@@ -121,7 +121,6 @@ class Command(BaseCommand):
         self._stop_request = StopRequest(supervisor)
         self._cluster = DemoCluster(supervisor, Path(settings.VAR_DIR).absolute() / "demo")
         make_database_ready()
-        self._partitions.make_databases_ready()
         _refuse_other_machines()
         try:
             with demo_job.only_demo():
@@ -136,6 +135,9 @@ class Command(BaseCommand):
     def _perform(self, wanted: _Wanted) -> int:
         """Run the demo, stop all its processes, and return the exit code."""
         try:
+            self._partitions.make_databases_ready(is_stopping=lambda: self._stop_request.was_made)
+            if self._stop_request.was_made:
+                raise _StopAsked
             plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
             since = read_clock()
             # Deleted before the managers start, because managers must not continue the job of a killed demo.
