@@ -195,10 +195,7 @@ class Activity:
             self._other_links[hash, link_type] = _joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
-        """
-        Report finished references, by hash. They have no carried values, so a connector may share them between
-        documents.
-        """
+        """Report finished references, by hash. Documents may share them, because they have no carried values."""
         if self._references:
             self._references = {**references, **self._references}
         else:

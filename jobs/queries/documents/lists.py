@@ -27,8 +27,7 @@ from jobs.queue import address_index
 from jobs.queue.sql.chosen_states import states_in
 
 A_PAGE: Final = 50
-# Milliseconds after which a list is given up. If few documents pass a filter, the statement may have to read all
-# documents.
+# Milliseconds after which a list is given up: if few documents pass its filter, it may have to read all of them.
 _PATIENCE: Final = 5000
 
 # States to filter by, as conditions on the table. `job` is the document's job.
@@ -234,8 +233,7 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
         OrderTooWide: too many documents pass the filter to be ordered.
     """
     order = ORDERS.get(wanted.sort)
-    # The order of keys, and the order of the next check by each lane's index, read only the documents of the page. Each
-    # other order sorts all documents of the filter.
+    # These two orders have an index, so they read only the documents of the page. Each other order sorts all documents.
     sorts = order is not None and wanted.sort != DUE
     try:
         with transaction.atomic(), connection.cursor() as cursor:

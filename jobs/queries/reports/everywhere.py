@@ -343,8 +343,7 @@ def refuse_parts(silent: Sequence[Silent]) -> None:
 
 def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T:
     """
-    Return the result of `read` in one partition ("" for this one), or `empty` if the partition has no job of the
-    filter.
+    Return the result of `read` in one partition ("" for this one), or `empty` if no job of the filter is there.
 
     Raises:
         PartitionAway: the partition does not answer.
