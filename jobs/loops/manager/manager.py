@@ -267,8 +267,7 @@ class Manager:
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self.events.limits_changed):
-            # Some lanes wait until a moment that the previous limits determined. Only a round over all lanes finds
-            # them.
+            # Only a round over all lanes finds the lanes whose wait follows from the previous limits.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
             self._office.look_soon()

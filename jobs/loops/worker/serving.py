@@ -96,8 +96,7 @@ class Serving:
             if (held := hold_back_next(queue, self._state)) is not None:
                 self._state.results.add_unread([held], within=self._state.settings.flush_after.total_seconds())
                 continue
-            # Not the loop's time, which stands still while the loop is busy: the last start would seem to be in the
-            # future.
+            # Not the loop's time: it stands still while the loop is busy, and could be before the last start.
             now = time.monotonic()
             if not self._state.node.may_begin():
                 self.was_held = True

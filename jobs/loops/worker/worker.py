@@ -143,9 +143,7 @@ class Worker:
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _on_notification(self, channel: str, payload: str) -> None:
-        """
-        Pass on a notification, in the heartbeat's thread. Two empty texts mean that notifications may have been lost.
-        """
+        """Pass on a notification, in the heartbeat's thread. Two empty texts: some may have been lost before."""
         if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:
@@ -173,8 +171,7 @@ class Worker:
             elif self._heartbeats.trust.may_begin and (
                 self._serving.was_held or self._loop.time() - dispatched_at > _DISPATCHED_AGAIN
             ):
-                # Seldom: bins start their documents themselves, and this check of a thousand bins takes a tenth of the
-                # loop's time.
+                # Seldom: bins start their documents themselves. Checking a thousand bins takes a tenth of the time.
                 dispatched_at = self._loop.time()
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
