@@ -30,7 +30,7 @@ class Limits:
 
 
 class Budget:
-    """The remaining part of the limits of one file."""
+    """The remaining part of the limits of one file, and what its text lacks."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -39,6 +39,7 @@ class Budget:
         self._parts = limits.parts
         self.is_cut = False
         self.lacks_parts = False
+        self.unread_pages = 0
 
     def unpack(self, count: int) -> None:
         """

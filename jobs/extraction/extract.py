@@ -67,6 +67,7 @@ def extract(
         parts=_with_unique_ids(parts),
         is_cut=budget.is_cut,
         lacks_parts=budget.lacks_parts,
+        unread_pages=budget.unread_pages,
     )
 
 

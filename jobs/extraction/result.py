@@ -92,7 +92,7 @@ class Extraction:
 
     `content_type` is the type that was found in the content. `metadata` has dates as in ISO 8601. `language` is a code
     of ISO 639, or "". If the text `is_cut`, it reached the limit. If `lacks_parts`, the file has more parts than the
-    limit.
+    limit. `unread_pages` counts the pages that cannot be read, of the file and of its parts.
     """
 
     content_type: str
@@ -103,6 +103,18 @@ class Extraction:
     parts: tuple[Part, ...] = ()
     is_cut: bool = False
     lacks_parts: bool = False
+    unread_pages: int = 0
+
+    @property
+    def note(self) -> str:
+        """Return sentences for people about what the text lacks; "" if it lacks nothing."""
+        pages = f"{self.unread_pages} page{'' if self.unread_pages == 1 else 's'} of PDF could not be read."
+        sentences = {
+            pages: self.unread_pages > 0,
+            "The text ends at the limit of characters.": self.is_cut,
+            "Some parts of the file were left out.": self.lacks_parts,
+        }
+        return " ".join(sentence for sentence, applies in sentences.items() if applies)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -126,7 +138,13 @@ class Extraction:
             )
             for part in value["parts"]
         )
-        return cls(parts=parts, is_cut=bool(value["is_cut"]), lacks_parts=bool(value["lacks_parts"]), **_facts(value))
+        return cls(
+            parts=parts,
+            is_cut=bool(value["is_cut"]),
+            lacks_parts=bool(value["lacks_parts"]),
+            unread_pages=int(value["unread_pages"]),
+            **_facts(value),
+        )
 
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 Proves that the stages of a job decide what each output gets, and that a changed stage writes only to outputs behind it.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from crawlctl.access.roles import ADMINISTRATOR, VIEWER
@@ -22,6 +24,7 @@ from nodes.errors import Invalid
 from nodes.permissions import may_everything
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import assert_problem, client_of, make_user
+from tests.support.cluster import seconds
 from tests.support.factories import make_output
 from tests.support.guarded_site import GuardedSite
 from tests.support.processes import held_by, read_lines
@@ -256,16 +259,43 @@ class Away(Stage):
         return (item,)
 
 
+class Lacks(Stage):
+    description = "lacks"
+
+    def transform(self, item):
+        return (replace(item, note="2 pages of PDF could not be read."),)
+
+
 @pytest.fixture
 def kinds(monkeypatch):
-    """Install a kind of stage that fails, and another whose server may not answer."""
+    """Install a stage that fails, one whose server may not answer, and one that notes missing pages."""
     made = {
         name: TransformationKind(name=name, label=name, settings=NOTHING, open=lambda _values, of=of: of())
-        for name, of in {"breaks": Breaks, "away": Away}.items()
+        for name, of in {"breaks": Breaks, "away": Away, "lacks": Lacks}.items()
     }
     usual = registry._load(())
     monkeypatch.setattr(registry, "_load", lambda _named: {**usual, **made})
     return made
+
+
+def test_the_history_says_what_a_text_lacks_on_the_page_and_in_the_api(site, kinds, client):
+    site.change(stage("read", "lacks", {}), outputs={site.lines: "source"})
+    site.run()
+
+    said = Activity.objects.filter(activity="document ingest", entity=url_of("page1"))
+    item = QueueItem.objects.get(identifier=url_of("page1"))
+    client.force_login(make_user(ADMINISTRATOR))
+    page = client.get(f"/documents/{site.job_id}/{item.hash.hex}/").content.decode()
+    moment = said.earliest("started_at").started_at
+    hour = {"since": (moment - seconds(1800)).isoformat(), "until": (moment + seconds(1800)).isoformat()}
+    lines = client.get("/api/v1/reports/history/", {**hour, "activity": "document ingest"}).json()["results"]
+
+    assert dict(said.values_list("output", "result_description")) == {
+        site.search.pk: "2 pages of PDF could not be read.",
+        site.lines.pk: "",
+    }
+    assert page.count("2 pages of PDF could not be read.") == 1
+    assert {line["result_description"] for line in lines} == {"2 pages of PDF could not be read.", ""}
 
 
 def test_outputs_behind_a_stage_that_fails_keep_what_they_have(site, kinds):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pypdfium2 import PdfiumError, PdfPage
 
 from jobs.connectors.transformation.base import Candidate, Item
 from jobs.connectors.transformation.children import Children
@@ -33,6 +34,19 @@ def test_a_file_gets_its_text_and_metadata():
 
     assert (found.text, found.title, found.body) == ("Rye", "The title", None)
     assert (found.metadata["owner"], found.metadata["author"]) == (("ada",), ("Ada Author",))
+
+
+def test_pages_that_cannot_be_read_are_noted_also_in_attachments(monkeypatch):
+    def get_textpage(_page):
+        raise PdfiumError("Failed to load text page.")
+
+    monkeypatch.setattr(PdfPage, "get_textpage", get_textpage)
+    letter = files.mail("Rye", attachments={"a.pdf": files.pdf("Oats", "Hops")})
+
+    document, part = open_stage(EXTRACT).transform(item(letter, MAIL))
+
+    assert (document.text, document.note) == ("Rye", "2 pages of PDF could not be read.")
+    assert part.metadata["unread_pages"] == ("2",)
 
 
 def test_parts_are_components_with_separate_addresses():

@@ -183,7 +183,8 @@ def test_a_broken_page_and_a_broken_attachment_of_a_pdf_hide_no_other(monkeypatc
 
     found = read(body)
 
-    assert found.text == "Oats\nHops"
+    assert (found.text, found.metadata["pages"], found.metadata["unread_pages"]) == ("Oats\nHops", ("3",), ("1",))
+    assert found.note == "1 page of PDF could not be read."
     assert [(part.id, part.problem) for part in found.parts] == [("attachment-1", Reason.DAMAGED)]
 
 
@@ -278,12 +279,14 @@ def test_a_long_text_is_cut_at_the_limit():
     found = read(files.docx("Rye " * 1_000))
 
     assert (len(found.text), found.is_cut) == (1_000, True)
+    assert found.note == "The text ends at the limit of characters."
 
 
 def test_an_extraction_notes_that_it_left_out_parts_beyond_the_limit():
     found = read(files.zipped({f"{number}.txt": "Rye" for number in range(9)}))
 
     assert (len(found.parts), found.lacks_parts) == (3, True)
+    assert found.note == "Some parts of the file were left out."
 
 
 def test_a_workbook_whose_cells_repeat_a_long_text_is_bounded():

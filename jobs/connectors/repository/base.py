@@ -180,7 +180,8 @@ class Delivery:
     """
     The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
 
-    `failed` is True if the stage failed. A failure says nothing about the document, so the output keeps it.
+    `failed` is True if the stage failed. A failure says nothing about the document, so the output keeps it. The
+    `reason` beside a content says what the content lacks.
     """
 
     content: Content | None = None

@@ -40,7 +40,7 @@ class Item:
     none. A stage that has read the body replaces it by None, or passes it on for a later stage. `content_type` is a
     media type in lower case without parameters, and `charset` the character set that the source names. `originated_at`
     is the date that the source gives. `component` names a part of the document, such as an attachment; "" is the
-    document itself.
+    document itself. `note` has sentences for people about what the text lacks, such as pages that cannot be read.
     """
 
     url: str
@@ -54,6 +54,7 @@ class Item:
     originated_at: dt.datetime | None = None
     metadata: Metadata = field(default_factory=dict)
     component: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from jobs.extraction.kinds import may_be_read
 from jobs.extraction.result import ExtractionFailed, Metadata, Part, Reason
 
 # Version of the code of this stage. It is part of the description, and grows when results change.
-_RULES: Final = 2
+_RULES: Final = 3
 _LIMITS: Final = Limits()
 
 _SETTINGS: Final = Schema(
@@ -77,6 +77,7 @@ class TextExtractor(Stage):
             language=found.language or item.language,
             content_type=found.content_type,
             metadata=_joined(item.metadata, found.metadata),
+            note=" ".join(filter(None, (item.note, found.note))),
         )
         return (document, *(_component_of(document, part) for part in found.parts))
 

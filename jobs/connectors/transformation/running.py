@@ -160,6 +160,7 @@ class Pipeline:
                     content=made,
                     version=f"{digest}:{made.fingerprint}",
                     parts=_parts_of(made_parts, content, digest, parts) if made_parts else parts,
+                    reason=_note_of(passed),
                 )
         return Delivery(
             stage=passed.stage, code=passed.code, reason=passed.reason[:_LONGEST_REASON], failed=passed.failed
@@ -218,6 +219,11 @@ async def _run_elsewhere(stage: _Stage, before: _Passed, pool: Pool) -> _Passed:
         logger.warning("the stage %s failed: %s", stage.name, error)
         return _Stopped(stage.name, EXTRACTION_FAILED, f"The stage {stage.name} failed: {error}", failed=True)
     return _joined(stage, results)
+
+
+def _note_of(items: Sequence[Item]) -> str:
+    """Return what the texts of a document and of its parts lack, each sentence once."""
+    return " ".join(dict.fromkeys(item.note for item in items if item.note))[:_LONGEST_REASON]
 
 
 def _joined(stage: _Stage, results: Sequence[Sequence[Item] | Refused]) -> _Passed:

@@ -44,7 +44,10 @@ def read_pdf(body: bytes, budget: Budget) -> Raw:
     for theirs, ours in _DATES.items():
         found.note(ours, _date_of(_fact(document, theirs)))
     found.note("pages", str(len(document)))
+    known = budget.unread_pages
     found.text = "\n".join(_pages_of(document, budget))
+    if budget.unread_pages > known:
+        found.note("unread_pages", str(budget.unread_pages - known))
     found.parts = _attachments_of(document, budget)
     return found
 
@@ -75,6 +78,7 @@ def _pages_of(document: Any, budget: Budget) -> Iterator[str]:  # noqa: ANN401 (
             page.close()
         except pypdfium2.PdfiumError:
             # A broken page hides no other.
+            budget.unread_pages += 1
             continue
         characters += len(text)
         yield in_lines(text)

@@ -114,7 +114,8 @@ class History:
                     ActivityName.REFUSAL, job, output, document.identifier, None, code=delivery.code, description=said
                 )
             elif output in job.outputs and (output, document.hash) not in unwritten:
-                self._record(ActivityName.INGEST, job, output, document.identifier, _size_of(delivery.content.text))
+                size, said = _size_of(delivery.content.text), delivery.reason
+                self._record(ActivityName.INGEST, job, output, document.identifier, size, description=said)
 
     def record_departures(self, departures: Iterable[Departure], *, jobs: Mapping[int, JobFacts]) -> None:
         """Add an entry for each document that left an output."""
