@@ -1,6 +1,7 @@
 """Documents: one row per job and identifier, and their links."""
 
 import uuid
+from typing import Final
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -154,14 +155,18 @@ class OutLinks(models.Model):
         indexes = (models.Index(fields=["job"], name="links_were_lost", condition=models.Q(lost__isnull=False)),)
 
 
+# The `read_version` of a document that a log may lack: its removal may be written, and not committed.
+DOUBTED: Final = "?"
+
+
 class IndexedDocument(models.Model):
     """
     A document in an output, or a part of a document, and its version there.
 
     `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a
-    pipeline, because both are the same then. A part has the hash of its own address. Its `parent` is the document, and
-    `part` is its path in the document. A part has no row in the queue, and leaves the output with the record of its
-    document.
+    pipeline, because both are the same then. It is DOUBTED if the output may lack the document. A part has the hash of
+    its own address. Its `parent` is the document, and `part` is its path in the document. A part has no row in the
+    queue, and leaves the output with the record of its document.
     """
 
     pk = models.CompositePrimaryKey("output_id", "hash")

@@ -9,12 +9,11 @@ import datetime as dt
 import enum
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.connectors.output.base import OutputError
 from jobs.lifecycle.document import Action, Stage
 from jobs.models.document import Outcome
 from jobs.queue import address_index
@@ -200,48 +199,67 @@ def change_some(
 
     Raises:
         JobMoves: the job is in a transition.
-        OutputError: an output refused, and nothing was changed. A log among the outputs may have the lines already, so
-        the documents will be written again.
+        OutputError: an output refused, and nothing was changed. The next run writes these documents again.
     """
     reads = operation in {Operation.RETRY, Operation.EXPIRE, Operation.READ_AGAIN}
     at_once = min(most, _READ_AT_ONCE if reads else _REMOVED_AT_ONCE)
     lanes: frozenset[int] = frozenset()
-    hashes: list[uuid.UUID] = []
-    try:
-        with connection.transaction(), named_rows(connection) as cursor:
-            held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
-            if held is None or held.run_no != job.run_no:
-                raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
+    doubted: list[uuid.UUID] = []
+    if operation is Operation.DROP:
+        # A kill between the line of a log and the commit must not leave a document that the log lacks for ever.
+        with named_rows(connection) as cursor:
+            doubted = _next(cursor, operation, choice, run=job.run_no, after=after, most=at_once)
+        if doubted:
+            doubt(connection, hashes=doubted, job_id=choice.job_id)
+        choice = replace(choice, documents=[hash_.hex for hash_ in doubted])
+    with connection.transaction(), named_rows(connection) as cursor:
+        held: Any = cursor.execute(_HOLD, {"job": choice.job_id}).fetchone()
+        if held is None or held.run_no != job.run_no:
+            raise JobMoves(f"Job {choice.job_id} starts, ends or is deleted now.")
+        is_empty = operation is Operation.DROP and not doubted
+        hashes = [] if is_empty else _next(cursor, operation, choice, run=held.run_no, after=after, most=at_once)
+        looked_at = doubted or hashes
+        changed = 0
+        if hashes and reads:
+            forgets = operation is Operation.READ_AGAIN
             chosen, facts = _chosen(connection, operation, choice)
-            facts |= {"run": held.run_no, "after": after, "most": at_once}
-            hashes += [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
-            changed = 0
-            if hashes and reads:
-                forgets = operation is Operation.READ_AGAIN
-                facts |= {"hashes": hashes, "forgets": forgets, "expires": forgets or operation is Operation.EXPIRE}
-                row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
-                changed = row.count
-            elif hashes:
-                dropped = drop_unclaimed(
-                    cursor,
-                    hashes=hashes,
-                    job=job,
-                    carries=carries,
-                    outputs=outputs if operation is Operation.DROP else None,
-                    keeps_history=keeps_history,
-                    now=now,
-                )
-                changed, lanes = dropped.dropped, dropped.lanes
-            chunk = Chunk(changed, len(hashes) - changed, hashes[-1] if len(hashes) == at_once else None)
-            note(cursor, chunk)
-    except OutputError:
-        doubt(connection, hashes=hashes, job_id=choice.job_id)
-        raise
+            facts |= {"run": held.run_no}
+            facts |= {"hashes": hashes, "forgets": forgets, "expires": forgets or operation is Operation.EXPIRE}
+            row: Any = cursor.execute(_READ_AGAIN.format(chosen=chosen), facts).fetchone()
+            changed = row.count
+        elif hashes:
+            dropped = drop_unclaimed(
+                cursor,
+                hashes=hashes,
+                job=job,
+                carries=carries,
+                outputs=outputs if operation is Operation.DROP else None,
+                keeps_history=keeps_history,
+                now=now,
+            )
+            changed, lanes = dropped.dropped, dropped.lanes
+        chunk = Chunk(changed, len(looked_at) - changed, looked_at[-1] if len(looked_at) == at_once else None)
+        note(cursor, chunk)
     if chunk.changed and reads:
         wake_job(connection, job_id=choice.job_id, now=now)
     elif lanes:
         wake_lanes(connection, lanes, now=now)
     return chunk
+
+
+def _next(
+    cursor: psycopg.Cursor[Any],
+    operation: Operation,
+    choice: Choice,
+    *,
+    run: int,
+    after: uuid.UUID | None,
+    most: int,
+) -> list[uuid.UUID]:
+    """Return the keys of the next documents that an operation changes, in their order."""
+    chosen, facts = _chosen(cursor.connection, operation, choice)
+    facts |= {"run": run, "after": after, "most": most}
+    return [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]
 
 
 def _chosen(

@@ -20,7 +20,7 @@ from jobs.loops.restoring import work_off
 from jobs.models import Batch, IndexedDocument, Job, JobEvent, Outcome, QueueItem, SearchDocument
 from jobs.queue import chosen
 from jobs.queue.chosen import JobMoves
-from jobs.verbs import restoring
+from jobs.verbs import editing, restoring
 from nodes.errors import Invalid, Refused
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
@@ -31,7 +31,7 @@ from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, seconds
 from tests.support.factories import make_documents, make_output
 from tests.support.guarded_site import GuardedSite
-from tests.support.processes import held_by
+from tests.support.processes import held_by, read_lines
 
 FAILED = {"stage": Stage.DONE, "outcome": Outcome.FAILED}
 FINE = {"stage": Stage.DONE, "outcome": Outcome.INDEXED, "result_code": "200", "version": "1:a", "validators": "e"}
@@ -322,8 +322,62 @@ def test_documents_removed_from_one_of_two_files_are_written_again(crawl, file, 
 
     assert [json.loads(line)["action"] for line in file.read_text().splitlines()] == ["delete"]
     fine, broken = (QueueItem.objects.get(identifier__endswith=name) for name in ("fine", "broken"))
-    assert (fine.stage, fine.version, fine.validators) == (Stage.DONE, "", "")
+    assert (fine.stage, fine.version) == (Stage.DONE, "")
     assert not broken.indexed_before
+
+
+class Killed(BaseException):
+    pass
+
+
+def kill_before_the_commit(site, monkeypatch):
+    """Begin to drop the pages of a site, and die after the lines of the file, before the commit."""
+    operation = begin("drop", site.job_id, pattern="page")
+
+    def die(*_given):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kinds, "_note", die)
+        with pytest.raises(Killed):
+            work(operation)
+    return operation
+
+
+def test_a_drop_that_was_killed_before_its_commit_counts_each_document_once(site, file, monkeypatch):
+    everything = site.held
+    dropped = {name for name in everything if "page" in name}
+    operation = kill_before_the_commit(site, monkeypatch)
+    assert site.held == everything
+
+    done = work(operation, retry=1)
+
+    assert (done.changed, done.skipped) == (len(dropped), 0)
+    assert site.held == everything - dropped
+    assert held_by(file) == {f"scripted://here/{name}" for name in everything - dropped}
+    assert_is_sound(site.cluster.connection)
+    work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    written = len(read_lines(file))
+    site.run()
+    # Restored documents keep their versions, so the run writes none.
+    assert (site.held, len(read_lines(file))) == (everything, written)
+
+
+@pytest.mark.parametrize("stages", [[], [{"name": "label", "kind": "metadata", "settings": {"set": ["a = b"]}}]])
+def test_documents_whose_drop_was_killed_and_never_repeated_are_written_again(site, file, monkeypatch, stages):
+    if stages:
+        pipeline = {"stages": [{**stage, "input": "source"} for stage in stages], "outputs": {}}
+        now = site.cluster.clock.at
+        editing.change_job(site.job_id, pipeline=pipeline, made_by="operator", now=now)
+        site.run()
+    operation = kill_before_the_commit(site, monkeypatch)
+    assert held_by(file) == {"scripted://here/root"}
+
+    work(operation, retry=1, is_cancelled=lambda: True)
+    site.run()
+
+    assert held_by(file) == {f"scripted://here/{name}" for name in site.everything}
+    assert site.held == site.everything
 
 
 def test_tombstones_name_the_order_of_an_operator(site):

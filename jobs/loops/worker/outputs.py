@@ -23,6 +23,7 @@ import psycopg
 from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.base import Ending, Parts
 from jobs.loops.worker.opened_outputs import OpenedOutputs
+from jobs.models.document import DOUBTED
 from jobs.queue.flushing.flush import OutputWriter
 from jobs.queue.flushing.history import Departure
 from jobs.queue.flushing.outcomes import JobFacts, Result
@@ -100,7 +101,7 @@ UPDATE jobs_indexeddocument AS held SET read_version = given.read_version
        AS given(output_id, hash, version, read_version)
   JOIN jobs_outputconnection AS output ON output.id = given.output_id
  WHERE held.output_id = given.output_id AND held.hash = given.hash AND held.version = given.version
-   AND (output.trusted_from IS NULL OR held.indexed_at >= output.trusted_from)
+   AND (output.trusted_from IS NULL OR held.indexed_at >= output.trusted_from) AND held.read_version <> %(doubted)s
 RETURNING held.output_id, held.hash,
           EXISTS (SELECT FROM jobs_indexeddocument AS part
                    WHERE part.parent = held.hash AND part.output_id = held.output_id) AS has_parts
@@ -229,7 +230,9 @@ class JobOutputs(OutputWriter):
         if reads:
             facts = {"reads": [reads[key] for key in sorted(reads)]}
             versions = [added[key].version for key in sorted(reads)]
-            confirmed = cursor.execute(_CONFIRM, {**columns_of_keys(reads), **facts, "versions": versions}).fetchall()
+            confirmed = cursor.execute(
+                _CONFIRM, {**columns_of_keys(reads), **facts, "versions": versions, "doubted": DOUBTED}
+            ).fetchall()
             self.unwritten = _keys(confirmed)
             for key in _keys(row for row in confirmed if row.has_parts):
                 all_parts.setdefault(key, Given(added[key].url))

@@ -20,6 +20,7 @@ import psycopg
 
 from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.base import MOST_PARTS, NO_PARTS, Parts, hash_of, part_address
+from jobs.models.document import DOUBTED
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +28,10 @@ logger = logging.getLogger(__name__)
 Key = tuple[int, str]
 
 # Locks: IndexedDocument of parts, below those of their documents, which are held.
-_HELD: Final[LiteralString] = """
+_HELD: Final[LiteralString] = f"""
 SELECT part.output_id, part.hash, part.parent, part.part,
-       CASE WHEN output.trusted_from IS NULL OR part.indexed_at >= output.trusted_from THEN part.version ELSE '' END AS version
+       CASE WHEN (output.trusted_from IS NULL OR part.indexed_at >= output.trusted_from) AND part.read_version <> '{DOUBTED}'
+            THEN part.version ELSE '' END AS version
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS document(output_id, hash)
   JOIN jobs_indexeddocument AS part ON part.parent = document.hash AND part.output_id = document.output_id
   JOIN jobs_outputconnection AS output ON output.id = part.output_id

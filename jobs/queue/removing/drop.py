@@ -19,6 +19,7 @@ import psycopg
 from jobs.connectors.repository.base import Document
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.endings import LAST_RESULT, NOTHING
+from jobs.models.document import DOUBTED
 from jobs.queue.flushing import carrying, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.outcomes import JobFacts
@@ -272,26 +273,48 @@ def drop_unclaimed(
     )
 
 
-# Locks: QueueItem by hash.
-_DOUBT: Final[LiteralString] = """
-WITH locked AS (
+# The records keep their versions, which tombstones need, and are marked: an output gets no write of a document that its
+# record has in this version.
+# Locks: QueueItem by hash, then IndexedDocument by (output, hash). The caller holds the bins.
+_DOUBT: Final[LiteralString] = f"""
+WITH locked AS MATERIALIZED (
     SELECT hash, job_id FROM jobs_queueitem
      WHERE job_id = %(job)s AND hash = ANY(%(hashes)s::uuid[]) AND indexed_before AND batch_id IS NULL
      ORDER BY hash
        FOR NO KEY UPDATE
+), doubted AS (
+    UPDATE jobs_queueitem AS item SET version = ''
+      FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
+), kept AS (
+    SELECT link.outputconnection_id AS output_id, locked.hash
+      FROM locked JOIN jobs_job_outputs AS link ON link.job_id = locked.job_id
+), wanted AS MATERIALIZED (
+    SELECT output_id, hash FROM kept
+     UNION
+    SELECT part.output_id, part.hash
+      FROM kept JOIN jobs_indexeddocument AS part ON part.parent = kept.hash AND part.output_id = kept.output_id
+), held AS MATERIALIZED (
+    SELECT record.output_id, record.hash FROM wanted JOIN jobs_indexeddocument AS record USING (output_id, hash)
+     ORDER BY record.output_id, record.hash
+       FOR NO KEY UPDATE OF record
 )
-UPDATE jobs_queueitem AS item SET version = '', validators = ''
-  FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
+UPDATE jobs_indexeddocument AS record SET read_version = '{DOUBTED}'
+  FROM held WHERE record.output_id = held.output_id AND record.hash = held.hash
 """
 
 
 def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], job_id: int) -> None:
     """
-    Record that an output refused the removal of these documents (`drop_unclaimed`), in a transaction of its own.
+    Record that outputs may lack these documents: before their removal (`drop_unclaimed`), in a transaction of its own.
 
-    A log among the outputs may have the removal already. So the documents are read unconditionally, and written again.
+    A log has the removal before its commit, which a kill or another output may prevent. If the documents stay, they are
+    read unconditionally, and written again.
     """
-    connection.execute(_DOUBT, {"hashes": list(hashes), "job": job_id})
+    facts = {"hashes": list(hashes), "job": job_id}
+    with connection.transaction():
+        # Stuffing locks the bins first, too, so the two never wait for each other.
+        connection.execute(_LOCK_BINS, facts)
+        connection.execute(_DOUBT, facts)
 
 
 def _claim_of(hash_: uuid.UUID, job: JobFacts, *, carries: bool, row: Any = None) -> Claimed:
