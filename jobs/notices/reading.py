@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -146,49 +146,86 @@ def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
 
 
 def _read_events(check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
-    known = set(check.seen)
-    read = [event for event in _all_events(check) if event[1].event not in known]
+    """
+    Return the events that no earlier check read, at most `_MOST` of each journal. The next check reads the others.
+
+    So neither `job_event` nor `read_until` passes an event that was not read.
+    """
+    known = _numbers(check.seen)
     late = now - _LATE
-    jobs = JobEvent.objects.filter(id__gt=check.job_event, at__lt=late).order_by("id")[:_MOST]
-    check.job_event = max([check.job_event, *jobs.values_list("id", flat=True)])
-    check.read_until = max(check.read_until, late)
-    recent = known | {seen.event for _at, seen in read}
-    still = {seen.event for _at, seen in _all_events(check)}
-    check.seen = sorted(recent & still)
+    jobs = list(_jobs(check).exclude(pk__in=known["job"]).order_by("id")[:_MOST])
+    nodes = list(_nodes(check).exclude(pk__in=known["node"]).order_by("at", "id")[:_MOST])
+    tasks = list(_tasks(check).exclude(pk__in=known["task"]).order_by("archived_at", "id")[:_MOST])
+    read = [*_of_jobs(jobs), *map(_of_node, nodes), *map(_of_task, tasks)]
+    over = JobEvent.objects.filter(id__gt=check.job_event, at__lt=late)
+    if len(jobs) == _MOST:
+        over = over.filter(id__lte=jobs[-1].pk)
+    check.job_event = over.aggregate(newest=Max("id"))["newest"] or check.job_event
+    until = [late]
+    until += [nodes[-1].at] if len(nodes) == _MOST else []
+    until += [tasks[-1].archived_at] if len(tasks) == _MOST else []
+    check.read_until = max(check.read_until, min(until))
+    known["job"] |= {event.pk for event in jobs}
+    known["node"] |= {event.pk for event in nodes}
+    known["task"] |= {task.pk for task in tasks}
+    check.seen = sorted(
+        f"{kind}-{number}"
+        for kind, rows in (("job", _jobs(check)), ("node", _nodes(check)), ("task", _tasks(check)))
+        for number in rows.filter(pk__in=known[kind]).values_list("pk", flat=True)
+    )
     return [seen for _at, seen in sorted(read, key=lambda one: one[0])]
 
 
-def _all_events(check: NotificationCheck) -> Iterator[tuple[dt.datetime, Seen]]:
-    yield from _of_jobs(JobEvent.objects.filter(id__gt=check.job_event).order_by("id")[:_MOST])
-    lost = NodeEvent.objects.filter(scope=CLUSTER_SCOPE, at__gte=check.read_until, kind="marked_failed")
-    for event in lost.order_by("at", "id")[:_MOST]:
-        yield (
-            event.at,
-            Seen(
-                topic="node_lost",
-                key=str(event.node_id),
-                subject=str(event.detail.get("name", "")) or _("Node"),
-                sentence=f"{event.message}.",
-                link=reverse("nodes"),
-                since=event.at,
-                event=f"node-{event.pk}",
-            ),
-        )
-    tasks = ArchivedTask.objects.filter(archived_at__gte=check.read_until, why__in=_FAILED).exclude(kind__in=SILENT)
-    for task in tasks.order_by("archived_at", "id")[:_MOST]:
-        yield (
-            task.archived_at,
-            Seen(
-                topic="task_failed",
-                key=str(task.pk),
-                subject=_("Task %(id)d (%(kind)s)") % {"id": task.pk, "kind": task.kind},
-                sentence=_("Task %(id)d (%(kind)s) failed for the last time (%(why)s): %(said)s")
-                % {"id": task.pk, "kind": task.kind, "why": task.why, "said": task.last_message or task.last_class},
-                link="",
-                since=task.archived_at,
-                event=f"task-{task.pk}",
-            ),
-        )
+def _numbers(seen: Iterable[str]) -> dict[str, set[int]]:
+    """Return the numbers of the known events of each journal."""
+    known: dict[str, set[int]] = {"job": set(), "node": set(), "task": set()}
+    for event in seen:
+        kind, _dash, number = event.partition("-")
+        known[kind].add(int(number))
+    return known
+
+
+def _jobs(check: NotificationCheck) -> QuerySet[JobEvent]:
+    return JobEvent.objects.filter(id__gt=check.job_event)
+
+
+def _nodes(check: NotificationCheck) -> QuerySet[NodeEvent]:
+    return NodeEvent.objects.filter(scope=CLUSTER_SCOPE, at__gte=check.read_until, kind="marked_failed")
+
+
+def _tasks(check: NotificationCheck) -> QuerySet[ArchivedTask]:
+    return ArchivedTask.objects.filter(archived_at__gte=check.read_until, why__in=_FAILED).exclude(kind__in=SILENT)
+
+
+def _of_node(event: NodeEvent) -> tuple[dt.datetime, Seen]:
+    return (
+        event.at,
+        Seen(
+            topic="node_lost",
+            key=str(event.node_id),
+            subject=str(event.detail.get("name", "")) or _("Node"),
+            sentence=f"{event.message}.",
+            link=reverse("nodes"),
+            since=event.at,
+            event=f"node-{event.pk}",
+        ),
+    )
+
+
+def _of_task(task: ArchivedTask) -> tuple[dt.datetime, Seen]:
+    return (
+        task.archived_at,
+        Seen(
+            topic="task_failed",
+            key=str(task.pk),
+            subject=_("Task %(id)d (%(kind)s)") % {"id": task.pk, "kind": task.kind},
+            sentence=_("Task %(id)d (%(kind)s) failed for the last time (%(why)s): %(said)s")
+            % {"id": task.pk, "kind": task.kind, "why": task.why, "said": task.last_message or task.last_class},
+            link="",
+            since=task.archived_at,
+            event=f"task-{task.pk}",
+        ),
+    )
 
 
 def _of_jobs(events: Iterable[JobEvent]) -> Iterator[tuple[dt.datetime, Seen]]:

@@ -8,13 +8,14 @@ import json
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models import F
 from django.utils import timezone
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.duties.notices import NOTICES_TO_CHECK, request_check
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Job, JobEvent
-from jobs.notices import verbs
+from jobs.notices import reading, verbs
 from jobs.notices.channels.letter import NotSent
 from jobs.notices.channels.signing import new_secret
 from jobs.notices.checking import check_notices
@@ -245,6 +246,35 @@ def test_events_of_journals_are_sent_once_after_their_condition_has_ended(hook):
     assert check() == []
     let_pass(HOUR)
     assert check() == []
+
+
+def test_more_events_than_one_check_reads_are_sent_by_the_next_checks(hook, monkeypatch):
+    monkeypatch.setattr(reading, "_MOST", 3)
+    make_rule(webhook_to(hook, most_an_hour=100), topics=["job_fails", "node_lost", "task_failed"])
+    check()
+    at, facts = timezone.now(), {"kind": "export", "retry_policy": {}, "created_by": "vera"}
+    for number in range(7):
+        record(make_job(f"job-{number}"), "fail", "ends with an error")
+        NodeEvent.objects.create(
+            scope=CLUSTER_SCOPE, kind="marked_failed", at=at, message="lost", detail={"name": f"node-{number}"}
+        )
+        ArchivedTask.objects.create(id=number, why="tried-too-many-times", archived_at=at, **facts)
+
+    told = [check()]
+    # Later, the checks look for no event of this time any more.
+    for model, name in (
+        (JobEvent, "at"),
+        (NodeEvent, "at"),
+        (ArchivedTask, "archived_at"),
+        (NotificationCheck, "read_until"),
+    ):
+        model.objects.update(**{name: F(name) - HOUR})
+    while told[-1]:
+        told.append(check())
+
+    subjects = [subject for subjects in told for subject in subjects]
+    assert (len(subjects), len(set(subjects))) == (21, 21)
+    assert all(len(subjects) <= 9 for subjects in told)
 
 
 def test_an_event_of_a_lasting_condition_makes_no_second_message(hook):
