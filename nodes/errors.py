@@ -42,12 +42,13 @@ class NameTaken(Invalid):
 
 
 class Unknown(NotDone):
-    """The object does not exist. `kind` is its noun."""
+    """The object does not exist. `kind` is its noun. `sentence` is "" for the usual sentence."""
 
     code = "not_found"
 
     def __init__(self, kind: str, id: object, sentence: str = "") -> None:  # noqa: A002 (the word of the API)
         self.kind, self.id = kind, id
+        self.sentence = sentence
         super().__init__(sentence or f"{kind.capitalize()} {id} does not exist.")
 
 

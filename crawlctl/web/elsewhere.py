@@ -27,6 +27,7 @@ from jobs.partitions import here
 from jobs.partitions.merged import PartitionAway, change_in, numbers_of, read_in
 from nodes.api import idempotency
 from nodes.errors import Unknown
+from nodes.web.words import missing
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Longest time (seconds) of a file that another partition makes.
@@ -59,7 +60,7 @@ def page_in(request: HttpRequest, partition: str, path: str) -> HttpResponseBase
     except PartitionAway as away:
         return render(request, "ui/partition_away.html", {"name": partition, "why": str(away)}, status=503)
     except Unknown as unknown:
-        raise Http404(str(unknown)) from None
+        raise Http404(missing(unknown)) from None
     raise Http404(_("Do this on the page of the control partition."))
 
 

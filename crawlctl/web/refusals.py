@@ -18,6 +18,7 @@ from django.views.defaults import page_not_found, permission_denied
 from crawlctl.web.failures import answer_conflict
 from nodes.database.conflicts import lost_a_conflict
 from nodes.errors import NotAllowed, NotDone, Unknown
+from nodes.web.words import missing
 
 # End of Django's own sentence for a missing row. It is English in all languages, and names the model.
 _OF_DJANGO: Final = " matches the given query."
@@ -52,7 +53,7 @@ class ShowRefusals:
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         match error:
             case Unknown():
-                return answer_not_found(request, Http404(str(error)))
+                return answer_not_found(request, Http404(missing(error)))
             case NotAllowed():
                 return permission_denied(request, PermissionDenied(str(error)))
             case NotDone() if request.method == "POST":

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ada_url import idna_to_ascii
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from jobs.checks.job_options import time_zones
 from jobs.lifecycle.limits import COUNTS, LONGEST_GAP, LimitColumns
@@ -20,6 +22,28 @@ MOST_RULES: Final = 2_000
 LONGEST_PATTERN: Final = 300
 _LONGEST_NAME: Final = 200
 _LABEL: Final = re.compile(r"[^.:]+")
+# Warnings about a rate that the least gap makes slower, by the period of the rate.
+_RATE_WITHOUT_EFFECT: Final = {
+    Period.SECOND: gettext_lazy(
+        "%(starts)d starts a second are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+    ),
+    Period.MINUTE: gettext_lazy(
+        "%(starts)d starts a minute are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+    ),
+    Period.HOUR: gettext_lazy(
+        "%(starts)d starts an hour are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+    ),
+    Period.DAY: gettext_lazy(
+        "%(starts)d starts a day are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+    ),
+}
+# Warnings about a limit of one host that the limit of all hosts makes void, by the name of the limit.
+_TOTAL_BELOW_EACH: Final = {
+    "open_requests": gettext_lazy("All hosts together have %(total)d open requests, so that one never has %(each)d."),
+    "bytes_per_second": gettext_lazy(
+        "All hosts together have %(total)d bytes a second, so that one never has %(each)d."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,31 +295,37 @@ def _paced(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> dict[str, lis
 
 
 def _warnings(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> Iterator[str]:
-    yield from _warnings_of(policy, None, "")
+    yield from _warnings_of(policy, None)
     for place, rule in enumerate(rules, start=1):
         if not rule.denies:
-            yield from _warnings_of(policy, rule, f"Rule {place}: ")
+            for warning in _warnings_of(policy, rule):
+                yield _("Rule %(n)d: %(warning)s") % {"n": place, "warning": warning}
         elif rule.is_always_open and is_everything(rule.pattern) and all(other.denies for other in rules[:place]):
-            yield f"Rule {place} denies every host at all times."
+            yield _("Rule %(n)d denies every host at all times.") % {"n": place}
 
 
-def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None, where: str) -> Iterator[str]:
+def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[str]:
     gap, rate_gap = _min_gap(policy, rule), _rate_gap(policy, rule, "")
     said_here = rule or policy
     if rate_gap and gap > rate_gap and said_here.starts is not None:
-        yield (
-            f"{where}{said_here.starts} starts a {said_here.period} are one every {rate_gap:g} s, and the least gap is "
-            f"{gap:g} s: the gap holds."
-        )
-    for name, what in (("open_requests", "open requests"), ("bytes_per_second", "bytes a second")):
+        yield _RATE_WITHOUT_EFFECT[Period(said_here.period)] % {
+            "starts": said_here.starts,
+            "rate_gap": f"{rate_gap:g}",
+            "gap": f"{gap:g}",
+        }
+    for name, sentence in _TOTAL_BELOW_EACH.items():
         each, total = _first(policy, rule, name), _first(policy, rule, f"total_{name}")
         if each is not None and total is not None and total < each and _names(rule, name):
-            yield f"{where}All hosts together have {total} {what}, so that one never has {each}."
+            yield sentence % {"total": total, "each": each}
     total_gap = _rate_gap(policy, rule, "total_")
     if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
         gap_of_each = _gap(policy, rule)
-        pace = f"one every {gap_of_each:g} s" if gap_of_each else "any number"
-        yield f"{where}All hosts together get a start every {total_gap:g} s, so that one of them never gets {pace}."
+        said = (
+            _("All hosts together get a start every %(total)s s, so that one of them never gets one every %(each)s s.")
+            if gap_of_each
+            else _("All hosts together get a start every %(total)s s, so that one of them never gets any number.")
+        )
+        yield said % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:

@@ -20,6 +20,7 @@ from jobs.verdicts.results import class_of
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 from nodes.web import formats
+from nodes.web.words import missing
 
 # Characters of a text that the page shows.
 _TEXT_SHOWN: Final = 20_000
@@ -51,7 +52,7 @@ def versions(request: HttpRequest, job_id: int, document_hash: uuid.UUID) -> Htt
     except PermissionDenied as denied:
         return render(request, "ui/document_versions.html", {**context, "problem": str(denied)}, status=403)
     except Unknown as unknown:
-        raise Http404(str(unknown)) from unknown
+        raise Http404(missing(unknown)) from unknown
     return render(request, "ui/document_versions.html", {**context, "shown": _screen(compared, now=now)})
 
 

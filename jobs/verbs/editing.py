@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Unpack
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from jobs.checks.job_options import GUARD, JobOptions, check_options, store_windows
 from jobs.connectors.repository import freshness_goals
@@ -314,7 +315,9 @@ def _check(
     said = list(checked.warnings)
     if windows and job.start_method == StartMethod.MANUAL:
         said.append(
-            "The windows have no effect, because the job starts by hand. Choose another start method, or remove them."
+            _(
+                "The windows have no effect, because the job starts by hand. Choose another start method, or remove them."
+            )
         )
     return said
 

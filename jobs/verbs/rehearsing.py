@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from django.db import transaction
+from django.utils import translation
 
 from jobs.connectors.repository.kind import Asked
 from jobs.guard.decision import Thresholds
@@ -54,6 +55,9 @@ def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> 
     try:
         return compare(wanted, now=now, note=watch)
     except _TakesLong:
+        # The task is stored, and the API shows its warnings too.
+        with translation.override("en"):
+            wanted = read_wanted(job_id, now=now, **changes)
         return book.schedule(find(KIND), arguments=_as_arguments(wanted, changes), made_by=made_by)
 
 

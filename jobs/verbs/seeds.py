@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.utils.translation import ngettext
 
 from jobs.connectors.repository.web.ended_redirects import begun_at_no_seed
 from jobs.connectors.repository.web.urls import canonical, typed_without_userinfo
@@ -16,6 +17,7 @@ from jobs.queue.pace.limits import rebind_bins
 from jobs.queue.redirects import forget_redirects
 from jobs.state import channels
 from nodes.errors import Invalid
+from nodes.web import formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,12 @@ def repeats_in(seeds: Sequence[SeedWanted]) -> list[str]:
     repeated = sum(len(seed.urls) - len(seed.stored_urls) for seed in seeds)
     if not repeated:
         return []
-    some = "1 seed address is a repeat" if repeated == 1 else f"{repeated:,} seed addresses are repeats"
-    return [f"{some} of an address in the same list. Each address is stored once."]
+    sentence = ngettext(
+        "1 seed address is a repeat of an address in the same list. Each address is stored once.",
+        "%(n)s seed addresses are repeats of an address in the same list. Each address is stored once.",
+        repeated,
+    )
+    return [sentence % {"n": formats.number(repeated)}]
 
 
 def seed_facts(urls: Sequence[str], policy_id: int | None, tag: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Such a word is marked for translation by its table: `tools/catalogues.py` lists 
 
 from django.utils.translation import gettext
 
+from nodes.errors import Unknown
+
 
 def translated(word: str) -> str:
     return gettext(word) if word else ""
@@ -15,3 +17,10 @@ def as_label(word: str) -> str:
     """Return a translated word with a capital letter."""
     said = translated(word)
     return f"{said[:1].upper()}{said[1:]}"
+
+
+def missing(unknown: Unknown) -> str:
+    """Return the sentence about a missing object in the language of the page, unless the error has its own sentence."""
+    if unknown.sentence:
+        return unknown.sentence
+    return gettext("%(noun)s %(id)s does not exist.") % {"noun": as_label(unknown.kind), "id": unknown.id}

@@ -7,6 +7,8 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
+from crawlctl.languages import speaking
+from jobs.checks.policies import RuleWanted, check
 from jobs.lifecycle.job import Phase
 from jobs.models import Bin, BinLimit, BinState, ThrottlePolicy
 from jobs.state import channels
@@ -414,6 +416,17 @@ def test_valid_but_probably_unintended_rules_get_a_warning(administrator, said, 
     (warning,) = store(administrator, **said)["warnings"]
 
     assert sentence in warning
+
+
+def test_a_warning_has_the_language_of_the_page_and_is_english_in_the_api(administrator):
+    given = {"name": "gently", "rules": [{"denies": True}]}
+
+    (english,) = administrator.post(POLICIES, given, HTTP_ACCEPT_LANGUAGE="de").json()["warnings"]
+    with speaking("de"):
+        (german,) = check(ThrottlePolicy(name="gently"), [RuleWanted(denies=True)], unlimited=False).warnings
+
+    assert english == "Rule 1 denies every host at all times."
+    assert german == "Regel 1 sperrt jeden Host zu jeder Zeit."
 
 
 def test_the_name_of_another_policy_is_refused(administrator):

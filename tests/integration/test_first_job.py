@@ -131,6 +131,16 @@ def test_saving_warns_about_private_addresses_and_useless_windows():
     assert "The windows have no effect" in said
 
 
+def test_warnings_are_in_the_language_of_the_page():
+    client = page_client("administrator")
+    client.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    answer = make(client, addresses="http://127.0.0.1:8000/", every="windows", windows="hours 3")
+
+    said = " ".join(messages_of(client, answer))
+    assert "127.0.0.1: private Adressen" in said
+    assert "Die Zeitfenster haben keine Wirkung" in said
+
+
 def test_private_addresses_get_no_warning_if_private_networks_are_allowed():
     client = page_client("administrator")
     answer = make(client, addresses="http://127.0.0.1:8000/", specification_allow_private_networks="on")

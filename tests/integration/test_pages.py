@@ -441,6 +441,7 @@ def test_the_page_of_a_missing_object_says_which_one_is_missing():
     assert "Job 4242 does not exist." in client.get("/jobs/4242/").content.decode()
     assert "Invalid span. Use one of:" in client.get("/?span=zzz").content.decode()
     assert "This page does not exist" in client.get("/nosuch/").content.decode()
+    assert "Job 4242 existiert nicht." in client.get("/jobs/4242/", headers={"accept-language": "de"}).content.decode()
 
 
 @each_row(

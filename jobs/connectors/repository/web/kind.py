@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding
@@ -177,7 +178,10 @@ def private_addresses(typed: Sequence[str]) -> list[str]:
         return []
     named = ", ".join(private[:_MOST_REFUSED])
     return [
-        f"{named}: private addresses, which this job may not request (ADDRESS_FORBIDDEN). Allow private networks in its settings, or change the seed."
+        gettext(
+            "%(hosts)s: private addresses, which this job may not request (ADDRESS_FORBIDDEN). Allow private networks in its settings, or change the seed."
+        )
+        % {"hosts": named}
     ]
 
 
