@@ -30,7 +30,7 @@ class Limits:
 
 
 class Budget:
-    """The remaining part of the limits of one file, and what its text lacks."""
+    """The remaining part of the limits of one file, and the lacks of its text."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -206,7 +206,7 @@ def change_some(
     lanes: frozenset[int] = frozenset()
     doubted: list[uuid.UUID] = []
     if operation is Operation.DROP:
-        # A kill between the line of a log and the commit must not leave a document that the log lacks for ever.
+        # After a kill between the line of a log and the commit, the next run must write the document again.
         with named_rows(connection) as cursor:
             doubted = _next(cursor, operation, choice, run=job.run_no, after=after, most=at_once)
         if doubted:

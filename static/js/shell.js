@@ -1,7 +1,8 @@
-// The frame of all pages: messages that disappear, local times, the palette, forms that are sent once.
+// The frame of all pages: messages that disappear, local times, the palette, forms that are sent once and keep their text.
 
 import { showTimes } from "./times.js";
 import { preparePalette } from "./palette.js";
+import { keepTyped } from "./typed.js";
 
 const READ = 8000; // milliseconds for which a message about a success stays
 const UNANSWERED = 10000; // milliseconds after which a form may be sent again
@@ -45,4 +46,5 @@ function renewToken(form) {
 prepareMessages();
 preparePalette();
 sendOnce();
+keepTyped();
 showTimes();

@@ -119,6 +119,56 @@ def test_a_form_that_is_older_than_the_login_is_sent_with_the_present_token(brow
         expect(page.locator(".message.success")).to_be_visible()
 
 
+def log_in(page, user, password=PASSWORD):
+    page.get_by_label("Username").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+def send_without_a_session(page):
+    """Type into the form of a policy, and send it after the session has ended."""
+    page.goto("/admin/jobs/throttlepolicy/add/")
+    page.locator("#id_name").fill("gently")
+    page.locator("#id_min_gap").fill("7")
+    page.evaluate(
+        """() => {
+          const secret = Object.assign(document.createElement("input"), { type: "password", name: "secret", value: "hush" });
+          document.querySelector("#id_name").form.append(secret);
+        }"""
+    )
+    page.context.clear_cookies(name="sessionid")
+    page.locator("[name=_save]").first.click()
+    expect(page).to_have_url(re.compile("/login/"))
+
+
+def test_text_of_a_form_whose_session_ended_is_there_after_the_login(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    in_thread(lambda: User.objects.create_superuser("olga", password=PASSWORD))
+    with visitor(browser, web) as page:
+        send_without_a_session(page)
+        kept = page.evaluate(_KEPT)
+        log_in(page, "admin", "wrong")
+        expect(page.locator(".message.warning").last).to_be_visible()
+        log_in(page, "admin")
+
+        expect(page.locator("#id_name")).to_have_value("gently")
+        expect(page.locator("#id_min_gap")).to_have_value("7")
+        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        assert ("gently" in kept, "hush" in kept, page.evaluate(_KEPT)) == (True, False, None)
+        page.locator("[name=_save]").first.click()
+        expect(page.locator(".message.success")).to_be_visible()
+        assert page.evaluate(_KEPT) is None
+
+        send_without_a_session(page)
+        log_in(page, "olga")
+
+        expect(page.locator("#id_name")).to_have_value("")
+        assert page.evaluate(_KEPT) is None
+
+
+_KEPT = "sessionStorage.getItem('crawlctl.typed')"
+
+
 def test_a_message_of_success_disappears_and_a_warning_stays(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()

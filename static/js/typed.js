@@ -1,0 +1,102 @@
+// Keeps the text of a form that was sent after its session had ended, and fills it in after the login.
+//
+// A form that is sent leaves its changed fields in this tab (sessionStorage) until the next page. If that page is a
+// login, the fields wait. The page of the form fills them in, for the same user. Each other page drops them.
+// Passwords, files and hidden fields are never kept.
+
+const KEY = "crawlctl.typed";
+const LONGEST_WAIT = 3600000; // milliseconds
+const LEFT_OUT = new Set(["password", "file", "hidden", "submit", "button", "reset", "image"]);
+const SECRET = /password|one-time-code|cc-/;
+
+/** Fill in the text that waits for this page, and keep that of a form that is sent from here. */
+export function keepTyped() {
+  const note = document.querySelector("[data-typed]");
+  // A page without a user is a login: text that was just sent waits behind it.
+  if (!note) return;
+  const kept = take();
+  if (kept && isForHere(kept, note)) fill(kept, note);
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || !isPost(form)) return;
+    const fields = typedInto(form);
+    if (fields.length) keep({ user: note.dataset.user, page: here(), form: placeOf(form), at: Date.now(), fields });
+  });
+}
+
+const here = () => `${location.pathname}${location.search}`;
+// A field may have the name of a property of its form, such as `method`.
+const isPost = (form) => form.getAttribute("method")?.toLowerCase() === "post";
+const forms = () => [...document.querySelectorAll("form")].filter(isPost);
+const placeOf = (form) => ({ action: form.getAttribute("action") ?? "", number: forms().indexOf(form) });
+const isForHere = (kept, note) =>
+  kept.user === note.dataset.user && kept.page === here() && Date.now() - kept.at < LONGEST_WAIT;
+
+/** Return the kept text, and remove it. */
+function take() {
+  try {
+    const text = sessionStorage.getItem(KEY);
+    sessionStorage.removeItem(KEY);
+    return text && JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function keep(typed) {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify(typed));
+  } catch {
+    // A browser that stores nothing, or a text beyond its limit.
+  }
+}
+
+/** Return the fields that the user changed. A form with errors shows what was typed before, so all its fields count. */
+function typedInto(form) {
+  const isSentBack = form.querySelector("[aria-invalid=true], .errorlist, .error") !== null;
+  const seen = new Map();
+  const fields = [];
+  for (const field of form.elements) {
+    if (!field.name) continue;
+    const number = seen.get(field.name) ?? 0;
+    seen.set(field.name, number + 1);
+    if (LEFT_OUT.has(field.type) || SECRET.test(field.autocomplete ?? "") || field.localName === "button") continue;
+    // The address of the page has such a choice already (redraw.js).
+    if ("redraws" in field.dataset) continue;
+    if (isSentBack || isChanged(field)) fields.push([field.name, number, valueOf(field)]);
+  }
+  return fields;
+}
+
+function isChanged(field) {
+  if (field.localName === "select") return [...field.options].some((one) => one.selected !== one.defaultSelected);
+  return isBox(field) ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
+}
+
+const isBox = (field) => field.type === "checkbox" || field.type === "radio";
+
+function valueOf(field) {
+  if (field.localName === "select") return [...field.selectedOptions].map((one) => one.value);
+  return isBox(field) ? field.checked : field.value;
+}
+
+function fill({ form: { action, number }, fields }, note) {
+  const all = forms();
+  const form = [all[number], ...all].find((one) => one && (one.getAttribute("action") ?? "") === action);
+  let missing = 0;
+  for (const [name, place, value] of fields) {
+    const field = form && [...form.elements].filter((one) => one.name === name)[place];
+    if (!field || LEFT_OUT.has(field.type)) {
+      missing += 1;
+      continue;
+    }
+    if (field.localName === "select") for (const one of field.options) one.selected = value.includes(one.value);
+    else if (isBox(field)) field.checked = value;
+    else field.value = value;
+    for (let around = field.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+    for (const event of ["input", "change"]) field.dispatchEvent(new Event(event, { bubbles: true }));
+  }
+  note.className = "message warning";
+  note.textContent = missing ? note.dataset.partly : note.dataset.typed;
+  note.hidden = false;
+}
