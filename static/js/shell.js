@@ -1,4 +1,5 @@
-// The frame of all pages: messages that disappear, local times, the palette, forms that are sent once and keep their text.
+// The frame of all pages: messages that disappear, local times, the palette, and forms, which are sent once and keep
+// their text.
 
 import { showTimes } from "./times.js";
 import { preparePalette } from "./palette.js";
