@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +24,6 @@ from jobs.partitions import here
 
 # Largest number of partitions of a demo. Each partition has its own server and cluster.
 MOST: Final = 8
-# Interval of looks at the processes that create tables (seconds).
-_TICK: Final = 0.1
 _TEXTS: Final = """
 SELECT url FROM jobs_searchdocument
  WHERE url LIKE ANY(%(origins)s) AND (vector IS NOT NULL) = %(is_found)s
@@ -58,11 +55,11 @@ class DemoPartitions:
         for address in self.addresses.values():
             shutil.rmtree(Path(str(conninfo_to_dict(address)["host"])).parent, ignore_errors=True)
 
-    def make_databases_ready(self, *, is_stopping: Callable[[], bool]) -> None:
+    def make_databases_ready(self, *, wait_until: Callable[[Callable[[], bool]], None]) -> None:
         """
         Create the databases of the other partitions at the same time, and bring their tables up to date.
 
-        Return early, without them, as soon as `is_stopping`.
+        `wait_until` waits for a condition. If it raises an exception, the work is ended.
 
         Raises:
             CommandError: the tables of a partition could not be created. The error output has the reason.
@@ -76,13 +73,12 @@ class DemoPartitions:
             for name in self.names
         }
         try:
-            while not is_stopping() and any(process.poll() is None for process in started.values()):
-                time.sleep(_TICK)
+            wait_until(lambda: all(process.poll() is not None for process in started.values()))
         finally:
             for process in started.values():
                 process.terminate()
             codes = {name: process.wait() for name, process in started.items()}
-        if failed := [name for name, code in codes.items() if code and not is_stopping()]:
+        if failed := [name for name, code in codes.items() if code]:
             names = ", ".join(failed)
             raise CommandError(f"The demo ends: the tables of partition {names} could not be created.", returncode=1)
 

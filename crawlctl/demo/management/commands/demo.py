@@ -135,7 +135,7 @@ class Command(BaseCommand):
     def _perform(self, wanted: _Wanted) -> int:
         """Run the demo, stop all its processes, and return the exit code."""
         try:
-            self._make_partitions_ready()
+            self._partitions.make_databases_ready(wait_until=lambda ended: self._wait_until(ended, every=_TICK))
             plan = self._cluster.start_site(pages=wanted.pages, hosts=wanted.hosts)
             since = read_clock()
             # Deleted before the managers start, because managers must not continue the job of a killed demo.
@@ -165,17 +165,6 @@ class Command(BaseCommand):
         finally:
             self._cluster.stop()
             self._partitions.remove_links()
-
-    def _make_partitions_ready(self) -> None:
-        """
-        Create the databases of the other partitions.
-
-        Raises:
-            _StopAsked
-        """
-        self._partitions.make_databases_ready(is_stopping=lambda: self._stop_request.was_made)
-        if self._stop_request.was_made:
-            raise _StopAsked
 
     def _end(self, wanted: _Wanted, job: Job, plan: SitePlan, *, since: dt.datetime, address: str) -> int:
         self._wait_for_index(job, plan)
