@@ -68,7 +68,7 @@ def content_of(reports: Sequence[Report]) -> Facts:
 
 
 def count_of(pairs: Iterable[tuple[int, int]]) -> int:
-    """Return the number of requests in these pairs of a second and its requests."""
+    """Return the number of requests in all seconds. Each pair is a second and its number of requests."""
     return sum(count for _, count in pairs)
 
 

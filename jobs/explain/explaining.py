@@ -164,7 +164,7 @@ def _place_of(deciding: Judgement | None) -> int:
 
 
 def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) -> Verdict | None:
-    """Return the verdict on a document that the job would come to know now."""
+    """Return the verdict that a document would have if the job discovered it now."""
     seen, cluster = see_job(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)

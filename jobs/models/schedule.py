@@ -54,7 +54,7 @@ class ScheduleWindow(models.Model):
 
     @property
     def times(self) -> schedule.Window:
-        """Return the times of the window as a value."""
+        """Return the fields and times of the window for computations, which need no database."""
         return schedule.Window(
             **{name: tuple(sorted(getattr(self, name))) for name in FIELDS},
             time_zone=self.time_zone,

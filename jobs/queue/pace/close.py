@@ -208,7 +208,7 @@ def close_turns(
     `worker` is the node that had the turns. `batches` are batches without claimed documents. `filled` are lanes that
     got documents in a committed flush; `due_later` are lanes with documents that are due at a later moment.
     """
-    # A lane must not become ready at a past moment: scans of ready lanes start at a cursor (`offering/front.py`).
+    # A lane must not become ready at a past moment: scans of ready lanes start at a cursor (`offering/cursors.py`).
     at = {lane: max(moment, now) for lane, moment in due_later} | dict.fromkeys(filled, now)
     lanes = sorted(at)
     woken = 0

@@ -22,6 +22,6 @@ class KnownPool:
         return KnownPool(items=items, good_at=now)
 
     def after_failure(self, problem: str, *, keep: dt.timedelta, now: float) -> "KnownPool":
-        """Return the last good items while they are kept, and then none."""
+        """Return a pool with the problem. It has the last good items for the time `keep`, and then no items."""
         is_kept = self.good_at is not None and now - self.good_at < keep.total_seconds()
         return replace(self, items=self.items if is_kept else _EMPTY, problem=problem)
