@@ -87,7 +87,10 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class SlowerHost:
-    """A host whose answers took longer: medians over the same documents, in ms. `id` is None without a page here."""
+    """
+    A host whose answers took longer: medians over the same documents, in ms. `id` is None if the host has no page in
+    this partition.
+    """
 
     name: str
     id: int | None
@@ -99,8 +102,10 @@ class SlowerHost:
 @dataclass(frozen=True, slots=True)
 class ComparedDocuments:
     """
-    The documents that differ. - `compared` is the number of compared documents. If `is_sample`, they are a sample of
-    about `of_all` documents; otherwise they are all documents of both runs.
+    The documents that differ.
+
+    - `compared` is the number of compared documents. If `is_sample`, they are a sample of about `of_all` documents;
+      otherwise they are all documents of both runs.
     - `are_counted` is true if the numbers of all documents do not depend on the sample. They are upper limits if other
       runs lie between the two runs (`are_limits`).
     - Documents of partitions in `silent` are missing.
