@@ -1,5 +1,6 @@
 """The answers of pages to refusals that their views do not expect."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
@@ -16,9 +17,11 @@ from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, permission_denied
 
 from crawlctl.web.failures import answer_conflict
-from nodes.database.conflicts import lost_a_conflict
+from nodes.database.conflicts import came_too_late, lost_a_conflict
 from nodes.errors import NotAllowed, NotDone, Unknown
 from nodes.web.words import missing
+
+logger = logging.getLogger(__name__)
 
 # End of Django's own sentence for a missing row. It is English in all languages, and names the model.
 _OF_DJANGO: Final = " matches the given query."
@@ -59,8 +62,13 @@ class ShowRefusals:
             case NotDone() if request.method == "POST":
                 messages.warning(request, str(error))
                 return redirect(_page_before(request))
+            case _ if lost_a_conflict(error):
+                return answer_conflict(request)
+            case _ if request.method == "POST" and came_too_late(error):
+                logger.warning("A concurrent change came first (%s). Answered 409.", str(error).splitlines()[0])
+                return answer_conflict(request)
             case _:
-                return answer_conflict(request) if lost_a_conflict(error) else None
+                return None
 
 
 def _page_before(request: HttpRequest) -> str:

@@ -219,6 +219,21 @@ def test_a_form_that_lost_a_conflict_can_be_sent_again_with_its_input(code):
     assert ThrottlePolicy.objects.get().min_gap == 3.0
 
 
+def test_a_form_whose_name_was_taken_meanwhile_can_be_sent_again_and_names_the_field():
+    client = page_client("administrator")
+    address = "/admin/jobs/throttlepolicy/add/"
+    mine = opened(client, address, field="min_gap") | {"name": ["gently"]}
+
+    with lost_conflicts.losing("23505", words='INSERT INTO "jobs_throttlepolicy"'):
+        late = client.post(address, mine)
+    ThrottlePolicy.objects.create(name="gently")
+    refused = client.post(address, fields_of(late, field="min_gap"))
+
+    assert late.status_code == 409
+    assert "Send the form again. Your input is kept." in late.content.decode()
+    assert "Another policy has the name" in refused.content.decode()
+
+
 def test_a_form_with_a_secret_that_lost_a_conflict_is_not_shown_again():
     client = page_client("administrator")
     address, _ = page_of("channel")
