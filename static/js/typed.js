@@ -12,10 +12,14 @@ const SECRET = /password|one-time-code|cc-/;
 /** Fill in the text that waits for this page, and keep that of a form that is sent from here. */
 export function keepTyped() {
   const note = document.querySelector("[data-typed]");
-  // A page without a user is a login: text that was just sent waits behind it.
-  if (!note) return;
   const kept = take();
-  if (kept && isForHere(kept, note)) fill(kept, note);
+  if (!note) {
+    // A page without a user is a login: text that was just sent waits until the login has succeeded.
+    if (kept) keep({ ...kept, waits: true });
+    return;
+  }
+  // Without a login in between, the server has the text, and shows it again if the form has an error.
+  if (kept?.waits && isForHere(kept, note)) fill(kept, note);
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (event.defaultPrevented || !isPost(form)) return;
