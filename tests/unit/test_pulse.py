@@ -1,4 +1,4 @@
-"""Proves when a node sends its next heartbeat, and what it may conclude from its own heartbeats."""
+"""Proves when a node sends its next heartbeat, and which conclusions its own heartbeats allow."""
 
 from nodes.life.pulse import Pulse
 from tests.support.cluster import seconds
