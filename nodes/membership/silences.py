@@ -1,5 +1,5 @@
 """
-Silences: times of a day or more in which no node and no task worker beat.
+Silences: times of half an hour or more in which no node and no task worker beat.
 
 A clock of the database that was set forward leaves the same trace as a time in which nothing ran. So for a day after a
 silence, deletions by age count from its beginning: until then the clock was in use. No row is deleted that is too young
@@ -16,13 +16,15 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 logger = logging.getLogger(__name__)
 
-# Shortest silence, and time after it during which deletions count from its beginning.
-_A_DAY: Final[LiteralString] = "interval '1 day'"
+# Shortest silence. A shorter jump deletes rows less than this too early. Errors of time zones are half an hour or more.
+_SHORTEST: Final[LiteralString] = "interval '29 minutes'"
+# Time after a silence during which deletions count from its beginning.
+_TRUSTED_FOR: Final[LiteralString] = "interval '1 day'"
 _SINCE: Final[LiteralString] = "(event.detail ->> 'silent_since')::timestamptz"
 _RECENT: Final[LiteralString] = f"""
       FROM nodes_nodeevent AS event
      WHERE event.scope = '{CLUSTER_SCOPE}' AND event.kind = 'changed' AND event.detail ? 'silent_since'
-       AND event.at > clock_timestamp() - {_A_DAY} AND event.at <= clock_timestamp()
+       AND event.at > clock_timestamp() - {_TRUSTED_FOR} AND event.at <= clock_timestamp()
 """
 # The nodes of a cluster all beat after a silence, so the first event of them is enough.
 _RECORD: Final[LiteralString] = f"""
@@ -32,24 +34,29 @@ SELECT clock_timestamp(), '{CLUSTER_SCOPE}', 'changed',
               'If the clock of the database is wrong, correct it now.', date_trunc('second', silent.since)),
        jsonb_build_object('by', 'crawlctl', 'silent_since', silent.since)
   FROM (<silent>) AS silent
- WHERE silent.since < clock_timestamp() - {_A_DAY}
+ WHERE silent.since < clock_timestamp() - {_SHORTEST}
    AND NOT EXISTS (SELECT {_RECENT} AND {_SINCE} <= silent.since + interval '1 minute')
 """  # noqa: S608 (a constant)
 _LAST_BEAT: Final[LiteralString] = """
 SELECT greatest((SELECT max(heartbeat_at) FROM nodes_node), (SELECT max(last_seen_at) FROM tasks_taskworker)) AS since
 """
 _RECORD_AT_START: Final[LiteralString] = _RECORD.replace("<silent>", _LAST_BEAT)
-# For the statements of beats, whose updated row is `beaten`: the row of the table is still the one before the beat.
+# For the statements of beats, whose updated row is `beaten`: the tables still have the rows before the beat. A process
+# that was suspended alone is no silence, so a late beat reads the last beat of all processes.
+_LATE_BEAT: Final[LiteralString] = f"""
+SELECT last.since FROM beaten JOIN <table> AS mine USING (id), LATERAL ({_LAST_BEAT}) AS last
+ WHERE mine.<beat_at> < clock_timestamp() - {_SHORTEST}
+"""  # noqa: S608 (a constant)
 RECORD_AT_BEAT_OF_NODE: Final[LiteralString] = _RECORD.replace(
-    "<silent>", "SELECT mine.heartbeat_at AS since FROM beaten JOIN nodes_node AS mine USING (id)"
+    "<silent>", _LATE_BEAT.replace("<table>", "nodes_node").replace("<beat_at>", "heartbeat_at")
 )
 RECORD_AT_BEAT_OF_TASK_WORKER: Final[LiteralString] = _RECORD.replace(
-    "<silent>", "SELECT mine.last_seen_at AS since FROM beaten JOIN tasks_taskworker AS mine USING (id)"
+    "<silent>", _LATE_BEAT.replace("<table>", "tasks_taskworker").replace("<beat_at>", "last_seen_at")
 )
 # `least` ignores what is null.
 _TRUSTED: Final[LiteralString] = f"""
 SELECT least(%(now)s,
-             (SELECT since FROM ({_LAST_BEAT}) AS last WHERE since < clock_timestamp() - {_A_DAY}),
+             (SELECT since FROM ({_LAST_BEAT}) AS last WHERE since < clock_timestamp() - {_SHORTEST}),
              (SELECT min({_SINCE}) {_RECENT}))
 """  # noqa: S608 (a constant)
 
@@ -57,7 +64,7 @@ SELECT least(%(now)s,
 def notice_silence(connection: psycopg.Connection[Any]) -> None:
     """Record a silence that ends now. The caller has a transaction, and registers a process."""
     if connection.execute(_RECORD_AT_START, {}).rowcount:
-        logger.warning("no node was alive for a day or more: retention counts from the last heartbeat for a day")
+        logger.info("no node was alive for half an hour or more: retention counts from the last heartbeat for a day")
 
 
 def moment_of_ages(connection: psycopg.Connection[Any], *, now: dt.datetime) -> dt.datetime:

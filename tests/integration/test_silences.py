@@ -46,7 +46,7 @@ def clean_journals():
     """Perform the task. Return the ages that the remaining entries had when they were written."""
     django_connection.ensure_connection()
     kinds.clean(TaskContext(task=1, group="generic"), {"subject": "journals"})
-    return sorted(int(event.message) for event in JobEvent.objects.all())
+    return sorted(float(event.message) for event in JobEvent.objects.all())
 
 
 def silences():
@@ -140,10 +140,36 @@ def test_heartbeats_of_task_workers_prevent_a_silence_without_nodes(connection):
     assert moment_of_ages(connection, now=now) == now
 
 
-def test_a_night_without_nodes_does_not_count_as_a_silence(connection):
-    register(connection)
-    set_clock_back(connection, -dt.timedelta(hours=22))
+def test_a_jump_of_hours_deletes_no_rows_that_are_hours_too_young(connection):
+    node = register(connection)
+    write_journal(connection, 29.9, 30.1)
 
+    set_clock_back(connection, -dt.timedelta(hours=22))
+    members.beat(connection, node_id=node.id, progress={})
+
+    assert clean_journals() == [29.9]
+
+
+def test_a_short_time_without_nodes_does_not_count_as_a_silence(connection):
+    node = register(connection)
+    set_clock_back(connection, -dt.timedelta(minutes=28))
+
+    members.beat(connection, node_id=node.id, progress={})
     register(connection)
+
+    assert not silences().exists()
+
+
+@pytest.mark.parametrize("beats", ["node", "task worker"])
+def test_a_process_that_was_suspended_alone_does_not_record_a_silence(connection, beats):
+    node, other = register(connection), register(connection)
+    roster.register(connection, me=other, work_on="any")
+    late = now_of(connection) - dt.timedelta(hours=2)
+    if beats == "node":
+        Node.objects.filter(id=node.id).update(heartbeat_at=late)
+        members.beat(connection, node_id=node.id, progress={})
+    else:
+        TaskWorker.objects.update(last_seen_at=late)
+        assert roster.beat(connection, worker=other.id)
 
     assert not silences().exists()
