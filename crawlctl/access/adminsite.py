@@ -84,7 +84,7 @@ class UserAdmin(DjangoUserAdmin, BoundedList):  # type: ignore[type-arg, misc]
     fieldsets = (
         (None, {"fields": ("username", "password")}),
         (_("Roles"), {"fields": ("groups", "is_superuser", "is_active")}),
-        (_("Who it is"), {"fields": ("first_name", "last_name", "email")}),
+        (_("Person"), {"fields": ("first_name", "last_name", "email")}),
     )
     filter_horizontal = ()
 

@@ -68,7 +68,7 @@ def start_drill(request: HttpRequest) -> HttpResponse:
     try:
         task = book.create(kind=kind.name, arguments=arguments, made_by=name)
     except NotDone:
-        messages.warning(request, _("Choose a drill of the list."))
+        messages.warning(request, _("Choose a drill from the list."))
         return redirect("drills")
     messages.success(request, _("Task %(id)d is scheduled.") % {"id": task.pk})
     return redirect("task", task.pk)
@@ -97,7 +97,9 @@ def _of_backups(now: dt.datetime) -> list[str]:
             "at": formats.moment(restore.noticed_at, now=now),
             "as_of": formats.moment(restore.as_of, now=now) if restore.as_of else "?",
         }
-        sentences.append(_("The database was restored: noticed %(at)s, as of %(as_of)s.") % facts)
+        sentences.append(
+            _("The database was restored to its state of %(as_of)s. crawlctl noticed this at %(at)s.") % facts
+        )
     for _restore, waiting in read_open_restores():
         sentences.append(_("Outputs to verify: %(outputs)s.") % {"outputs": ", ".join(waiting)})
     return sentences

@@ -63,7 +63,9 @@ class DocumentAdmin(ListByKey):
     key = ("hash", "job_id")
     list_display = ("identifier", "of_job", "status", "result_code", "depth", "fetched_at")
     search_fields = ("identifier",)
-    search_help_text = gettext_lazy("Address of a document; or a beginning with its host, then *")
+    search_help_text = gettext_lazy(
+        "Address of a document, or its beginning with the host and *, such as https://example.org/news*"
+    )
     list_select_related = ("job",)
     fields = (
         *("identifier", "of_job", "status", "result_code", "failures", "failing_since", "depth", "redirects"),
@@ -221,5 +223,5 @@ def _retry(request: HttpRequest, items: list[QueueItem]) -> str:
         now = read_clock()
         sent += control.send_back_failed(job_id, codes=codes, documents=documents, made_by=name, now=now).documents
     if not sent:
-        raise Refused(_("These documents have changed meanwhile. Nothing was sent back."))
+        raise Refused(_("These documents have changed in the meantime, so none of them is retried. Reload the page."))
     return _("Documents to be retried: %(n)d.") % {"n": sent}

@@ -177,7 +177,7 @@ class FirstJobForm(TimesForm, JobForm):
                 self._pipeline = read_pipeline(said).stored()
                 return
             self.stages.show(problems)
-        self.add_error(None, _("A stage has a problem."))
+        self.add_error(None, _("A stage of the pipeline has an error. Check the stages below."))
 
     def _chosen_outputs(self) -> list[tuple[int, str]]:
         """Return the selected outputs if there are several. Only then the form asks which stage each output follows."""

@@ -132,9 +132,10 @@ class JobForm(ConnectorForm, OptionsForm):
             "guard_host_percent": _(
                 "Share of the job's documents on one host. If empty, single hosts need no approval."
             ),
-            "archive": _("Raw requests and responses are kept in files of this format. Only web sources have them."),
+            "archive": _("Format of the files that keep raw requests and responses. Only web sources have an archive."),
             "guard_seeds": _(
-                "A seed is lost if it answers 404 or similar, or if it lost its links and most of its host would be removed."
+                "A seed counts as lost if it answers 404 or similar. It also counts as lost if it has lost its "
+                "links and most documents of its host would be removed."
             ),
         }
         widgets: ClassVar = {"outputs": UnfoldAdminCheckboxSelectMultipleWidget}

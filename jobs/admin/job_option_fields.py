@@ -139,7 +139,8 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
         ),
     )
     recrawl_at_most = SpanField(
-        label=_("Maximum recrawl interval"), help_text=_("Upper bound for documents that rarely change.")
+        label=_("Maximum recrawl interval"),
+        help_text=_("Longest interval for documents that rarely change. If empty, the interval has no upper bound."),
     )
     expire_after = SpanField(
         label=_("Document expiration"),
@@ -183,8 +184,9 @@ class OptionsForm(forms.ModelForm):  # type: ignore[type-arg]
     freshness_goals = FreshnessGoalsField(
         label=_("Freshness goals"),
         help_text=_(
-            "For continuous jobs: one goal per line, such as “95 % of /news/ within 15 min” (RE2). The first pattern that is found in the "
-            "address of a document holds. Its documents are read again where it buys the most freshness, up to the maximum recrawl interval."
+            "For continuous jobs: one goal per line, such as “95 % of /news/ within 15 min” (RE2). The first "
+            "pattern that is found in the address of a document applies. Each document is read again when this "
+            "helps its goal most, and at the latest after the maximum recrawl interval."
         ),
     )
     windows = WindowsField(

@@ -106,8 +106,8 @@ class PolicyForm(_DecidedElsewhere):
                 "Request starts are spread evenly: 30 per minute means one every 2 s. The longer of this delay and the gap applies."
             ),
             "applies_everywhere": _(
-                "Applies to every host of the cluster, beside the policies of the seeds. To limit only the total, set 1000 open requests, a "
-                "gap of 0 and no rate limit above. Administrators only."
+                "Applies to every host of the cluster, in addition to the policies of the seeds. To limit only "
+                "the total, set 1000 open requests, a gap of 0 and no rate limit above. Administrators only."
             ),
             "per_address": _("The limits per host also apply to all hosts at one IP address together."),
             "skips_loopback": _("Skip the delay for loopback addresses."),

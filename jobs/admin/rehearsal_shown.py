@@ -52,7 +52,7 @@ def _arriving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
     if rehearsal.arrivals.found.number:
         yield _group(_("Arrive: the present rules refuse them"), rehearsal.arrivals.found)
     if rehearsal.arrivals.new_forms.number:
-        yield _group(_("Arrive: links name them instead of addresses that leave"), rehearsal.arrivals.new_forms)
+        yield _group(_("Arrive: links lead to them instead of to addresses that leave"), rehearsal.arrivals.new_forms)
     if rehearsal.arrivals.within.number:
         yield _group(_("Arrive: they come within the hop limits"), rehearsal.arrivals.within)
 

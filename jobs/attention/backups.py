@@ -48,7 +48,7 @@ def _of_log(now: dt.datetime) -> str:
     problem = f" {state.problem}." if state and state.problem else ""
     if age == _NEVER:
         return _("Nothing of the write-ahead log is stored yet.") + problem
-    sentence = _("The stored write-ahead log ends %(minutes)s minutes ago (limit: %(most)s).")
+    sentence = _("The newest part of the stored write-ahead log is %(minutes)s minutes old (limit: %(most)s).")
     return sentence % {"minutes": formats.number(round(age / 60)), "most": formats.number(round(most / 60))} + problem
 
 
@@ -73,13 +73,13 @@ def _of_drill(now: dt.datetime) -> str:
         return ""
     drill = last_drill()
     if drill is None:
-        return _("No restore was tried yet. Try one: crawlctl drill restore.")
+        return _("No drill of a restore was run yet. Run one: crawlctl drill restore.")
     at, is_good, reason = drill
     if not is_good:
         return _("The last drill of a restore failed: %(reason)s") % {"reason": reason}
     if now - at <= most:
         return ""
-    sentence = _("The last drill of a restore is %(days)d days old (limit: %(most)d). Try one: crawlctl drill restore.")
+    sentence = _("The last drill of a restore is %(days)d days old (limit: %(most)d). Run one: crawlctl drill restore.")
     return sentence % {"days": (now - at).days, "most": most.days}
 
 

@@ -41,8 +41,8 @@ def _line_of_behind(one: Behind) -> AttentionLine:
     facts = {"name": one.name, "kept": formats.size(one.kept), "most": formats.size(one.most or 0)}
     if one.is_lost:
         sentence = _(
-            "The write-ahead log for partition %(name)s exceeded its limit. "
-            "At its return, the exchange begins again with all rows of the run."
+            "The write-ahead log for partition %(name)s exceeded its limit. When the partition answers again, "
+            "the exchange starts over with all rows of the run."
         )
     elif one.most is None:
         sentence = _(
@@ -52,7 +52,7 @@ def _line_of_behind(one: Behind) -> AttentionLine:
     else:
         sentence = _(
             "The server keeps %(kept)s of its write-ahead log for partition %(name)s; the limit is %(most)s. "
-            "Check that partition. Above the limit, the exchange begins again with all rows of the run."
+            "Check that partition. Above the limit, the exchange starts over with all rows of the run."
         )
     return AttentionLine(
         kind="partition_behind",

@@ -17,7 +17,8 @@ def restored_database(_now: dt.datetime) -> list[AttentionLine]:
             key=f"restore-{restore.pk}",
             subject=_("database"),
             sentence=_(
-                "The database was restored as of %(as_of)s UTC. Its outputs are verified and repaired: %(outputs)s."
+                "The database was restored to its state of %(as_of)s UTC. Its outputs are being verified and "
+                "repaired: %(outputs)s."
             )
             % {
                 "as_of": f"{restore.as_of.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}" if restore.as_of else "?",

@@ -186,7 +186,7 @@ def check(model: Kind, connection_id: int, *, made_by: str) -> Checked:
     )
     facts = next((one for one in of_model if one.id == connection_id), None)
     # The service does not know a connection that is not yet committed.
-    changed = Checked(works=False, said="It was changed just now. Check it again.")
+    changed = Checked(works=False, said="This connection was changed just now. Check it again.")
     checked = changed if facts is None else desk().check(facts)
     said = ", ".join(filter(None, ["it works" if checked.works else "", checked.said]))
     record_request(f"{made_by} checked the {_NOUNS[model]} {connection.name}: {said}", made_by=made_by)

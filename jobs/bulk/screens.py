@@ -79,7 +79,7 @@ def _row(operation: BulkOperation, state: str, *, is_archived: bool, now: dt.dat
         "changed": f"{formats.number(progress.changed)} / {formats.number(progress.shown)}",
         "skipped": formats.number(progress.skipped),
         "silent": " ".join(
-            _("Partition %(name)s did not answer at the last look.") % {"name": name} for name in progress.silent
+            _("Partition %(name)s did not answer the last request.") % {"name": name} for name in progress.silent
         ),
         "created": f"{formats.moment(operation.created_at, now=now)} · {operation.created_by}",
         "cancels": [cancel] if is_open else [],

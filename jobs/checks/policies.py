@@ -25,23 +25,29 @@ _LABEL: Final = re.compile(r"[^.:]+")
 # Warnings about a rate that the least gap makes slower, by the period of the rate.
 _RATE_WITHOUT_EFFECT: Final = {
     Period.SECOND: gettext_lazy(
-        "%(starts)d starts a second are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+        "%(starts)d starts per second mean one every %(rate_gap)s s. The minimum gap of %(gap)s s is longer, "
+        "so it applies."
     ),
     Period.MINUTE: gettext_lazy(
-        "%(starts)d starts a minute are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+        "%(starts)d starts per minute mean one every %(rate_gap)s s. The minimum gap of %(gap)s s is longer, "
+        "so it applies."
     ),
     Period.HOUR: gettext_lazy(
-        "%(starts)d starts an hour are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+        "%(starts)d starts per hour mean one every %(rate_gap)s s. The minimum gap of %(gap)s s is longer, so "
+        "it applies."
     ),
     Period.DAY: gettext_lazy(
-        "%(starts)d starts a day are one every %(rate_gap)s s, and the least gap is %(gap)s s: the gap holds."
+        "%(starts)d starts per day mean one every %(rate_gap)s s. The minimum gap of %(gap)s s is longer, so "
+        "it applies."
     ),
 }
 # Warnings about a limit of one host that the limit of all hosts makes void, by the name of the limit.
 _TOTAL_BELOW_EACH: Final = {
-    "open_requests": gettext_lazy("All hosts together have %(total)d open requests, so that one never has %(each)d."),
+    "open_requests": gettext_lazy(
+        "All hosts together may have %(total)d open requests, so one host never reaches its limit of %(each)d."
+    ),
     "bytes_per_second": gettext_lazy(
-        "All hosts together have %(total)d bytes a second, so that one never has %(each)d."
+        "All hosts together may send %(total)d bytes per second, so one host never reaches its limit of %(each)d."
     ),
 }
 
@@ -175,14 +181,16 @@ def why_no_pattern(pattern: str) -> str:
 def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
     problems = {}
     if not rule.days:
-        problems["days"] = ["It names no day, so it would never hold; leave the days out for every day."]
+        problems["days"] = ["A rule without days never applies. Choose days, or leave the days out for every day."]
     elif not set(rule.days) <= set(EVERY_DAY):
         problems["days"] = ["Days are numbers from 1, which is Monday, to 7."]
     if (rule.from_time is None) != (rule.to_time is None):
         missing = "from_time" if rule.from_time is None else "to_time"
-        problems[missing] = ["A time of day has a beginning and an end; leave out both for the whole day."]
+        problems[missing] = ["A time of day has a beginning and an end. Leave out both for the whole day."]
     elif rule.from_time is not None and rule.from_time == rule.to_time:
-        problems["to_time"] = ["It ends where it begins, so it would never hold; leave out both for the whole day."]
+        problems["to_time"] = [
+            "The end is equal to the beginning, so the rule never applies. Leave out both for the whole day."
+        ]
     return problems
 
 
@@ -190,9 +198,9 @@ def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
     numbers = [name for name in (*COUNTS, "min_gap") if getattr(rule, name) is not None]
     totals = [name for name in numbers if name.startswith("total_")]
     if rule.denies and numbers:
-        return {"denies": [f"Nothing is fetched where it denies: leave out {', '.join(numbers)}, or let it not deny."]}
+        return {"denies": [f"A rule that denies hosts has no limits. Leave out {', '.join(numbers)}, or do not deny."]}
     if not rule.denies and not numbers:
-        return {"": ["It changes nothing: let it name a limit, or deny."]}
+        return {"": ["The rule changes nothing. Set a limit, or deny the hosts."]}
     if totals and not is_everything(rule.pattern):
         return {
             totals[0]: [
@@ -254,12 +262,12 @@ def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
 
 def _that_it_never_holds(hiding: Sequence[int]) -> str:
     if len(hiding) == 1:
-        who, which = f"rule {hiding[0] + 1} matches", "that one, or take one of them out"
+        who, which = f"rule {hiding[0] + 1} matches", "that rule, or remove one of them"
     else:
-        who, which = f"rules {', '.join(str(place + 1) for place in hiding)} together match", "these, or take it out"
+        who, which = f"rules {', '.join(str(place + 1) for place in hiding)} together match", "these, or remove it"
     return (
-        f"It never holds: {who} all that it does at all of its times, and the first that matches holds. "
-        f"Put it before {which}."
+        f"This rule never applies: {who} all of its hosts at all of its times, and the first matching rule applies. "
+        f"Move this rule before {which}."
     )
 
 
@@ -321,9 +329,15 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
     if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
         gap_of_each = _gap(policy, rule)
         said = (
-            _("All hosts together get a start every %(total)s s, so that one of them never gets one every %(each)s s.")
+            _(
+                "All hosts together get at most one start every %(total)s s, so one host never gets a start "
+                "every %(each)s s."
+            )
             if gap_of_each
-            else _("All hosts together get a start every %(total)s s, so that one of them never gets any number.")
+            else _(
+                "All hosts together get at most one start every %(total)s s, so this also limits each host, "
+                "although its own rate is unlimited."
+            )
         )
         yield said % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
 

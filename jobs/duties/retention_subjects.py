@@ -268,13 +268,13 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         ),
         Subject(
             name="answers",
-            title="answers of the API that were kept for a day, and sessions of users that have ended",
+            title="answers of the API after a day, and ended sessions of users",
             setting=None,
             tables=(Rows(_OLD_ANSWERS, lambda: 1), Rows(_ENDED_SESSIONS, lambda: 0)),
         ),
         Subject(
             name="runs",
-            title=f"counts of runs before the last {KEPT_RUNS}, samples and differences of documents before the last {SAMPLES_KEPT}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
+            title=f"counts of all runs but the last {KEPT_RUNS}, samples and differences of documents of all runs but the last {SAMPLES_KEPT}, rates of hosts after {KEPT_DAYS} days, and verifications of outputs after {_VERIFICATIONS} days",
             setting=None,
             tables=(
                 *(

@@ -88,7 +88,7 @@ REASONS: Final[Mapping[Reason, str | Promise]] = {
     Reason.LIMITED: gettext_lazy("Within the limits: %(limits)s."),
     Reason.LIMITED_IN_RUN: gettext_lazy("While the job runs, these policies apply: %(policies)s."),
     Reason.HOST_READY: gettext_lazy("%(host)s accepts requests."),
-    Reason.HOST_NEW: gettext_lazy("%(host)s was not asked yet. Its first request reads robots.txt."),
+    Reason.HOST_NEW: gettext_lazy("No request was sent to %(host)s yet. The first request reads robots.txt."),
     Reason.IN_LINE: gettext_lazy("Documents before it: %(before)s."),
     Reason.PASSED_BEFORE: gettext_lazy("Passed at the last attempt."),
     Reason.OFFERED: gettext_lazy("In batch %(batch)s, which no worker has taken yet."),
@@ -143,7 +143,7 @@ def _rest(judgement: Judgement) -> str:
         case Reason.ROBOTS_ALLOWS | Reason.ROBOTS_FORBIDS if facts["line"]:
             return _("Line %(line)s: %(rule)s.") % facts
         case Reason.ROBOTS_ALLOWS:
-            return _("No line is about this address.")
+            return _("No line of robots.txt matches this address.")
         case _:
             return ""
 

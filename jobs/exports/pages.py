@@ -92,7 +92,10 @@ def cancel(request: HttpRequest, export_id: int) -> HttpResponse:
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("Export %(id)d is asked to end.") % {"id": export_id})
+        messages.success(
+            request,
+            _("Export %(id)d is cancelled. If it is running, it ends after its present part.") % {"id": export_id},
+        )
     return redirect("exports")
 
 

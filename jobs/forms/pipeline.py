@@ -140,7 +140,7 @@ class PipelineForm:
         """
         kind = self._data.get(_ADD_KIND, "") if self._data is not None else ""
         if kind not in registry.installed() or len(self.stages) >= MOST_STAGES:
-            self.problems.append(gettext("Choose a kind of stages. A pipeline has at most 50 stages."))
+            self.problems.append(gettext("Choose a kind of stage. A pipeline has at most 50 stages."))
             return
         names = {str(stage["name"].value()) for stage in self.stages} | {SOURCE}
         name = next(

@@ -19,7 +19,7 @@ class BadName(Invalid, ValueError):
         self.what, self.name = what, name
         shown = repr(name[:_MOST]) if isinstance(name, str) else f"{str(name)[:_MOST]} of type {type(name).__name__}"
         said = (
-            f"the {what} {shown} cannot be: it must be of 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
+            f"the {what} {shown} is invalid: it must have 1 to {_MOST} characters of a-z, A-Z, 0-9, '.', '_' "
             f"and '-', and neither '.' nor '..'."
         )
         super().__init__({what: [said]})

@@ -27,7 +27,7 @@ class Participant:
             ValueError: the timeout is not positive.
         """
         if timeout <= dt.timedelta():
-            raise ValueError(f"a timeout of {timeout.total_seconds():g} s cannot be: it must be more than 0")
+            raise ValueError(f"a timeout of {timeout.total_seconds():g} s is invalid: it must be more than 0")
         self._cluster = checked("cluster", cluster)
         self._node = checked("node", node)
         self._timeout = timeout

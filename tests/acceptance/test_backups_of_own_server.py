@@ -39,7 +39,7 @@ def test_the_age_of_the_log_that_the_server_archives_is_watched(machine, server)
         connection.execute("SELECT pg_switch_wal()")
         wait_for(lambda: connection.execute(_ARCHIVED).fetchone()[0], saying="the server has archived a file")
     assert "write-ahead log" not in status_of(machine)
-    assert "The stored write-ahead log ends" in status_of(machine, CRAWLCTL_BACKUP_LOG_MAX_AGE="0.001")
+    assert "The newest part of the stored write-ahead log is" in status_of(machine, CRAWLCTL_BACKUP_LOG_MAX_AGE="0.001")
 
 
 @pytest.mark.debian("postgresql")

@@ -52,7 +52,7 @@ def test_pages_found_and_lost_since_the_backup_are_removed_from_the_output(tmp_p
 
             lines = browser.get("attention/")[1]["results"]
             (line,) = [line for line in lines if line["key"].startswith("restore-")]
-            assert "The database was restored as of" in line["sentence"]
+            assert "The database was restored to its state of" in line["sentence"]
             assert "(after a run of site)" in line["sentence"]
             browser.post(f"jobs/{job_id}/start/")
             wait_for_end_of_run(browser, job_id, 2)

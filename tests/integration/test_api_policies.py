@@ -254,9 +254,9 @@ def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field,
     [
         ({}, "", "It changes nothing"),
         ({"pattern": "a.example"}, "", "It changes nothing"),
-        ({"days": [], "denies": True}, ".days", "It names no day"),
+        ({"days": [], "denies": True}, ".days", "A rule without days never applies"),
         ({"days": [8], "denies": True}, ".days", "from 1, which is Monday, to 7"),
-        ({"from_time": "08:00", "to_time": "08:00", "denies": True}, ".to_time", "It ends where it begins"),
+        ({"from_time": "08:00", "to_time": "08:00", "denies": True}, ".to_time", "The end is equal to the beginning"),
         ({"from_time": "08:00", "denies": True}, ".to_time", "a beginning and an end"),
         ({"to_time": "08:00", "denies": True}, ".from_time", "a beginning and an end"),
         ({"from_time": "25:00", "to_time": "08:00", "denies": True}, ".from_time", "wrong format"),
@@ -390,7 +390,9 @@ def test_a_policy_with_a_gap_cannot_be_marked_as_unlimited(administrator):
 def test_a_gap_that_makes_a_rate_unreachable_gets_a_warning(administrator):
     made = store(administrator, starts=120, period="minute", min_gap=1.0)
 
-    assert made["warnings"] == ["120 starts a minute are one every 0.5 s, and the least gap is 1 s: the gap holds."]
+    assert made["warnings"] == [
+        "120 starts per minute mean one every 0.5 s. The minimum gap of 1 s is longer, so it applies."
+    ]
 
 
 @each_row("said", [{"starts": 600, "period": "minute"}, {"bytes_per_second": 9_000}])
@@ -401,14 +403,17 @@ def test_a_rate_or_a_limit_of_bytes_also_counts_as_a_pace(administrator, said):
 @each_row(
     ("said", "sentence"),
     [
-        ({"min_gap": 2, "starts": 1, "period": "second"}, "the least gap is 2 s: the gap holds"),
-        ({"total_open_requests": 1}, "All hosts together have 1 open requests, so that one never has 2."),
-        ({"bytes_per_second": 9, "total_bytes_per_second": 8}, "so that one never has 9"),
+        ({"min_gap": 2, "starts": 1, "period": "second"}, "The minimum gap of 2 s is longer, so it applies"),
+        (
+            {"total_open_requests": 1},
+            "All hosts together may have 1 open requests, so one host never reaches its limit of 2.",
+        ),
+        ({"bytes_per_second": 9, "total_bytes_per_second": 8}, "so one host never reaches its limit of 9"),
         (
             {"total_starts": 1, "total_period": "minute"},
-            "a start every 60 s, so that one of them never gets one every 1 s",
+            "one start every 60 s, so one host never gets a start every 1 s",
         ),
-        ({"rules": [{"starts": 5, "period": "second"}]}, "Rule 1: 5 starts a second are one every 0.2 s"),
+        ({"rules": [{"starts": 5, "period": "second"}]}, "Rule 1: 5 starts per second mean one every 0.2 s"),
         ({"rules": [{"denies": True}]}, "Rule 1 denies every host"),
     ],
 )

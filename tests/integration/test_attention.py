@@ -259,7 +259,7 @@ def test_an_old_or_interrupted_log_of_backups_needs_attention(settings, tmp_path
     write_log_state(settings, tmp_path, reached=before, problem="dir:/mnt/backups: no space left")
     [line] = lines_of("backup_old")
     assert line.sentence == (
-        "The stored write-ahead log ends 20 minutes ago (limit: 15). dir:/mnt/backups: no space left."
+        "The newest part of the stored write-ahead log is 20 minutes old (limit: 15). dir:/mnt/backups: no space left."
     )
 
     write_log_state(settings, tmp_path, reached=now.isoformat(), gap_at=before)
@@ -274,7 +274,7 @@ def test_an_old_or_failed_drill_of_a_restore_needs_attention(settings):
     assert lines_of("backup_old") == []
     settings.CRAWLCTL_BACKUP_STORE, settings.CRAWLCTL_BACKUP_LOG_MAX_AGE = "/mnt/backups", dt.timedelta(0)
     [line] = lines_of("backup_old")
-    assert line.sentence == "No restore was tried yet. Try one: crawlctl drill restore."
+    assert line.sentence == "No drill of a restore was run yet. Run one: crawlctl drill restore."
 
     made = {"fault": "restore", "whom": "database", "node": "x", "where": "sandbox"}
     drill = Drill.objects.create(**made, is_good=True, report={"missing": []})

@@ -64,7 +64,7 @@ def test_an_administrator_starts_a_drill_as_a_task():
 def test_a_drill_that_does_not_exist_is_refused(drill):
     answer = visitor("administrator").post("/cluster/drills/start/", {"drill": drill}, follow=True)
 
-    assert "Choose a drill of the list." in answer.content.decode()
+    assert "Choose a drill from the list." in answer.content.decode()
     assert not Task.objects.exists()
 
 
@@ -104,6 +104,6 @@ def test_the_page_shows_backups_restores_and_tried_restores():
     page = client.get("/cluster/drills/").content.decode()
 
     assert "1.5 minutes lost, recovered in 6.2 s, 37 documents would be read again" in page
-    assert "The database was restored: noticed" in page
+    assert "The database was restored to its state of" in page
     assert "Outputs to verify: search." in page
     assert "why" in page

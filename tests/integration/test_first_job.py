@@ -193,7 +193,7 @@ def test_an_error_of_a_stage_is_shown_at_its_field_and_nothing_is_stored():
     answer = make(addresses="example.org", count=1, **stage)
 
     assert not Job.objects.exists()
-    assert errors(answer) == {"__all__": ["A stage has a problem."]}
+    assert errors(answer) == {"__all__": ["A stage of the pipeline has an error. Check the stages below."]}
     assert "p[" in str(answer.context["adminform"].form.stages.stages[0].errors["setting_text"])
 
 

@@ -102,7 +102,7 @@ def test_a_rule_is_removed_in_the_browser(administrator):
 def test_a_probably_unintended_value_gets_a_warning(administrator):
     response = administrator.post(ADD, form(starts=5, period="second"), follow=True)
 
-    assert "the least gap is 1 s: the gap holds" in sentences(response)
+    assert "The minimum gap of 1 s is longer, so it applies" in sentences(response)
 
 
 @each_row(
@@ -127,8 +127,8 @@ def test_an_invalid_policy_is_refused_with_a_reason(administrator, said, sentenc
     ("rule", "sentence"),
     [
         ({"pattern": "a.example"}, "It changes nothing"),
-        ({"denies": "on", "days": []}, "It names no day"),
-        ({"denies": "on", "from_time": "08:00", "to_time": "08:00"}, "It ends where it begins"),
+        ({"denies": "on", "days": []}, "A rule without days never applies"),
+        ({"denies": "on", "from_time": "08:00", "to_time": "08:00"}, "The end is equal to the beginning"),
         ({"denies": "on", "pattern": "http://a.example/"}, "without a scheme or a path"),
     ],
 )
@@ -175,7 +175,7 @@ def test_errors_of_denied_lines_and_of_rules_are_shown_at_their_place(administra
 
     assert "denied" in wrong_line.context["adminform"].form.errors
     assert "&#x27;http://b.example/&#x27; cannot be the name of a host" in sentences(wrong_line)
-    assert "It never holds: rule 2 matches all that it does" in sentences(hidden)
+    assert "This rule never applies: rule 2 matches all of its hosts" in sentences(hidden)
 
 
 def test_a_long_list_is_denied_in_the_browser(administrator):

@@ -60,13 +60,13 @@ def test_a_job_has_the_name_of_its_class_unless_it_sets_another():
 
 @each_row("name", ["", "a job", "reports/north", "ä", "x" * 121, ".."])
 def test_an_invalid_id_is_refused_with_the_valid_form(name):
-    with pytest.raises(BadName, match=r"must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
+    with pytest.raises(BadName, match=r"must have 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         by_id([Named(name)])
 
 
 @each_row(("name", "shown"), [(7, "7 of type int"), (None, "None of type NoneType")])
 def test_a_name_that_is_no_text_is_refused_with_its_type(name, shown):
-    with pytest.raises(BadName, match=f"the job {shown} cannot be: it must be of 1 to 120 characters"):
+    with pytest.raises(BadName, match=f"the job {shown} is invalid: it must have 1 to 120 characters"):
         by_id([Named(name)])
 
 
@@ -105,7 +105,7 @@ def test_running_strategies_have_a_number_of_threads():
 
 def test_a_number_of_zero_threads_is_refused():
     for call in (lambda: threads(0), lambda: split({"a"}, 0)):
-        with pytest.raises(ValueError, match="0 threads cannot be: a job needs 1 or more"):
+        with pytest.raises(ValueError, match="0 threads are too few: a job needs at least 1"):
             call()
 
 
@@ -239,7 +239,7 @@ def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
 
 @each_row("name", ["stop_within", "lease", "clean_every", "try_again", "start_within"])
 def test_a_duration_of_zero_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} of 0 s cannot be: it must be more than 0"):
+    with pytest.raises(ValueError, match=f"{name} of 0 s is invalid: it must be more than 0"):
         Tuning(**{name: dt.timedelta()})
 
 

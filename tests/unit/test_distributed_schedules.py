@@ -118,8 +118,8 @@ def test_a_success_ends_the_back_off():
 @each_row(
     ("make", "every", "words"),
     [
-        (Schedule.by_delay, -SECOND, "a schedule by delay of -1 s cannot be: it must be 0 or more"),
-        (Schedule.by_rate, 0 * SECOND, "a schedule by rate of 0 s cannot be: it must be more than 0"),
+        (Schedule.by_delay, -SECOND, "a schedule by delay of -1 s is invalid: it must be 0 or more"),
+        (Schedule.by_rate, 0 * SECOND, "a schedule by rate of 0 s is invalid: it must be more than 0"),
     ],
 )
 def test_an_invalid_schedule_is_refused(make, every, words):

@@ -76,7 +76,9 @@ def end(request: HttpRequest) -> HttpResponse:
     except provider.Unavailable as error:
         return _unavailable(request, error)
     if not address:
-        return _refusal(request, _("The provider has no page to log out. Log out in its own pages."), status=404)
+        return _refusal(
+            request, _("The provider offers no logout from here. Log out on the pages of the provider."), status=404
+        )
     return HttpResponseRedirect(address)
 
 
@@ -89,7 +91,9 @@ def by_link(request: HttpRequest) -> HttpResponse:
     if links.log_in_by(request, text):
         return redirect(settings.LOGIN_REDIRECT_URL)
     return _refusal(
-        request, _("This link is wrong, too old, or was used. Ask an administrator for another one."), status=403
+        request,
+        _("This link is invalid, has expired, or was already used. Ask an administrator for a new one."),
+        status=403,
     )
 
 

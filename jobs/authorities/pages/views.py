@@ -118,7 +118,7 @@ def _context(request: HttpRequest, *, checked: Any = None, **more: Any) -> dict[
 
 def _row(row: verbs.Connection, facts: type, checked: Any, *, now: Any) -> dict[str, Any]:  # noqa: ANN401 (a template's)
     kind = verbs.kinds_of(type(row)).get(row.kind)
-    changed = Checked(works=False, said=_("It was changed just now. Check it again."))
+    changed = Checked(works=False, said=_("This connection was changed just now. Check it again."))
     found = None if checked is None else checked.get((facts, row.pk), changed)
     return {
         "id": row.pk,

@@ -32,7 +32,7 @@ SCHEMA: Final = Schema(
             label=_("Port"),
             least=1,
             most=65_535,
-            help=_("If empty, 5432."),
+            help=_("If empty, port 5432 is used."),
         ),
         Field(name="database", kind=FieldKind.TEXT, label=_("Database"), is_required=True),
         Field(name="username", kind=FieldKind.TEXT, label=_("User"), is_required=True),
@@ -54,8 +54,9 @@ SCHEMA: Final = Schema(
             kind=FieldKind.TEXT,
             label=_("Query"),
             help=_(
-                "SELECT with %(user)s for the name of the user. Each row has a token in its first column. No row: the user "
-                "is not found. A row with NULL: the user is known, without a token. Write other signs % twice."
+                "SELECT with %(user)s for the name of the user. The first column of each row is a token. "
+                "Without a row, the user is unknown. A row with NULL means a known user without a token. Write "
+                "each other percent sign twice."
             ),
             is_required=True,
         ),

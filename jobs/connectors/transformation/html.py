@@ -38,7 +38,9 @@ _SETTINGS: Final = Schema(
             name="text",
             kind=FieldKind.LINES,
             label=_("Text"),
-            help=_("Selectors of the elements that are the text, one per line. If empty, the text stays."),
+            help=_(
+                "Selectors of the elements that contain the text, one per line. If empty, the text does not change."
+            ),
         ),
         Field(
             name="fields",
@@ -52,7 +54,7 @@ _SETTINGS: Final = Schema(
             name="remove",
             kind=FieldKind.LINES,
             label=_("Remove"),
-            help=_("Selectors of elements that do not count, one per line."),
+            help=_("Selectors of elements that the stage ignores, one per line."),
         ),
     )
 )

@@ -20,7 +20,10 @@ _SETTINGS: Final = Schema(
             name="replace",
             kind=FieldKind.TRUTH,
             label=_("Replace"),
-            help=_("Replace the language that a document names. Without this, only documents without one get it."),
+            help=_(
+                "Replace the language that a document names. Without this, the stage sets the language only "
+                "in documents that name none."
+            ),
         ),
     )
 )

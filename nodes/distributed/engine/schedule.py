@@ -41,7 +41,7 @@ class Schedule:
         if self.every < dt.timedelta() or (self.kind == Kind.RATE and not self.every):
             least = "more than 0" if self.kind == Kind.RATE else "0 or more"
             raise ValueError(
-                f"a schedule by {self.kind} of {self.every.total_seconds():g} s cannot be: it must be {least}"
+                f"a schedule by {self.kind} of {self.every.total_seconds():g} s is invalid: it must be {least}"
             )
 
     @classmethod

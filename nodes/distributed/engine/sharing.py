@@ -26,7 +26,7 @@ def threads(count: int) -> RunningStrategy:
         ValueError: `count` is not positive.
     """
     if count < 1:
-        raise ValueError(f"{count} threads cannot be: a job needs 1 or more")
+        raise ValueError(f"{count} threads are too few: a job needs at least 1")
     return lambda _items: count
 
 
@@ -38,7 +38,7 @@ def split(items: Collection[str], count: int) -> tuple[frozenset[str], ...]:
         ValueError: `count` is not positive.
     """
     if count < 1:
-        raise ValueError(f"{count} threads cannot be: a job needs 1 or more")
+        raise ValueError(f"{count} threads are too few: a job needs at least 1")
     in_order = sorted(items)
     groups = min(count, len(in_order))
     return tuple(frozenset(in_order[first::groups]) for first in range(groups))

@@ -36,7 +36,7 @@ class Tuning:
             if value is None:
                 continue
             if value < _NOTHING or (value == _NOTHING and field.name not in _MAY_BE_NOTHING):
-                raise ValueError(f"{field.name} of {value.total_seconds():g} s cannot be: it must be more than 0")
+                raise ValueError(f"{field.name} of {value.total_seconds():g} s is invalid: it must be more than 0")
 
     def lease_for(self, timeout: dt.timedelta) -> dt.timedelta:
         """

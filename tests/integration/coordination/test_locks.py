@@ -126,7 +126,7 @@ def test_all_locks_are_listed_in_the_order_of_their_items(a, b):
 
 @pytest.mark.parametrize("item", [WorkItem("reports", "a/b"), WorkItem("reports", ".."), WorkItem("", "all")])
 def test_a_lock_without_a_name_is_refused(a, item):
-    with pytest.raises(BadName, match=r"it must be of 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
+    with pytest.raises(BadName, match=r"it must have 1 to 120 characters of a-z, A-Z, 0-9, '\.', '_' and '-'"):
         a.acquire(item, lease=LONG)
 
 

@@ -38,7 +38,10 @@ _ACCOUNT: Final = (
         is_destination=True,
         kind=FieldKind.LINES,
         label=_("Certificates (PEM)"),
-        help=_("Certificates of the authorities that sign those of the servers. If empty, those of the machine."),
+        help=_(
+            "CA certificates that sign the certificates of the servers. If empty, the CA certificates of "
+            "the machine are used."
+        ),
     ),
     Field(name="bind_dn", kind=FieldKind.TEXT, label=_("Account (DN)"), help=_("If empty, searches are anonymous.")),
     Field(name="password", kind=FieldKind.SECRET, label=_("Password")),
@@ -67,7 +70,7 @@ AUTHORITY_SCHEMA: Final = Schema(
             name="groups_base",
             kind=FieldKind.TEXT,
             label=_("Base of groups (DN)"),
-            help=_("If empty, the base of users. Active Directory does not need it."),
+            help=_("If empty, the base of users is used. Active Directory does not need this field."),
         ),
         Field(
             name="group_attribute",
@@ -80,7 +83,8 @@ AUTHORITY_SCHEMA: Final = Schema(
             kind=FieldKind.TEXT,
             label=_("Token of a user"),
             help=_(
-                "Attribute such as uid, for tokens such as user:alice, as files have them. If empty, users have none."
+                "Attribute such as uid. It gives each user a token such as user:alice, in the form of the "
+                "tokens of files. If empty, users have only the tokens of their groups."
             ),
         ),
     )

@@ -88,7 +88,10 @@ SHARE_ALLOW: Final = Field(
     name="share_allow",
     kind=FieldKind.LINES,
     label=_("Tokens of the share: allow"),
-    help=_("Tokens of users who may use the share that holds these directories, one per line. If empty, all may."),
+    help=_(
+        "Tokens of users who may use the share that holds these directories, one per line. If empty, all "
+        "users may use it."
+    ),
 )
 SHARE_DENY: Final = Field(
     name="share_deny", kind=FieldKind.LINES, label=_("Tokens of the share: deny"), help=_("One token per line.")

@@ -79,8 +79,8 @@ DROP_PARAMETERS: Final = Field(
     kind=FieldKind.LINES,
     label=_("Drop query parameters"),
     help=_(
-        "Names of parameters, such as those of sessions or orders, one per line. Links and redirects are followed without them. "
-        "Capital letters do not matter."
+        "Names of parameters, such as those of sessions or sort orders, one per line. Links and redirects are "
+        "followed without them. Upper and lower case do not matter."
     ),
 )
 TRAP_GUARD: Final = Field(
@@ -111,8 +111,11 @@ ROBOTS_NAME: Final = Field(
 ROBOTS_WAIT: Final = Field(
     name="robots_wait",
     kind=FieldKind.NUMBER,
-    label=_("Retry time of robots.txt (seconds)"),
-    help=_("Time to retry a robots.txt that answers 5xx. If empty, the value of the connection applies."),
+    label=_("Retry delay of robots.txt (seconds)"),
+    help=_(
+        "Delay before the crawler requests a robots.txt again that answered 5xx. If empty, the value of the "
+        "connection applies."
+    ),
     least=0,
     most=86_400,
 )

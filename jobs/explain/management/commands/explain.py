@@ -61,7 +61,7 @@ class Command(BaseCommand):
         self.stdout.write(found.address.identifier)
         self._print_gates(None, found.gates, now=now)
         if not found.sections and not found.gates:
-            self.stdout.write("No job knows this address, and no job exists that could.")
+            self.stdout.write("No job knows this address, because no job exists.")
         for section in found.sections:
             kind = "Forecast for job" if section.is_forecast else "Job"
             self.stdout.write(f"\n{kind} {section.job.name}: {' '.join(words.headline(section, now=now))}")

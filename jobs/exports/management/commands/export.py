@@ -104,7 +104,7 @@ class Command(BaseCommand):
     @staticmethod
     def _cancel(given: dict[str, Any]) -> Iterator[str]:
         verbs.cancel(given["export"], may=may_everything, made_by=getpass.getuser())
-        yield f"Export {given['export']} is asked to end."
+        yield f"Export {given['export']} is cancelled. If it is running, it ends after its present part."
 
     @staticmethod
     def _delete(given: dict[str, Any]) -> Iterator[str]:
