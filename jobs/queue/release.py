@@ -4,7 +4,7 @@ Releasing: documents return to the queue without an outcome.
 A document keeps its number and comes first in its lane, since it already has its place in the run. The content of its
 outputs is uncertain in two cases: its worker was lost after the batch was sent, or an output refused its flush or
 removal, and a log among the outputs may have its line already. Such a document counts as possibly indexed, and is read
-unconditionally. After a refusal it is also written again.
+unconditionally. After a refusal or a lost removal it is also written again (`sql/doubting.py`).
 """
 
 import datetime as dt
@@ -14,7 +14,9 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from jobs.lifecycle.document import Action, Stage
 from jobs.queue.rounds import make_round
+from jobs.queue.sql.doubting import MARK_RETURNED
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.returning import GIVE_BACK, LOSE
@@ -42,7 +44,7 @@ SELECT batch.id FROM jobs_batch AS batch
 
 # Locks: QueueItem by (hash, job).
 _LOCK_CLAIMED: Final[LiteralString] = """
-SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage
+SELECT item.hash, item.job_id, item.lane_id, item.run_no, item.stage, item.action
   FROM jobs_queueitem AS item
  WHERE item.batch_id = ANY(%(batches)s) AND (%(all)s OR item.hash = ANY(%(hashes)s::uuid[]))
  ORDER BY item.hash, item.job_id
@@ -330,6 +332,10 @@ def _return(
     until: dt.datetime | None = None,
     now: dt.datetime | None = None,
 ) -> None:
+    doubted = [row for row in rows if is_uncertain or (statement is LOSE and _was_removed(row))]
+    if doubted:
+        columns = {"hashes": [row.hash for row in doubted], "jobs": [row.job_id for row in doubted]}
+        cursor.execute(MARK_RETURNED, columns)
     for stage in sorted({row.stage for row in rows}):
         of_stage = [row for row in rows if row.stage == stage]
         cursor.execute(
@@ -343,3 +349,8 @@ def _return(
                 "now": now,
             },
         )
+
+
+def _was_removed(row: Any) -> bool:
+    """Return True if the document was claimed for its removal."""
+    return bool(row.stage != Stage.ACTIVE or row.action == Action.EXPIRE)

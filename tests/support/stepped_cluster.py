@@ -367,6 +367,11 @@ class SteppedWorker:
         with _losing_answers_of(JobOutputs, "write"):
             self.write()
 
+    def remove_in_vain(self):
+        """Make removals, but lose the connection after they reached the outputs and before the commit."""
+        with _losing_answers_of(JobOutputs, "remove"):
+            self.process()
+
     def haunt(self):
         with contextlib.suppress(FenceRefused):
             self.process()

@@ -19,10 +19,10 @@ import psycopg
 from jobs.connectors.repository.base import Document
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.endings import LAST_RESULT, NOTHING
-from jobs.models.document import DOUBTED
 from jobs.queue.flushing import carrying, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.outcomes import JobFacts
+from jobs.queue.sql.doubting import MARK_RECORDS
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -273,8 +273,6 @@ def drop_unclaimed(
     )
 
 
-# The records keep their versions, which tombstones need, and are marked: an output gets no write of a document that its
-# record has in this version.
 # Locks: QueueItem by hash, then IndexedDocument by (output, hash). The caller holds the bins.
 _DOUBT: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
@@ -285,21 +283,8 @@ WITH locked AS MATERIALIZED (
 ), doubted AS (
     UPDATE jobs_queueitem AS item SET version = ''
       FROM locked WHERE item.hash = locked.hash AND item.job_id = locked.job_id
-), kept AS (
-    SELECT link.outputconnection_id AS output_id, locked.hash
-      FROM locked JOIN jobs_job_outputs AS link ON link.job_id = locked.job_id
-), wanted AS MATERIALIZED (
-    SELECT output_id, hash FROM kept
-     UNION
-    SELECT part.output_id, part.hash
-      FROM kept JOIN jobs_indexeddocument AS part ON part.parent = kept.hash AND part.output_id = kept.output_id
-), held AS MATERIALIZED (
-    SELECT record.output_id, record.hash FROM wanted JOIN jobs_indexeddocument AS record USING (output_id, hash)
-     ORDER BY record.output_id, record.hash
-       FOR NO KEY UPDATE OF record
-)
-UPDATE jobs_indexeddocument AS record SET read_version = '{DOUBTED}'
-  FROM held WHERE record.output_id = held.output_id AND record.hash = held.hash
+    RETURNING item.hash, item.job_id
+), {MARK_RECORDS}
 """
 
 
@@ -307,8 +292,7 @@ def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], j
     """
     Record that outputs may lack these documents: before their removal (`drop_unclaimed`), in a transaction of its own.
 
-    A log has the removal before its commit, which a kill or another output may prevent. If the documents stay, they are
-    read unconditionally, and written again.
+    If the documents stay, they are read unconditionally, and written again (`sql/doubting.py`).
     """
     facts = {"hashes": list(hashes), "job": job_id}
     with connection.transaction():

@@ -1,0 +1,37 @@
+"""
+The mark of documents that a file may lack (`DOUBTED`).
+
+A file has the line of a removal before its commit, which a kill or another output may prevent. The next run then reads
+the document unconditionally, and writes it again. The records keep their versions, which tombstones need.
+"""
+
+from typing import Final, LiteralString
+
+from jobs.models.document import DOUBTED
+
+# The end of a statement whose first part is `doubted (hash, job_id)`, the documents. Their parts are marked, too.
+# Locks: IndexedDocument by (output, hash). The caller holds the rows of the queue.
+MARK_RECORDS: Final[LiteralString] = f"""
+kept AS (
+    SELECT link.outputconnection_id AS output_id, doubted.hash
+      FROM doubted JOIN jobs_job_outputs AS link ON link.job_id = doubted.job_id
+), wanted AS MATERIALIZED (
+    SELECT output_id, hash FROM kept
+     UNION
+    SELECT part.output_id, part.hash
+      FROM kept JOIN jobs_indexeddocument AS part ON part.parent = kept.hash AND part.output_id = kept.output_id
+), held AS MATERIALIZED (
+    SELECT record.output_id, record.hash FROM wanted JOIN jobs_indexeddocument AS record USING (output_id, hash)
+     WHERE record.read_version <> '{DOUBTED}'
+     ORDER BY record.output_id, record.hash
+       FOR NO KEY UPDATE OF record
+)
+UPDATE jobs_indexeddocument AS record SET read_version = '{DOUBTED}'
+  FROM held WHERE record.output_id = held.output_id AND record.hash = held.hash
+"""
+# Marks documents that return to the queue.
+MARK_RETURNED: Final[LiteralString] = f"""
+WITH doubted AS (
+    SELECT hash, job_id FROM unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS given(hash, job_id)
+), {MARK_RECORDS}
+"""
