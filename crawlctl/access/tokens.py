@@ -26,6 +26,8 @@ MOST_OF_A_USER: Final = 20
 
 
 class Credentials(StrictSerializer):
+    """Login with a password."""
+
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=4096, trim_whitespace=False, write_only=True)
 

@@ -19,19 +19,21 @@ class AttentionLineSerializer(serializers.Serializer[AttentionLine]):
     """Line of the attention list."""
 
     kind = serializers.CharField(help_text="A fixed word for this kind of line, such as `node_lost`.")
-    key = serializers.CharField(help_text="Tells lines of one kind and partition apart.")
+    key = serializers.CharField(help_text="Identifies the line among the lines of its kind and partition.")
     subject = serializers.CharField(help_text="The name of the job, host or node.")
     sentence = serializers.CharField(help_text="The event, and the next step.")
     since = serializers.DateTimeField(allow_null=True, help_text="Null if unknown.")
-    link = serializers.CharField(help_text="The path of the page about it.")
+    link = serializers.CharField(help_text="Path of the page that shows more.")
     severity = serializers.ChoiceField([severity.value for severity in Severity])
-    partition = serializers.CharField(help_text="Other partition that it is about. Empty: this one.")
+    partition = serializers.CharField(
+        help_text="Name of the partition with the problem. Empty if it is the partition that answers."
+    )
 
 
 class AttentionSerializer(serializers.Serializer[Any]):
     """Everything that needs attention, the most urgent first. If the list is empty, nothing does."""
 
-    at = serializers.DateTimeField(help_text="The database's time of this answer.")
+    at = serializers.DateTimeField(help_text="Time of this answer by the clock of the database.")
     results = AttentionLineSerializer(many=True)
 
 

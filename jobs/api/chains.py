@@ -73,7 +73,7 @@ class ChainView(mixins.RetrieveModelMixin, ListingView):
         return JobChain.objects.all()
 
     @extend_schema(
-        description="Create a chain, or change the overlap of the one of these jobs. Jobs cannot form a circle.",
+        description="Create a chain. If there is one of these two jobs, change its overlap. Jobs cannot form a circle.",
         request=NewChainSerializer,
         responses={201: ChainSerializer},
     )
@@ -83,7 +83,7 @@ class ChainView(mixins.RetrieveModelMixin, ListingView):
         at = reverse("api:job-chain-detail", args=[chain.pk])
         return created(ChainSerializer(chain).data, at=at, request=request)
 
-    @extend_schema(description="Remove a chain, with its starts that are still to be made.")
+    @extend_schema(description="Remove a chain. Starts of its successor that still wait are dropped.")
     def destroy(self, request: Request, pk: str) -> Response:
         chains.remove(int(pk), made_by=request.user.get_username())
         return Response(status=status.HTTP_204_NO_CONTENT)

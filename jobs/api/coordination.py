@@ -20,7 +20,7 @@ class CoordinationQuery(StrictSerializer):
     cluster = serializers.CharField(
         default="",
         max_length=120,
-        help_text=("Name of the cluster. By default, it is that of the managers and workers, or the first."),
+        help_text=("Name of the cluster. Default: the cluster of the managers and workers, or else the first cluster."),
     )
 
 
@@ -83,7 +83,9 @@ class CoordinationView(ContractView):
             OpenApiParameter(
                 "cluster",
                 str,
-                description=("Name of the cluster. By default, it is that of the managers and workers, or the first."),
+                description=(
+                    "Name of the cluster. Default: the cluster of the managers and workers, or else the first cluster."
+                ),
             )
         ],
         responses=CoordinationSerializer,

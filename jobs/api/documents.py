@@ -51,7 +51,7 @@ class HeldSerializer(serializers.Serializer[IndexedDocument]):
     output = serializers.IntegerField(
         source="output_id",
         allow_null=True,
-        help_text="Null if another partition has the document, and its output has another name here.",
+        help_text="Null if another partition has the document, and no output of this partition has its name.",
     )
     name = serializers.CharField(source="output.name")
     indexed_at = serializers.DateTimeField()
@@ -65,7 +65,7 @@ class DocumentSerializer(PlacedSerializer):
     seed = serializers.IntegerField(
         source="lane.seed_id",
         allow_null=True,
-        help_text="Null if another partition has the document, and its seed has another first address here.",
+        help_text="Null if another partition has the document, and no seed of this partition has its first address.",
     )
     host = serializers.CharField(source="lane.bin.name")
     url = serializers.CharField(source="identifier")
@@ -122,8 +122,8 @@ class DocumentQuery(PageQuery):
     ordering = serializers.ChoiceField(
         [sign + name for name in _ORDERED for sign in ("", "-")],
         required=False,
-        help_text=f"With -: downwards. Lists only documents with this value, if at most {MOST_ORDERED:,} documents match. "
-        "Without an ordering: by hash.",
+        help_text=f"`-` before a name reverses the order. At most {MOST_ORDERED:,} documents may match. Documents without the value "
+        "are left out. Default: by the hash of the address.",
     )
 
 

@@ -19,7 +19,7 @@ from nodes.database.clock import read_clock
 class FailureSerializer(PlacedSerializer):
     """Failures of a job at one host for one cause."""
 
-    id = serializers.IntegerField(help_text="Number of the row in its partition.")
+    id = serializers.IntegerField(help_text="Number of the failure in its partition.")
     job = serializers.IntegerField(source="job_id")
     host = serializers.CharField()
     result_code = serializers.CharField(source="code")
@@ -27,7 +27,7 @@ class FailureSerializer(PlacedSerializer):
     first_at = serializers.DateTimeField(help_text="Moment of the first failure.")
     last_at = serializers.DateTimeField(help_text="Moment of the last failure.")
     times = serializers.IntegerField(help_text="Number of failures since the first one.")
-    failed = serializers.IntegerField(help_text="Number of documents that are failed now, in the job's present run.")
+    failed = serializers.IntegerField(help_text="Number of documents that have this failure in the job's present run.")
     trend = serializers.ListField(
         child=serializers.IntegerField(),
         min_length=STEPS,

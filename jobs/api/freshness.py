@@ -19,10 +19,12 @@ class GoalLineSerializer(serializers.Serializer[Any]):
     share = serializers.FloatField(help_text="Share of the documents that must be fresh, from 0 to 1.")
     within = serializers.FloatField(help_text="Seconds after which an unseen change is too old.")
     documents = serializers.IntegerField(help_text="Documents that were read under the goal, estimated from a sample.")
-    achieved = serializers.FloatField(allow_null=True, help_text="Likely share that is fresh now.")
-    expected = serializers.FloatField(allow_null=True, help_text="Share that the planned looks lead to.")
-    needs = serializers.FloatField(allow_null=True, help_text="Looks per second that the goal needs.")
-    gets = serializers.FloatField(allow_null=True, help_text="Looks per second that are planned.")
+    achieved = serializers.FloatField(allow_null=True, help_text="Share of the documents that is probably fresh now.")
+    expected = serializers.FloatField(
+        allow_null=True, help_text="Share of the documents that will be fresh with the planned requests."
+    )
+    needs = serializers.FloatField(allow_null=True, help_text="Requests per second that the goal needs.")
+    gets = serializers.FloatField(allow_null=True, help_text="Requests per second that are planned.")
     is_met = serializers.BooleanField(allow_null=True, help_text="True if the goal is met now.")
 
 
@@ -31,20 +33,22 @@ class SlowHostSerializer(serializers.Serializer[Any]):
 
     id = serializers.IntegerField()
     name = serializers.CharField()
-    needs = serializers.FloatField(help_text="Looks per second that the goals need.")
-    allows = serializers.FloatField(help_text="Requests per second that the host leaves to goals.")
-    partition = serializers.CharField(help_text="Other partition that has the host. Empty: this one.")
+    needs = serializers.FloatField(help_text="Requests per second that the goals need.")
+    allows = serializers.FloatField(help_text="Requests per second that the limits of the host leave for the goals.")
+    partition = serializers.CharField(
+        help_text="Name of the partition that has the host. Empty if it is the partition that answers."
+    )
 
 
 class FreshnessSerializer(serializers.Serializer[Any]):
-    """The freshness goals of a job in all partitions. `slow_hosts` are the 10 hosts that lack most requests."""
+    """The freshness goals of a job in all partitions. `slow_hosts` are the 10 hosts that lack the most requests."""
 
     goals = GoalLineSerializer(many=True)
     slow_hosts = SlowHostSerializer(many=True)
     measured_at = serializers.DateTimeField(allow_null=True)
     silent = serializers.ListField(
         child=serializers.CharField(),
-        help_text="Partitions that did not answer. Numbers of documents are at least these.",
+        help_text="Partitions that did not answer. Their documents are missing from all numbers.",
     )
 
 

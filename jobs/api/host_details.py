@@ -80,10 +80,12 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     blocks = serializers.IntegerField(help_text="Number of the last block.")
     hash = serializers.CharField(allow_blank=True, help_text="Hash of the last block.")
     pruned = serializers.IntegerField(help_text="Number of the last block that retention has deleted.")
-    verified = serializers.IntegerField(help_text="Newest blocks whose hashes were verified now.")
-    problem = serializers.CharField(allow_blank=True, help_text="Reason why they are not intact.")
+    verified = serializers.IntegerField(help_text="Number of the newest blocks, whose hashes this request verified.")
+    problem = serializers.CharField(
+        allow_blank=True, help_text="First wrong block, with the reason. Empty if all hashes are right."
+    )
     complete_until = serializers.DateTimeField(
-        allow_null=True, help_text="Minutes before this moment have all requests, or are in a gap."
+        allow_null=True, help_text="Until this moment, the record has all requests, except in its gaps."
     )
     gaps = GapSerializer(many=True, help_text="Gaps of the last day, the newest first.")
     minutes = MinuteSerializer(many=True, help_text="Minutes of the last day with requests, the oldest first.")

@@ -85,7 +85,7 @@ class ParentSerializer(serializers.Serializer[ParentLine]):
     limits = LimitsSerializer()
     whole = LimitsSerializer(
         allow_null=True,
-        help_text="Limits of all partitions together, of which `limits` are this partition's share. Null if they are whole.",
+        help_text="Limits of all partitions together. `limits` are this partition's share. Null if the limits are not shared.",
     )
     set_by = SetBySerializer()
     open_requests = serializers.IntegerField(help_text="Open requests of all these hosts together.")
@@ -125,7 +125,9 @@ class LimitedBySerializer(serializers.Serializer[HostStatus]):
     until = serializers.DateTimeField(source="verdict.until", allow_null=True)
     is_failing = serializers.SerializerMethodField(help_text="True if most of its latest requests failed.")
     sentence = serializers.SerializerMethodField(help_text="Cause in words, with the failures.")
-    remedy = serializers.SerializerMethodField(help_text="Change that would end it. Empty if no action is needed.")
+    remedy = serializers.SerializerMethodField(
+        help_text="Change that would remove the cause. Empty if no action is needed."
+    )
 
     def get_is_failing(self, line: HostStatus) -> bool:
         return line.verdict.failing is not None

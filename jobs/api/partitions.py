@@ -21,18 +21,22 @@ class PartitionSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     here = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
     control = serializers.BooleanField(source="is_control", help_text="True for the control partition.")
-    slots = serializers.IntegerField(help_text="Its shares of all hosts, of 1,024.")
+    slots = serializers.IntegerField(help_text="Number of slots that it has, of 1,024.")
     documents = serializers.IntegerField(allow_null=True, help_text="Null if it has sent no figures to this partition.")
     rate = serializers.FloatField(allow_null=True, help_text="Documents a second.")
-    sent_at = serializers.DateTimeField(allow_null=True, help_text="Time of its figures. Null for the asked partition.")
+    sent_at = serializers.DateTimeField(
+        allow_null=True, help_text="Time of its figures. Null for the partition that answers."
+    )
     silent = serializers.BooleanField(source="is_silent", help_text="True if its figures are older than 15 seconds.")
     receives = serializers.BooleanField(
-        source="is_receiving", allow_null=True, help_text="True if it takes the rows of this partition now."
+        source="is_receiving", allow_null=True, help_text="True if it receives the rows of this partition now."
     )
     bytes_behind = serializers.IntegerField(
-        allow_null=True, help_text="Bytes of the write-ahead log that it has not taken from this partition."
+        allow_null=True, help_text="Bytes of this partition's write-ahead log that it has not received yet."
     )
-    arrived = serializers.IntegerField(help_text="References of it that wait here for their run.")
+    arrived = serializers.IntegerField(
+        help_text="References that it sent, and that wait in this partition for the start of their run."
+    )
 
 
 class PartOfMoveSerializer(serializers.Serializer[Any]):
@@ -42,20 +46,26 @@ class PartOfMoveSerializer(serializers.Serializer[Any]):
     held = serializers.BooleanField(source="is_held", help_text="True if all of its jobs are held.")
     waits_for = serializers.CharField(help_text="The first job that is not held yet, in a sentence. Empty if all are.")
     moved = serializers.BooleanField(
-        source="has_moved", help_text="True if it works by the new map and has sent all documents."
+        source="has_moved", help_text="True if it uses the new slot map and has sent all documents."
     )
-    sent = serializers.IntegerField(help_text="Chunks of documents that it has sent, known after the last one.")
-    applied = serializers.IntegerField(help_text="Chunks of others that it has stored.")
+    sent = serializers.IntegerField(
+        help_text="Number of chunks of documents that it has sent. Known after the last chunk."
+    )
+    applied = serializers.IntegerField(
+        help_text="Number of chunks that it has received from other partitions and stored."
+    )
 
 
 class MoveSerializer(serializers.Serializer[Any]):
     """Move of slots between partitions."""
 
-    number = serializers.IntegerField(help_text="Epoch of its map.")
+    number = serializers.IntegerField(help_text="Number of the move, which is the epoch of its slot map.")
     phase = serializers.CharField(help_text=f"One of {', '.join(f'`{phase}`' for phase in MovePhase)}.")
-    why = serializers.CharField(help_text="Reason for which it was refused. Empty otherwise.")
+    why = serializers.CharField(help_text="Reason of a refused move. Empty for other moves.")
     sentence = serializers.CharField(help_text="Its state in words.")
-    parts = PartOfMoveSerializer(many=True, help_text="The partitions. Only the control partition knows all.")
+    parts = PartOfMoveSerializer(
+        many=True, help_text="Progress of each partition. Only the control partition knows all of them."
+    )
 
 
 class PartitionMovesView(ContractView):

@@ -100,7 +100,7 @@ class RuleSerializer(LimitFields, StrictSerializer):
         help_text="Days of the week on which the rule begins: 1 is Monday, 7 is Sunday.",
     )
     from_time = serializers.TimeField(
-        allow_null=True, default=None, help_text="Begin of the rule. If both times are null, it applies all day."
+        allow_null=True, default=None, help_text="Start of the rule. If both times are null, it applies all day."
     )
     to_time = serializers.TimeField(
         allow_null=True,

@@ -36,17 +36,17 @@ class ArrivalsSerializer(serializers.Serializer[Arrivals]):
     """Addresses that arrive under the changed rules."""
 
     found = DocumentGroupSerializer(
-        help_text="Addresses that the present rules refused and the changed rules admit, of the sample that the job keeps."
+        help_text="Addresses in the job's sample of rejected addresses that the changed rules admit."
     )
     new_forms = DocumentGroupSerializer(
-        help_text="Addresses that links name instead of known ones, because links lose parameters. No document has them yet."
+        help_text="New addresses instead of known ones, because links lose parameters under the changed rules."
     )
     within = DocumentGroupSerializer(help_text="Known addresses that come within the hop limits.")
     likely = serializers.IntegerField(
         help_text="Likely number of all arrivals. The sum of `found`, `new_forms` and `within` if the sample is whole."
     )
-    sample = serializers.IntegerField(help_text="Number of refused addresses in the sample.")
-    is_whole = serializers.BooleanField(help_text="True if the sample has every address that was refused.")
+    sample = serializers.IntegerField(help_text="Number of rejected addresses in the sample.")
+    is_whole = serializers.BooleanField(help_text="True if the sample has every rejected address.")
 
 
 class LossSerializer(serializers.Serializer[Loss]):
@@ -85,19 +85,21 @@ class RehearsalSerializer(serializers.Serializer[Rehearsal]):
     beyond = DocumentGroupSerializer(help_text="Documents to which only paths beyond a hop limit lead.")
     arrivals = ArrivalsSerializer()
     at_the_end = serializers.IntegerField(
-        help_text="Documents at the longest path. Their links are not followed, and are not part of these numbers."
+        help_text="Documents at the maximum number of hops. Their links are unknown, and not counted here."
     )
     losses = LossSerializer(many=True)
     needs_approval = serializers.BooleanField(help_text="True if the delete guard would let the removals wait.")
     hosts = HostLoadSerializer(many=True, help_text="Hosts with the largest changes, at most 20.")
     starts_before = serializers.ListField(child=serializers.CharField(), help_text="Next five starts by the schedule.")
     starts_after = serializers.ListField(child=serializers.CharField())
-    notes = serializers.ListField(child=serializers.CharField(), help_text="Limits of these numbers.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="Reasons why these numbers are not exact.")
     silent = serializers.ListField(
         child=serializers.CharField(),
         help_text="Partitions that did not answer. Their documents are missing, and documents that only their pages link to count as leaving.",
     )
-    warnings = serializers.ListField(child=serializers.CharField(), help_text="Warnings of a save.")
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="Warnings that a save of the change would give."
+    )
 
     @extend_schema_field(RefusedSerializer(many=True))
     def get_refused(self, rehearsal: Rehearsal) -> list[dict[str, Any]]:

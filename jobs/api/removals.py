@@ -24,12 +24,14 @@ class _HostSerializer(serializers.Serializer[Any]):
 
 class _SeedSerializer(serializers.Serializer[Any]):
     identifier = serializers.CharField()
-    state = serializers.CharField(help_text="gone, empty, redirects, replaced or changed.")
+    state = serializers.CharField(help_text="`gone`, `empty`, `redirects`, `replaced` or `changed`.")
     code = serializers.CharField(help_text="Result code in that run.")
 
 
 class _ParentSerializer(_SeedSerializer):
-    children = serializers.IntegerField(help_text="Documents to be removed that it had named, and no longer does.")
+    children = serializers.IntegerField(
+        help_text="Documents to be removed to which it linked before, and no longer links."
+    )
     reached = serializers.IntegerField(default=0, help_text="These documents, and all documents behind their links.")
 
 
@@ -43,7 +45,7 @@ class QuestionSerializer(serializers.Serializer[Any]):
     cause = serializers.CharField(help_text="The cause that most of the removals share.")
     hosts = _HostSerializer(many=True)
     parents = _ParentSerializer(many=True)
-    seeds = _SeedSerializer(many=True, help_text="Seeds that no longer name what would be removed.")
+    seeds = _SeedSerializer(many=True, help_text="Seeds that no longer link to documents that would be removed.")
     examples = serializers.ListField(child=serializers.CharField(), help_text="Some documents that would be removed.")
 
 
@@ -62,7 +64,7 @@ class _OutputSerializer(serializers.Serializer[Any]):
         help_text="Number of documents that can be restored. Each partition counts up to 10,000."
     )
     last_at = serializers.DateTimeField(help_text="Moment of the last removal.")
-    was_taken_away = serializers.BooleanField(help_text="The job lost the output, and gets it back.")
+    was_taken_away = serializers.BooleanField(help_text="True if the job lost the output, and gets it back.")
 
 
 class RestorationSerializer(serializers.ModelSerializer[Restoration]):
@@ -78,7 +80,8 @@ class RestorationSerializer(serializers.ModelSerializer[Restoration]):
     job = serializers.IntegerField(source="job_id")
     output = serializers.IntegerField(source="output_id", allow_null=True, read_only=True)
     partition = serializers.CharField(
-        read_only=True, help_text="Other partition that restores its documents. Empty: this one."
+        read_only=True,
+        help_text="Name of the partition that restores its documents. Empty if it is the partition that answers.",
     )
 
     class Meta:

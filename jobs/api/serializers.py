@@ -46,7 +46,12 @@ class SeedSerializer(StrictModelSerializer):
         child=AddressField(max_length=LONGEST_ADDRESS), min_length=1, max_length=MOST_ADDRESSES
     )
     policy = serializers.IntegerField(
-        source="policy_id", min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Its id."
+        source="policy_id",
+        min_value=1,
+        max_value=HIGHEST_ID,
+        allow_null=True,
+        default=None,
+        help_text="ID of the policy.",
     )
 
     tag = TagField(help_text="Tag of the workers that read the seed. If empty, any worker does.")
@@ -71,7 +76,7 @@ class FirstSeedSerializer(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     first_urls = serializers.ListField(child=AddressField())
     urls_in_all = serializers.IntegerField()
-    policy = serializers.IntegerField(allow_null=True, help_text="Its id.")
+    policy = serializers.IntegerField(allow_null=True, help_text="ID of the policy.")
     tag = serializers.CharField()
 
 
@@ -79,7 +84,7 @@ class SeedInListSerializer(FirstSeedSerializer):
     """Seed in a list over all jobs, with its first address."""
 
     job = serializers.IntegerField(source="job_id")
-    policy = serializers.IntegerField(source="policy_id", allow_null=True, help_text="Its id.")
+    policy = serializers.IntegerField(source="policy_id", allow_null=True, help_text="ID of the policy.")
 
 
 class AddressesSavedSerializer(serializers.Serializer[Any]):

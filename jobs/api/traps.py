@@ -93,7 +93,8 @@ class ReleasedSerializer(serializers.Serializer[Any]):
     suspect = TrapSuspectSerializer()
     documents = serializers.IntegerField(source="sent.documents", help_text="Documents that are due again.")
     has_more = serializers.BooleanField(
-        source="sent.has_more", help_text="True if documents are left: send back the code TRAP of the job."
+        source="sent.has_more",
+        help_text="True if more documents wait. Retry the documents with the result code TRAP to release them.",
     )
 
 
@@ -101,8 +102,9 @@ class UndoneSerializer(serializers.Serializer[Any]):
     suspect = TrapSuspectSerializer()
     effect = serializers.ChoiceField(
         [effect.value for effect in Effect],
-        help_text="`suspected`: a release was undone. For the rule of the job, `withdrawn`: it had not got it, `removed`: "
-        "it lost it, `leaves`: it loses it when the run ends, `kept`: it had it before, `missing`: it no longer had it.",
+        help_text="`suspected`: a release was undone. For an undone acceptance, `withdrawn`: the job had not received the rule yet, "
+        "`removed`: the job lost the rule, `leaves`: it loses the rule when its run ends, `kept`: it had the rule before the acceptance, "
+        "`missing`: it no longer had the rule.",
     )
     documents = serializers.IntegerField(help_text="Documents that are due again.")
 

@@ -139,7 +139,7 @@ class AuthorityView(_ConnectionView):
 
     @extend_schema(
         operation_id="authority_connections_test",
-        description="Reach the system of an authority with its account.",
+        description="Check whether the system of an authority can be reached with its account.",
         request=Nothing,
         responses=CheckedSerializer,
     )
@@ -168,7 +168,7 @@ class MappingView(_ConnectionView):
 
     @extend_schema(
         operation_id="mapping_connections_test",
-        description="Reach the system of a mapper with its account.",
+        description="Check whether the system of a mapper can be reached with its account.",
         request=Nothing,
         responses=CheckedSerializer,
     )
@@ -225,7 +225,11 @@ class AccessView(ContractView):
         parameters=[
             OpenApiParameter("username", OpenApiTypes.STR, required=True, description="Name of the user."),
             OpenApiParameter("domain", OpenApiTypes.STR, description="Domain of the user."),
-            OpenApiParameter("username_0", OpenApiTypes.STR, description="A user besides; _1, _2 and so on as well."),
+            OpenApiParameter(
+                "username_0",
+                OpenApiTypes.STR,
+                description="Name of another user. For more users, use `username_1`, `username_2` and so on.",
+            ),
             OpenApiParameter("domain_0", OpenApiTypes.STR, description="Domain of the user with this number."),
         ],
         responses=AccessSerializer,

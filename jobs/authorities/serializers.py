@@ -37,15 +37,19 @@ class _ConnectionSerializer(StrictModelSerializer):
         default=dict,
         help_text="Fields of its kind (docs/authorities.md). A secret is shown as `(secret)`, which leaves it as it is.",
     )
-    time_limit = serializers.IntegerField(min_value=1, max_value=120, default=5, help_text="Seconds of a question.")
-    at_once = serializers.IntegerField(min_value=1, max_value=100, default=4, help_text="Questions at once.")
+    time_limit = serializers.IntegerField(
+        min_value=1, max_value=120, default=5, help_text="Time limit of a question (seconds)."
+    )
+    at_once = serializers.IntegerField(
+        min_value=1, max_value=100, default=4, help_text="Maximum number of simultaneous questions."
+    )
     prerequisite = serializers.IntegerField(
         source="prerequisite_id",
         min_value=1,
         max_value=HIGHEST_ID,
         allow_null=True,
         default=None,
-        help_text="Mapping whose names it gets. If null, the given names.",
+        help_text="Mapping that translates the names of users first. If null, the names stay as they are.",
     )
 
 
@@ -53,10 +57,13 @@ class AuthoritySerializer(_ConnectionSerializer):
     """A connection to an authority. `silent_since` is null if it answered its last question."""
 
     group = serializers.IntegerField(
-        source="group_id", min_value=1, max_value=HIGHEST_ID, help_text="Group of its tokens."
+        source="group_id", min_value=1, max_value=HIGHEST_ID, help_text="ID of the authority group of its tokens."
     )
     domain = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="It is asked about users of this domain only."
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Domain of users. If set, the authority is asked only about users of this domain.",
     )
 
     class Meta:

@@ -44,7 +44,9 @@ class BulkExampleSerializer(serializers.Serializer[Any]):
     result = serializers.CharField()
     result_code = serializers.CharField()
     fetched_at = serializers.DateTimeField(allow_null=True)
-    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
+    partition = serializers.CharField(
+        help_text="Name of the partition that has it. Empty if it is the partition that answers."
+    )
 
 
 class BulkPreviewSerializer(serializers.Serializer[Any]):
@@ -56,12 +58,14 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
     documents = serializers.IntegerField()
     examples = BulkExampleSerializer(many=True, help_text="The first 20 documents.")
     partition = serializers.CharField(
-        help_text="The only partition whose documents it changes. Empty: it changes those of all."
+        help_text="Name of the only partition whose documents it changes. Empty if it changes documents of all partitions."
     )
     silent = serializers.SerializerMethodField(
-        help_text="Partitions that did not answer. The operation changes nothing there: make it again later."
+        help_text="Partitions that did not answer. The operation changes nothing there: repeat it later."
     )
-    token = serializers.CharField(help_text="Confirms exactly this operation, filter and number.")
+    token = serializers.CharField(
+        help_text="Text that confirms exactly this operation, filter and number of documents."
+    )
 
     def get_silent(self, preview: verbs.Preview) -> list[str]:
         return [one.name for one in preview.silent]
@@ -75,7 +79,7 @@ class BulkPartSerializer(serializers.Serializer[Any]):
     shown = serializers.IntegerField()
     changed = serializers.IntegerField()
     skipped = serializers.IntegerField()
-    silent = serializers.BooleanField(help_text="The partition did not answer.")
+    silent = serializers.BooleanField(help_text="True if the partition did not answer.")
 
 
 class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
@@ -85,7 +89,9 @@ class BulkSerializer(serializers.ModelSerializer[BulkOperation]):
     state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done` or `ended early`.")
     shown = serializers.SerializerMethodField(help_text="Documents of the preview, in all partitions.")
     changed = serializers.SerializerMethodField(help_text="Changed documents, in all partitions.")
-    skipped = serializers.SerializerMethodField(help_text="Documents that a batch had claimed, in all partitions.")
+    skipped = serializers.SerializerMethodField(
+        help_text="Documents that were skipped, because a batch had claimed them, in all partitions."
+    )
     partitions = serializers.SerializerMethodField(help_text="The part of each other partition.")
 
     class Meta:

@@ -75,10 +75,12 @@ class ExplainedJobSerializer(serializers.Serializer[Any]):
     is_forecast = serializers.BooleanField(help_text="True if the job does not know the address.")
     sentences = serializers.ListField(child=serializers.CharField(), help_text="The answer in short.")
     blocked_by = serializers.CharField(
-        allow_null=True, help_text="`gate` of the first blocked gate. Null if no gate is closed."
+        allow_null=True, help_text="`gate` of the first blocked gate. Null if no gate blocks."
     )
     gates = GateSerializer(many=True)
-    path = StepSerializer(many=True, help_text="Documents from the seed to the document, without itself.")
+    path = StepSerializer(
+        many=True, help_text="Documents on the way from the seed to this document, which is left out."
+    )
     linked_from = StepSerializer(many=True, help_text="Some documents that link to it.")
 
 
@@ -88,15 +90,16 @@ class ExplainedSerializer(serializers.Serializer[Any]):
     url = serializers.CharField(help_text="The address in its normal form.")
     is_known = serializers.BooleanField(help_text="True if a job knows it. Otherwise the jobs are forecasts.")
     partition = serializers.CharField(
-        help_text="Other partition that has the address, and explains it. Empty: this one."
+        help_text="Name of the partition that has the address, and explains it. Empty if it is the partition that answers."
     )
     silent = serializers.ListField(
         child=serializers.CharField(), help_text="Partitions that may know the address and did not answer."
     )
-    gates = GateSerializer(many=True, help_text="Gates of an address that no job follows. Empty for others.")
+    gates = GateSerializer(many=True, help_text="Gates of the address if no job follows it. Otherwise empty.")
     jobs = ExplainedJobSerializer(many=True)
     more_jobs = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Further jobs that know it: ask for them with `job`."
+        child=serializers.IntegerField(),
+        help_text="Further jobs that know the address. Add `job` to explain it for one of them.",
     )
 
 
@@ -113,7 +116,9 @@ class DocumentChangedSerializer(serializers.Serializer[Any]):
 
     url = serializers.CharField(source="identifier")
     job = serializers.IntegerField(source="job_id")
-    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
+    partition = serializers.CharField(
+        help_text="Name of the partition that has it. Empty if it is the partition that answers."
+    )
 
 
 class _DocumentChangeView(ContractView):

@@ -33,7 +33,10 @@ class ChannelPartsSerializer(StrictSerializer):
         required=False, help_text="Retry policy of its messages (docs/tasks.md). Default: 6 retries from 30 s on."
     )
     most_an_hour = serializers.IntegerField(
-        min_value=1, max_value=1000, default=MOST_AN_HOUR, help_text="Messages an hour. A summary names the others."
+        min_value=1,
+        max_value=1000,
+        default=MOST_AN_HOUR,
+        help_text="Maximum number of messages in an hour. A summary lists the others.",
     )
     is_enabled = serializers.BooleanField(default=True)
 
@@ -73,7 +76,11 @@ class RulePartsSerializer(StrictSerializer):
         help_text="Topics of the rule. Without any: all lines of the attention list.",
     )
     job = serializers.IntegerField(
-        min_value=1, max_value=HIGHEST_ID, allow_null=True, default=None, help_text="Only this job."
+        min_value=1,
+        max_value=HIGHEST_ID,
+        allow_null=True,
+        default=None,
+        help_text="ID of the only job of the rule. If null, all jobs.",
     )
     channels = serializers.ListField(
         child=serializers.IntegerField(min_value=1, max_value=HIGHEST_ID), max_length=100, default=list
@@ -83,13 +90,17 @@ class RulePartsSerializer(StrictSerializer):
         max_value=verbs.MOST_MINUTES,
         allow_null=True,
         default=None,
-        help_text="Limit of the topics `no_documents` and `runs_long`.",
+        help_text="Minutes after which the topics `no_documents` and `runs_long` become conditions.",
     )
     remind_after = serializers.IntegerField(
-        min_value=1, max_value=verbs.MOST_MINUTES, allow_null=True, default=None, help_text="Minutes. If null, never."
+        min_value=1,
+        max_value=verbs.MOST_MINUTES,
+        allow_null=True,
+        default=None,
+        help_text="Minutes between reminders. If null, none are sent.",
     )
     notifies_of_end = serializers.BooleanField(
-        default=True, help_text="True if the end of a condition is a message, too."
+        default=True, help_text="True to send a message at the end of a condition, too."
     )
     is_enabled = serializers.BooleanField(default=True)
 
@@ -121,7 +132,9 @@ class MessageSerializer(serializers.ModelSerializer[NotificationMessage]):
 class MuteSerializer(StrictSerializer):
     """Time without messages."""
 
-    minutes = serializers.IntegerField(min_value=0, max_value=verbs.MOST_MINUTES, help_text="0 ends the muting.")
+    minutes = serializers.IntegerField(
+        min_value=0, max_value=verbs.MOST_MINUTES, help_text="Minutes without messages. 0 ends the muting."
+    )
 
 
 class NameQuery(PageQuery):
@@ -291,22 +304,26 @@ class NewMailingSerializer(StrictSerializer):
     name = serializers.CharField(max_length=64)
     report = serializers.ChoiceField(list(mailings.REPORTS))
     filter = serializers.JSONField(
-        default=dict, help_text="Parameters of the report, as in its address, without its moments."
+        default=dict, help_text="Parameters of the report, as in its address, without the interval."
     )
     hours = serializers.IntegerField(
-        min_value=1, default=24, help_text="Hours of the history before the moment of sending."
+        min_value=1, default=24, help_text="Length of the interval before the moment of sending (hours)."
     )
-    channel = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, help_text="Channel of the kind `email`.")
+    channel = serializers.IntegerField(
+        min_value=1, max_value=HIGHEST_ID, help_text="ID of a channel of the kind `email`."
+    )
     recipients = serializers.ListField(
         child=serializers.CharField(max_length=320),
         max_length=100,
         default=list,
-        help_text="If empty, those of the channel.",
+        help_text="Addresses of recipients. If empty, the recipients of the channel.",
     )
-    as_html = serializers.BooleanField(default=True, help_text="False: the mail has text only.")
-    attaches_csv = serializers.BooleanField(default=True, help_text="At most 10,000 rows.")
+    as_html = serializers.BooleanField(default=True, help_text="True to send HTML beside the text.")
+    attaches_csv = serializers.BooleanField(
+        default=True, help_text="True to attach the rows as a CSV file, at most 10,000 rows."
+    )
     schedule = serializers.JSONField(
-        help_text='Such as `{"cron": "0 7 * * 1", "time_zone": "Europe/Berlin"}` (docs/tasks.md).'
+        help_text='Schedule, such as `{"cron": "0 7 * * 1", "time_zone": "Europe/Berlin"}` (docs/tasks.md).'
     )
 
 

@@ -19,9 +19,14 @@ class SubjectSerializer(serializers.Serializer[Any]):
     title = serializers.CharField(source="subject.title")
     setting = serializers.CharField(source="subject.setting.environment", default=None, allow_null=True)
     days = serializers.IntegerField(allow_null=True, help_text="Value of the setting. Null if there is none.")
-    rows = serializers.IntegerField(source="old.rows", help_text="Old rows, counted up to 100,000 of each table.")
-    partitions = serializers.IntegerField(source="old.partitions", help_text="Old days, which are dropped as a whole.")
-    bytes = serializers.IntegerField(source="old.bytes", help_text="Size of these days.")
+    rows = serializers.IntegerField(
+        source="old.rows", help_text="Number of rows to delete, counted up to 100,000 of each table."
+    )
+    partitions = serializers.IntegerField(
+        source="old.partitions",
+        help_text="Number of partitions of tables, each with one day, that are dropped as a whole.",
+    )
+    bytes = serializers.IntegerField(source="old.bytes", help_text="Size of these partitions.")
 
 
 class CleaningSerializer(serializers.Serializer[Any]):

@@ -31,7 +31,7 @@ class HitSerializer(serializers.Serializer[Hit]):
     output = serializers.IntegerField(
         source="output_id",
         allow_null=True,
-        help_text="Null if another partition has the document, and its output has another name here.",
+        help_text="Null if another partition has the document, and no output of this partition has its name.",
     )
     url = serializers.CharField()
     title = SegmentSerializer(many=True)
@@ -43,7 +43,9 @@ class HitSerializer(serializers.Serializer[Hit]):
     )
     fetched_at = serializers.DateTimeField()
     rank = serializers.FloatField()
-    partition = serializers.CharField(help_text="Other partition that has it. Empty: this one.")
+    partition = serializers.CharField(
+        help_text="Name of the partition that has it. Empty if it is the partition that answers."
+    )
 
 
 class SearchPageSerializer(serializers.Serializer[FoundEverywhere]):

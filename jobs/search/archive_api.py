@@ -28,7 +28,9 @@ class ArchiveFileSerializer(PlacedSerializer, serializers.ModelSerializer[Archiv
     stores = serializers.DictField(
         child=serializers.DateTimeField(), help_text="Time at which each store confirmed the file, by its address."
     )
-    problem = serializers.CharField(help_text="Last error of the stores, or the reason of the loss; empty: none.")
+    problem = serializers.CharField(
+        help_text="Last error of the stores, or the reason why the file is lost. Empty if there is none."
+    )
 
     class Meta:
         model = ArchiveFile
@@ -90,7 +92,10 @@ class ReadRecordSerializer(serializers.Serializer[ReadRecord]):
     response_head = serializers.CharField()
     text = serializers.CharField(help_text="Beginning of the decoded body as text.")
     is_cut = serializers.BooleanField(help_text="True if the body is longer than the text.")
-    truncated = serializers.CharField(source="content.truncated", help_text="Reason of a cut body; empty: it is whole.")
+    truncated = serializers.CharField(
+        source="content.truncated",
+        help_text="Reason why the archive has only a part of the body. Empty if it has all of it.",
+    )
 
 
 class ArchiveFileQuery(NewestQuery):
@@ -137,7 +142,8 @@ class ArchiveRecordView(mixins.RetrieveModelMixin, EverywhereView):
         return {**row, "document": f"{row['job']}-{one.hash.hex}"}
 
     @extend_schema(
-        description="Return an archived answer with its headers and the beginning of its body as text. 403 if the document is protected and the user has no token for it.",
+        description="Return an archived answer with its headers and the beginning of its body as text. "
+        "403 if the document is protected and the user has no token for it.",
         responses=ReadRecordSerializer,
     )
     def retrieve(self, request: Request, pk: str) -> Response:

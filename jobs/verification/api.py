@@ -33,10 +33,10 @@ class VerificationWantedSerializer(WantedSerializer):
         default=None,
         min_value=0.001,
         max_value=100,
-        help_text="Share of the documents that are compared, in percent. Null: all.",
+        help_text="Share of the documents to compare, in percent. If null, all are compared.",
     )
     repair = serializers.BooleanField(
-        default=False, help_text="Reads missing and stale documents again, and removes ghosts."
+        default=False, help_text="True to read missing and stale documents again, and to remove ghosts."
     )
     most = serializers.IntegerField(
         required=False,
@@ -44,10 +44,11 @@ class VerificationWantedSerializer(WantedSerializer):
         default=None,
         min_value=0,
         max_value=verbs.MOST_REPAIRS,
-        help_text="Most repairs. Null: no limit.",
+        help_text="Maximum number of repairs. If null, there is no limit.",
     )
     allow_removals = serializers.BooleanField(
-        default=False, help_text="Removes ghosts above the thresholds of the delete guard, too. For administrators."
+        default=False,
+        help_text="True to remove ghosts even above the thresholds of the delete guard. For administrators.",
     )
 
 
@@ -68,7 +69,7 @@ class VerificationSerializer(StateSerializer[OutputVerification]):
     output = serializers.IntegerField(
         source="output_id",
         allow_null=True,
-        help_text="Null if another partition has it, and its output has another name here.",
+        help_text="Null if another partition has the verification, and no output of this partition has its name.",
     )
     in_sync = serializers.SerializerMethodField(help_text="Share of the documents read that are in sync, in percent.")
     buckets = serializers.SerializerMethodField(help_text="Number of buckets to compare, of 4,096.")

@@ -85,7 +85,7 @@ def read_json(body: bytes) -> object:
         if "\0" in text:
             raise ParseError("The body has a text with a NUL character, which cannot be stored.")
         if any("\ud800" <= character <= "\udfff" for character in text):
-            raise ParseError("The body has a text with half a surrogate pair, which is not character.")
+            raise ParseError("The body has a text with half a surrogate pair, which is not a character.")
     return read
 
 

@@ -175,7 +175,9 @@ class NamedQuery(PageQuery):
     """The parameters of a list of things with names."""
 
     search = SearchField()
-    ordering = serializers.ChoiceField(["id", "-id", "name", "-name"], default="id", help_text="With -: downwards.")
+    ordering = serializers.ChoiceField(
+        ["id", "-id", "name", "-name"], default="id", help_text="`-` before a name reverses the order."
+    )
 
 
 def read_body(form: type[StrictSerializer], request: Request) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class NewTaskSerializer(TaskPartsSerializer):
 class TaskWorkerSerializer(PlacedSerializer, serializers.ModelSerializer[TaskWorker]):
     """Worker of the roster."""
 
-    task = serializers.SerializerMethodField(help_text="Number of its task. Null if it is free.")
+    task = serializers.SerializerMethodField(help_text="Number of its task. Null if the worker is free.")
     is_running = serializers.SerializerMethodField(help_text="True if the task has begun.")
 
     class Meta:

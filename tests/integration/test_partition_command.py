@@ -157,8 +157,8 @@ def test_a_drained_partition_has_no_slots_left(control, connection, capsys):
         (["--from", "a", "--to", "a", "--count", "1"], "has these slots already"),
         (["--from", "a", "--to", "b", "--count", "600"], "from 1 to 512"),
         (["--from", "a", "--to", "b", "--slots", "510-513"], "does not have slot 512, 513"),
-        (["--from", "a", "--to", "b", "--slots", "9999"], "they are 0 to 1023"),
-        (["--from", "a", "--to", "b", "--slots", "x"], "no slot"),
+        (["--from", "a", "--to", "b", "--slots", "9999"], "slots are 0 to 1023"),
+        (["--from", "a", "--to", "b", "--slots", "x"], "not a slot"),
     ],
 )
 def test_an_invalid_move_of_slots_is_refused_with_the_invalid_name(control, connection, words, message):

@@ -27,7 +27,7 @@ class Command(BaseCommand):
         add = parser.add_subparsers(dest="verb", required=True).add_parser
         login_link = add("login-link", help="print a link with which a user logs in once, within ten minutes")
         login_link.add_argument("user", help="name of the user")
-        link = add("link", help="let an existing user log in at the provider, and end its password")
+        link = add("link", help="let an existing user log in at the provider, and disable the user's password")
         link.add_argument("user", help="name of the user")
         link.add_argument("subject", help="subject of the user at the provider (claim sub)")
         unlink = add("unlink", help="end the logins of a user at the provider")

@@ -16,7 +16,9 @@ from jobs.queries.reports.simple_history import HistoryLine
 
 
 def _partition() -> serializers.CharField:
-    return serializers.CharField(help_text="Other partition that has it. Empty: this one.")
+    return serializers.CharField(
+        help_text="Name of the partition that has it. Empty if it is the partition that answers."
+    )
 
 
 class HistoryLineSerializer(serializers.Serializer[HistoryLine]):
@@ -101,7 +103,7 @@ def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[A
             "results": line(many=True),
             "next": serializers.URLField(allow_null=True, help_text="Address of the next page. Null on the last page."),
             "partition": serializers.CharField(
-                help_text="The only partition that the report is about. Empty: it is about all."
+                help_text="Name of the only partition in the report. Empty if the report has all partitions."
             ),
             "silent": serializers.ListField(
                 child=serializers.CharField(),

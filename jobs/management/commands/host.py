@@ -28,7 +28,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
     help = (
         "Show the state of a host, or change it. stop: send no requests; documents wait until they are released. deny: documents end as DENIED until "
-        "allow. end-back-off: resume requests at once. withdraw-limit: end the limit that its webmaster asked for."
+        "allow. end-back-off: resume requests immediately. withdraw-limit: end the limit that its webmaster asked for."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -37,14 +37,16 @@ class Command(BaseCommand):
         moving = verbs.add_parser(
             "move-slots", help="give slots of one partition, with their hosts and documents, to others"
         )
-        moving.add_argument("--from", dest="source", required=True, metavar="NAME", help="the partition that has them")
+        moving.add_argument(
+            "--from", dest="source", required=True, metavar="NAME", help="the partition that has the slots"
+        )
         moving.add_argument(
             "--to",
             dest="targets",
             required=True,
             action="append",
             metavar="NAME",
-            help="a partition that gets them (again for more)",
+            help="a partition that gets the slots; repeatable",
         )
         amount = moving.add_mutually_exclusive_group(required=True)
         amount.add_argument("--count", type=int, help="number of slots")
@@ -52,27 +54,29 @@ class Command(BaseCommand):
         moving.add_argument("--dry-run", action="store_true", help="show the move, and change nothing")
 
         draining = verbs.add_parser("drain", help="give all slots of a partition to the others")
-        draining.add_argument("source", metavar="name", help="the partition that keeps none")
+        draining.add_argument("source", metavar="name", help="the partition that gives all its slots away")
         draining.add_argument(
             "--to",
             dest="targets",
             action="append",
             default=[],
             metavar="NAME",
-            help="a partition that gets some (default: all others)",
+            help="a partition that gets slots; repeatable (default: all others)",
         )
         draining.add_argument("--dry-run", action="store_true", help="show the move, and change nothing")
 
         verbs.add_parser("cancel-move", help="cancel a move that still waits for jobs")
 
-        adding = verbs.add_parser("add", help="note a new partition in this database; it has no slots at first")
+        adding = verbs.add_parser("add", help="note a new partition in this database; at first, it has no slots")
         adding.add_argument("name", help="the new partition, the last one that CRAWLCTL_PARTITIONS names")
 
         removing = verbs.add_parser("remove", help="remove a drained partition from the databases of all")
-        removing.add_argument("name", help="the partition, which has no slots and no documents any more")
+        removing.add_argument("name", help="the partition; it must have no slots and no documents")
         removing.add_argument("--dry-run", action="store_true", help="check that it is possible, and change nothing")
         removing.add_argument(
-            "--lost", action="store_true", help="its database is lost: its documents are lost, and others get its hosts"
+            "--lost",
+            action="store_true",
+            help="remove a partition whose database is lost; other partitions get its hosts, but not its documents",
         )
 
         accept = verbs.add_parser("accept", help="accept a new database of a partition at the next start")
@@ -200,10 +204,10 @@ def slots_in(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise argparse.ArgumentTypeError(f"{part!r} is no slot and no range of slots, such as 0-63.")
+            raise argparse.ArgumentTypeError(f"{part!r} is not a slot or a range of slots. Write 70 or 0-63.")
         numbers = range(int(first), int(last or first) + 1)
         if not numbers or numbers[-1] >= SLOTS:
-            raise argparse.ArgumentTypeError(f"{part!r} is no range of slots: they are 0 to {SLOTS - 1}.")
+            raise argparse.ArgumentTypeError(f"{part!r} is not a range of slots: slots are 0 to {SLOTS - 1}.")
         found += numbers
     return found
 

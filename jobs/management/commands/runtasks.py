@@ -32,7 +32,7 @@ class Command(BaseCommand):
             "--memory-limit",
             type=_megabytes,
             metavar="MB",
-            help="memory of the executing process, which ends after a task that used more",
+            help="memory limit of the executing process, which is replaced after a task that used more",
         )
         add_attached_option(parser)
         add_settings_option(parser)

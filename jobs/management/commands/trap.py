@@ -66,7 +66,9 @@ class Command(BaseCommand):
         ):
             of_one = verbs.add_parser(verb, help=said)
             of_one.add_argument(
-                "suspect", type=_placed, help="number of the suspect; that of another partition behind its name: b:17"
+                "suspect",
+                type=_placed,
+                help="number of the suspect; in another partition, with the partition's name: b:17",
             )
             if verb in {"test", "accept"}:
                 of_one.add_argument(

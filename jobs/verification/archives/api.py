@@ -31,11 +31,11 @@ class ArchiveVerificationWantedSerializer(WantedSerializer):
         default=None,
         min_value=0.001,
         max_value=100,
-        help_text="Share of the files that are compared, in percent. Null: all.",
+        help_text="Share of the files to compare, in percent. If null, all are compared.",
     )
     repair = serializers.BooleanField(
         default=False,
-        help_text="Writes damaged copies again from whole ones, and reads documents again whose body is lost.",
+        help_text="True to write damaged copies again from whole ones, and to read documents again whose body is lost.",
     )
     lost_machine = serializers.CharField(
         required=False,

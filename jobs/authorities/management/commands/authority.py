@@ -24,7 +24,9 @@ class Command(BaseCommand):
         add = parser.add_subparsers(dest="verb", required=True).add_parser
         add("list", help="list the authorities and mappings with their states")
         for verb, noun in (("check", "an authority"), ("check-mapping", "a mapping")):
-            add(verb, help=f"reach the system of {noun} with its account").add_argument("name", help="name of it")
+            add(verb, help=f"check whether the system of {noun} can be reached").add_argument(
+                "name", help=f"name of {noun}"
+            )
         ask = add("ask", help="print what a user may see, in ManifoldCF's lines")
         ask.add_argument("username", help="name of the user")
         ask.add_argument("--domain", default="", help="domain of the user")

@@ -81,7 +81,7 @@ class Command(BaseCommand):
         verbs.add_parser("remove-template", help="remove a template").add_argument("urn", help="name of the template")
         verbs.add_parser("workers", help="list the workers and their tasks")
         verbs.add_parser("statistics", help="show numbers of tasks").add_argument(
-            "--group", default="", help="only of it"
+            "--group", default="", help="only of this group"
         )
 
     def handle(self, *_args: Any, verb: str, **given: Any) -> None:
