@@ -100,7 +100,7 @@ def ensure_administrator() -> str:
         )
     if given and len(given) < _SHORTEST:
         raise ImproperlyConfigured(
-            f"CRAWLCTL_ADMIN_PASSWORD has {len(given)} characters: write {_SHORTEST} at least, or leave it out to have one made."
+            f"CRAWLCTL_ADMIN_PASSWORD has {len(given)} characters: write at least {_SHORTEST}, or leave it out to get a generated password."
         )
     password = given or get_random_string(_LENGTH)
     try:

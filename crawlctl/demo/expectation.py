@@ -85,7 +85,9 @@ def expect_next_crawl(plan: SitePlan) -> Expectation:
 
 def _follow_links(plan: SitePlan, statuses_of: Callable[[int], tuple[int, ...]]) -> Expectation:
     if plan.broken is not None:
-        raise ValueError(f"page {plan.broken} is broken: how often it is asked for is the crawler's policy")
+        raise ValueError(
+            f"page {plan.broken} is broken: the number of its requests depends on the policy of the crawler"
+        )
     statuses: dict[str, tuple[int, ...]] = {}
     documents = set()
     for page in _reachable_pages(plan):

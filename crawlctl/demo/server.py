@@ -228,7 +228,7 @@ class Site:
         if unknown := wanted.keys() - {"revision", "change", "gone", "broken"}:
             raise ValueError(f"{', '.join(sorted(unknown))}: only revision, change, gone and broken can be set")
         if "revision" not in wanted:
-            raise ValueError("which revision? its number has to be set")
+            raise ValueError("revision is missing: set its number")
         number = int(wanted["revision"])
         broken = wanted.get("broken")
         revision = Revision(

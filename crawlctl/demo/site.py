@@ -90,38 +90,53 @@ def _set(stop: asyncio.Event, *, loop: asyncio.AbstractEventLoop) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m crawlctl.demo.site", description="Serve the synthetic site.")
-    parser.add_argument("--pages", type=_at_least_one, default=2000, help="how many pages (%(default)s)")
-    parser.add_argument("--hosts", type=_at_least_one, default=4, help="how many hosts they live on (%(default)s)")
+    parser.add_argument("--pages", type=_at_least_one, default=2000, help="number of pages (default: %(default)s)")
+    parser.add_argument("--hosts", type=_at_least_one, default=4, help="number of hosts (default: %(default)s)")
     parser.add_argument(
         "--host-style",
         type=HostStyle,
         choices=list(HostStyle),
         default=HostStyle.ADDRESSES,
-        help="hosts are 127.0.0.1, 127.0.0.2, ... or ports of 127.0.0.1 (%(default)s)",
+        help="form of the hosts: 127.0.0.1, 127.0.0.2, …, or ports of 127.0.0.1 (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="another seed is another site (%(default)s)")
-    parser.add_argument("--port", type=_port, default=0, help="first port to try, 0 for any (%(default)s)")
     parser.add_argument(
-        "--log", type=Path, default=Path(os.devnull), help="file for the log; overwritten at the start (none)"
+        "--seed", type=int, default=1, help="number from which the site is generated (default: %(default)s)"
+    )
+    parser.add_argument("--port", type=_port, default=0, help="first port to try, 0 for any (default: %(default)s)")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        default=Path(os.devnull),
+        help="file for the log, which the start overwrites (default: none)",
     )
     parser.add_argument(
         "--traps",
         type=float,
         default=2,
-        help="percentage of pages with a redirect, with a missing link, with a private link, and that fail once (%(default)s)",
+        help="percentage of pages of each kind: with a redirect, a missing link, a private link, or a first failure (default: %(default)s)",
     )
-    parser.add_argument("--latency-ms", type=_not_negative, default=0, help="wait before each answer (%(default)s)")
-    parser.add_argument("--crawl-delay", type=_not_negative, help="seconds, in every robots.txt (no such line)")
+    parser.add_argument(
+        "--latency-ms", type=_not_negative, default=0, help="delay before each answer (default: %(default)s)"
+    )
+    parser.add_argument("--crawl-delay", type=_not_negative, help="seconds in each robots.txt (default: no such line)")
     parser.add_argument(
         "--busy",
         type=_busy_host,
         metavar="HOST:ANSWERS:SECONDS",
-        help="this host, counted from 0, gives its first ANSWERS with 429 and this Retry-After (none)",
+        help="host, counted from 0, whose first ANSWERS answers are 429 with SECONDS as Retry-After (default: none)",
     )
     parser.add_argument(
-        "--slow", type=_slow_pages, metavar="EVERY:SECONDS", help="answer each EVERY-th page after SECONDS (none)"
+        "--slow",
+        type=_slow_pages,
+        metavar="EVERY:SECONDS",
+        help="answer each EVERY-th page after SECONDS (default: none)",
     )
-    parser.add_argument("--ends", type=Path, default=Path(os.devnull), help="file for when requests ended (none)")
+    parser.add_argument(
+        "--ends",
+        type=Path,
+        default=Path(os.devnull),
+        help="file for the moments at which requests ended (default: none)",
+    )
     parser.add_argument("--attached", action="store_true", help="stop when standard input ends")
     return parser
 
@@ -129,21 +144,21 @@ def _parser() -> argparse.ArgumentParser:
 def _at_least_one(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too few: at least 1 is needed")
+        raise argparse.ArgumentTypeError(f"{number} is not possible: write a number from 1 on")
     return number
 
 
 def _port(text: str) -> int:
     number = int(text)
     if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{number} is not a port: 0 to 65535 are")
+        raise argparse.ArgumentTypeError(f"{number} is not a port: write a number from 0 to 65535")
     return number
 
 
 def _not_negative(text: str) -> float:
     number = float(text)
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not possible: at least 0 is needed")
+        raise argparse.ArgumentTypeError(f"{text} is not possible: write a number from 0 on")
     return number
 
 
@@ -151,7 +166,7 @@ def _busy_host(text: str) -> BusyHost:
     try:
         host, answers, retry_after = map(int, text.split(":"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not three whole numbers with colons between") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not three whole numbers with colons: write 0:5:2") from None
     return BusyHost(host=host, answers=answers, retry_after=retry_after)
 
 
@@ -160,7 +175,7 @@ def _slow_pages(text: str) -> SlowPages:
         every, latency = text.split(":")
         return SlowPages(every=_at_least_one(every), latency=_not_negative(latency))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number and seconds with a colon between") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number, a colon and seconds: write 10:1.5") from None
 
 
 if __name__ == "__main__":

@@ -125,7 +125,5 @@ def _wait(holds: Callable[[], bool], *, saying: str, cluster: DemoCluster) -> No
     ends_at = time.monotonic() + _READY_WITHIN
     while not holds():
         if time.monotonic() > ends_at:
-            raise SandboxFailed(
-                f"Gave up after {_READY_WITHIN:g} s of waiting until {saying}: see {cluster.directory}."
-            )
+            raise SandboxFailed(f"This has not happened after {_READY_WITHIN:g} s: {saying}. See {cluster.directory}.")
         time.sleep(_TICK)

@@ -208,7 +208,7 @@ class Bridge:
                 self.is_stalled = False
             except (DatabaseError, psycopg.Error) as error:
                 if not self.is_stalled:
-                    logger.warning("live pages cannot be read: %s", error)
+                    logger.warning("the content of live pages cannot be read: %s", error)
                 self.is_stalled = True
             took = time.monotonic() - began
             most = max(

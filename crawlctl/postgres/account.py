@@ -78,8 +78,8 @@ def choose_account(*, home: Home, binaries: Binaries, announce: Announce) -> Acc
     if _reaches(account, home=home, binaries=binaries):
         return account
     raise EmbeddedPostgresError(
-        f"the embedded PostgreSQL may not run as root, and {_name_of(account.uid)} reaches either {binaries.directory} "
-        f"or {home.directory} not: run this as an ordinary user, or {USE_ANOTHER}"
+        f"the embedded PostgreSQL may not run as root, and {_name_of(account.uid)} cannot read both {binaries.directory} "
+        f"and {home.directory}: run this as an ordinary user, or {USE_ANOTHER}"
     )
 
 

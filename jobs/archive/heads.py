@@ -43,7 +43,7 @@ def fields_of(head: bytes) -> Fields:
 def length_of(fields: Fields) -> int:
     length = fields.get("content-length", "")
     if not (length.isascii() and length.isdigit() and len(length) < 16):
-        raise BadRecord(f"its length is {length[:20]!r}")
+        raise BadRecord(f"its length is invalid: {length[:20]!r}")
     return int(length)
 
 

@@ -54,7 +54,7 @@ class Member:
                 raise BadRecord(str(error)) from None
             inflated += len(piece)
             if inflated > _ALWAYS_INFLATED and inflated > _MOST_TIMES * (read - len(inflater.unconsumed_tail)):
-                raise BadRecord(f"it inflates to {inflated} bytes and more")
+                raise BadRecord(f"it has {inflated} bytes or more when decompressed")
             if piece:
                 yield piece
         self.end = self._offset + read - len(inflater.unused_data)

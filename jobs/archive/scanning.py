@@ -309,7 +309,7 @@ def _checked(found: Found) -> Found:
     try:
         date = found.date.astimezone(dt.UTC)
     except OverflowError:
-        raise BadRecord(f"its date is {found.date}") from None
+        raise BadRecord(f"its date is out of range: {found.date}") from None
     kind = RecordKind.NOT_MODIFIED if found.status == 304 and not found.kind.is_revisit else found.kind
     return replace(found, date=date, kind=kind)
 

@@ -35,7 +35,7 @@ def one_by_one(rows: Iterable[_R], process: Callable[[_R], int], *, name: Callab
             if first is None:
                 first = error
             else:
-                logger.exception("another row failed, too")
+                logger.exception("this row failed, too; the caller reports the first failure only")
     if first is not None:
         raise first
     return done

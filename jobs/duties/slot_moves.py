@@ -231,7 +231,7 @@ def _adopt(at: Pass, placement: Placement, move: Move, own: Report) -> int:
         adopt_map(at.connection, placement, move.to)
         note_report(at.connection, placement, replace(own, epoch=move.number, sent=None))
         send_fact(at.connection, placement.here, placement.here, _SENT_KEY, Sent(_series(at, move.number)).as_json())
-    logger.info("this partition works by the map of move %d", move.number)
+    logger.info("this partition now uses the slot map of move %d", move.number)
     return 1
 
 

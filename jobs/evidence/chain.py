@@ -73,10 +73,10 @@ def contents_after(head: Head, blocks: Iterable[Block]) -> tuple[Head, list[dict
     contents = []
     for block in blocks:
         if hash_of(block.content) != block.hash:
-            raise ChainBroken(block.seq, "has another hash than its content")
+            raise ChainBroken(block.seq, "does not match its hash")
         content = _object_in(block)
         if block.seq != head.seq + 1 or content.get("seq") != block.seq:
-            raise ChainBroken(block.seq, f"stands in the place of block {head.seq + 1}")
+            raise ChainBroken(block.seq, f"is in the place of block {head.seq + 1}")
         if content.get("previous") != head.hash:
             raise ChainBroken(block.seq, "does not contain the hash of the block before it")
         head = Head(block.seq, block.hash)

@@ -46,7 +46,7 @@ class Part:
         """
         last = follow(self.before, blocks)
         if last.seq > self.head.seq or (last.seq == self.head.seq and last.hash != self.head.hash):
-            raise ChainBroken(last.seq, "is not below the head of the chain that the file names")
+            raise ChainBroken(last.seq, "is behind the last block that the file names")
         return last
 
 

@@ -146,7 +146,7 @@ class ChildPool:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ChildrenBroken(f"a child of the extraction cannot start: {error}") from error
+            raise ChildrenBroken(f"a child process for texts of files cannot start: {error}") from error
         child = _Child(process)
         self._all.add(child)
         try:
@@ -159,7 +159,7 @@ class ChildPool:
             raise
         if not is_ready:
             await self._end(child)
-            raise ChildrenBroken("a child of the extraction ended at its start; its error is in the log")
+            raise ChildrenBroken("a child process for texts of files ended at its start; the log has its error")
         return child
 
     async def _end(self, child: "_Child") -> None:
@@ -190,7 +190,7 @@ class _Child:
             async with asyncio.timeout(_PATIENCE * limits.seconds):
                 return _result_of(await self._exchange(message, limits))
         except TimeoutError as error:
-            raise ExtractionFailed(Reason.TIME, f"no end within {_PATIENCE * limits.seconds} s") from error
+            raise ExtractionFailed(Reason.TIME, f"no result within {_PATIENCE * limits.seconds} s") from error
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError) as error:
             # The child closed its pipe, which means that it is dead, or its output is no answer.
             self.kill()

@@ -24,7 +24,7 @@ def parse_span(text: str) -> dt.timedelta:
         ValueError: the text is not a duration. The message can be shown.
     """
     if _SPAN.sub("", text).strip() or not text.strip():
-        raise ValueError(f"{text!r} is not a span of time; write one like 90 s, 15 min, 8 h or 1 d 12 h.")
+        raise ValueError(f"{text!r} is not a duration; write one such as 90 s, 15 min, 8 h or 1 d 12 h.")
     try:
         return dt.timedelta(seconds=sum(float(amount) * _UNITS[unit] for amount, unit in _SPAN.findall(text)))
     except OverflowError:
@@ -53,7 +53,7 @@ def parse_window(text: str) -> Window:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, value = _read_part(part)
         if name in said:
-            raise ValueError(f"{part!r}: this was said before.")
+            raise ValueError(f"{part!r}: this field is given twice.")
         said[name] = value
     return Window(**said)
 
@@ -82,7 +82,7 @@ def _read_part(part: str) -> tuple[str, object]:
         if part.startswith(f"{shown} "):
             return name, _read_numbers(part.removeprefix(shown))
     known = ", ".join(name.replace("_", " ") for name in _FIELDS)
-    raise ValueError(f"{part!r} says nothing of a window; it may say: {known}, open, zone, minimal.")
+    raise ValueError(f"{part!r} is not a part of a window; write one of: {known}, open, zone, minimal.")
 
 
 def _read_numbers(text: str) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def _read_numbers(text: str) -> tuple[int, ...]:
             raise ValueError(f"{text.strip()!r}: write numbers like 1-5,7.")
         begin, end = int(first), int(last) if dash else int(first)
         if end < begin or end - begin > _MOST_NUMBERS:
-            raise ValueError(f"{piece.strip()!r}: write the lesser number first.")
+            raise ValueError(f"{piece.strip()!r}: write the smaller number first.")
         numbers |= set(range(begin, end + 1))
     return tuple(sorted(numbers))
 

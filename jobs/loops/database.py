@@ -81,7 +81,9 @@ class TablesMissing(psycopg.OperationalError):
 
     def __init__(self, error: psycopg.Error) -> None:
         said = str(error).strip().splitlines()[0]
-        super().__init__(f"the database lacks what it had, so it is being restored or migrated ({said})")
+        super().__init__(
+            f"the database lacks a table or column that it had, so it is being restored or migrated ({said})"
+        )
 
 
 class WorkConnection:

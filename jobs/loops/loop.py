@@ -123,7 +123,7 @@ class Rhythm(Generic[_C]):
             try:
                 done = duty.run(context)
             except _OF_ONE_DUTY as error:
-                logger.warning("duty %s was broken off: %s", duty.name, error)
+                logger.warning("duty %s was interrupted: %s", duty.name, error)
                 crawl.DUTY_FAILURES.add(1, duty.name)
                 now = time.monotonic()
                 # The other duties go first: this duty waits for at least as long as it delayed them.

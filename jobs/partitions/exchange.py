@@ -135,7 +135,9 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
             )
             made += 1
         elif not present[pair.subscription][1] and _has_lost_its_slot(pair, addresses[other]):
-            logger.warning("partition %s has no slot for this partition: it is subscribed to again", other)
+            logger.warning(
+                "partition %s has no replication slot for this partition: this server subscribes again", other
+            )
             _unsubscribe(connection, pair)
             made += _subscribe(connection, pair, addresses[other])
     return made

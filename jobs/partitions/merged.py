@@ -330,7 +330,7 @@ class _Question(Generic[T]):
         if self._error is not None and not _is_silence(self._error):
             self._error.add_note(f"This is an error of a question to partition {self._name}.")
             raise self._error
-        logger.warning("partition %s gives no answer: %s", self._name, str(self._error or "it took too long").strip())
+        logger.warning("partition %s does not answer: %s", self._name, str(self._error or "it took too long").strip())
         if not self.is_change:
             leave_alone(self._address)
         return False

@@ -59,7 +59,9 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
         return noted
     with connection.transaction():
         if placement.is_control:
-            logger.warning("move %d of slots was forgotten by a restore, and goes on (%s)", move.number, move.phase)
+            logger.warning(
+                "a restore of the database lost move %d of slots; the move continues (%s)", move.number, move.phase
+            )
             connection.execute(_ALONE)
         else:
             send_fact(connection, placement.here, placement.control, KEY, move.as_json())
@@ -112,7 +114,7 @@ def change_move(connection: psycopg.Connection[Any], placement: Placement, chang
         connection.execute(_ALONE)
         before = read_move(connection)
         if before is None:
-            raise MoveRefused("No slots move.")
+            raise MoveRefused("No move of slots is in progress.")
         after = change(before)
         if after != before:
             send_fact(connection, placement.here, placement.here, KEY, after.as_json())
@@ -172,7 +174,9 @@ def request_move(
         connection.execute(_ALONE)
         before = read_move(connection)
         if before is not None and not before.phase.is_over:
-            raise MoveRefused(f"Slots move already (move {before.number}, {before.phase}). Wait until it is done.")
+            raise MoveRefused(
+                f"A move of slots is in progress already (move {before.number}, {before.phase}). Wait until it is done."
+            )
         present = newest_map(connection, placement.names)
         number = _next_number(connection, placement, present, before)
         move = Move(change_owner(present, slots, targets, number=number))
@@ -191,7 +195,7 @@ def go_on_without(connection: psycopg.Connection[Any], placement: Placement, nam
 
     def after(move: Move) -> Move:
         if move.phase != MovePhase.COPYING:
-            raise MoveRefused(f"Move {move.number} copies no documents.")
+            raise MoveRefused(f"Move {move.number} is not copying documents.")
         return leave_out(move, name, placement.names, number=_next_number(connection, placement, present, move))
 
     return change_move(connection, placement, after)

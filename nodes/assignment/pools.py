@@ -92,7 +92,7 @@ def share_out(strategy: PoolStrategy, situation: Situation) -> dict[WorkItem, st
     shares = dict(_by(strategy, situation, {}))
     wanted = {WorkItem(job, item) for job in situation.pools for item in situation.to_place(job, placed={})}
     if lost := wanted - shares.keys():
-        raise StrategyRefused(f"the strategy placed {_some(lost)} nowhere; each item of a pool needs a node")
+        raise StrategyRefused(f"the strategy gave no node to {_some(lost)}; each item of a pool needs one")
     return shares
 
 
@@ -101,9 +101,9 @@ def _by(strategy: PoolStrategy, situation: Situation, placed: Shares) -> Shares:
     shares = strategy(situation, placed)
     there = {WorkItem(job, item) for job, items in situation.pools.items() for item in items}
     if invented := shares.keys() - there:
-        raise StrategyRefused(f"the strategy placed {_some(invented)}: no pool has that")
+        raise StrategyRefused(f"the strategy placed {_some(invented)}, which no pool has")
     if twice := shares.keys() & placed.keys():
-        raise StrategyRefused(f"the strategy placed {_some(twice)}, which a strategy before it has placed")
+        raise StrategyRefused(f"the strategy placed {_some(twice)}, which an earlier strategy has placed")
     nodes = {job: frozenset(situation.available.get(job, ())) for job in situation.pools}
     if astray := {item for item, node in shares.items() if node not in nodes[item.job]}:
         where = ", ".join(sorted({shares[item] for item in astray})[:_NAMED])

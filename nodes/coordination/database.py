@@ -356,7 +356,7 @@ class DatabaseCoordination(Participant):
             self._hold_office(connection, seen=seen, office=office)
             gone = {**self._who, "gone": sorted(seen.gone)}
             if connection.execute(_FORGET_GONE, gone).rowcount != len(seen.gone):
-                raise Outdated("a member that was silent has spoken again; nothing was written")
+                raise Outdated("a silent member has sent a heartbeat again; nothing was written")
             connection.execute(_DROP_SHARES, {**self._who, **_columns(dropped)})
             connection.execute(_SET_SHARES, {**self._who, **_columns(changed), "nodes": list(changed.values())})
             self._count_up(connection, workers=1 if seen.gone else 0, assignments=1)
@@ -517,7 +517,9 @@ class DatabaseCoordination(Participant):
     def _hold_office(self, connection: psycopg.Connection[Any], *, seen: ClusterState, office: Office) -> None:
         there = self._lock_cluster(connection)
         if there.main_instance != self._who["instance"] or there.term != office.term:
-            raise NotMain(f"term {office.term} is over: the main is {there.main or 'nobody'} in term {there.term}")
+            raise NotMain(
+                f"term {office.term} has ended: the main node of term {there.term} is {there.main or 'not elected yet'}"
+            )
         if _versions(there) != seen.versions:
             raise Outdated("members, pools or shares have changed since they were read; nothing was written")
 

@@ -245,7 +245,7 @@ class StoreSession(MembershipSession):
             self._idle_since = self._clock()
             self._is_outdated.set()
         if self._clock() - self._idle_since > self._idle_at_most:
-            logger.warning("node %s was chosen, and does not become main: it lets another try", self._store.node)
+            logger.warning("node %s was elected but does not start to lead: another node may try", self._store.node)
             self._step_aside()
             return
         if self._is_outdated.is_set():

@@ -75,7 +75,7 @@ class ClusterState:
         for item, node in shares.items():
             if node not in self.members:
                 raise ValueError(
-                    f"{item.job}/{item.item} cannot be done by {node}, which is not a member of the cluster"
+                    f"{item.job}/{item.item} cannot be assigned to {node}, which is not a member of the cluster"
                 )
 
 

@@ -98,7 +98,7 @@ def read_branch(address: Address, *, path: str = "", page: int = 1, timeout: dt.
             if there is not None
         )
     except Absent as error:
-        raise NoSuchPath(f"there is nothing in ZooKeeper at {full}") from error
+        raise NoSuchPath(f"ZooKeeper has no node at {full}") from error
     finally:
         session.end()
     return Branch(

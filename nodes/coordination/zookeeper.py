@@ -431,9 +431,11 @@ class ZooKeeperCoordination(Participant):
             rests_on.pop(guard.path, None)
         checks = [Check(path, version) for path, version in rests_on.items()]
         if latch is None or office != self._office:
-            raise NotMain(f"term {office.term} is over: the main is {seen.main or 'nobody'} in term {seen.term}")
+            raise NotMain(
+                f"term {office.term} has ended: the main node of term {seen.term} is {seen.main or 'not elected yet'}"
+            )
         if (seen.main, seen.term) != (office.main, office.term):
-            raise Outdated("the main has changed since it was looked; look again")
+            raise Outdated("the main node has changed since the cluster was read; read it again")
         try:
             session.commit_in_parts(guards, operations, needs=[*checks, Check(tree.latch(latch)), *needs])
         except Conflict:
@@ -441,7 +443,7 @@ class ZooKeeperCoordination(Participant):
             if (written.term, written.latch) != (office.term, latch) or session.stat(tree.latch(latch)) is None:
                 self._office = None
                 raise NotMain(
-                    f"term {office.term} is over: the main is {written.main or 'nobody'} in term {written.term}"
+                    f"term {office.term} has ended: the main node of term {written.term} is {written.main or 'not elected yet'}"
                 ) from None
             raise Outdated("members, pools or shares have changed since they were read; read them again") from None
 
@@ -531,7 +533,7 @@ class ZooKeeperCoordination(Participant):
             with self._lock:
                 self._joined = None
                 self._lose_place()
-            raise NotMember(f"the tree of cluster {self._cluster} is not there (any more): join again") from error
+            raise NotMember(f"the tree of cluster {self._cluster} does not exist or was removed: join again") from error
         except Conflict as error:
             raise Unreachable(f"the cluster {self._cluster} changed while it was written to: {error}") from error
 
@@ -563,8 +565,12 @@ class ZooKeeperCoordination(Participant):
         except Absent:
             return False
         if data != MARK:
-            found = f"{data[:40]!r}" if data else ", ".join(sorted(session.children(root))[:3]) or "nothing of ours"
-            raise Refused(f"{root} in ZooKeeper is in use by something else: it holds {found}; choose another path")
+            found = (
+                f"{data[:40]!r}" if data else ", ".join(sorted(session.children(root))[:3]) or "no mark of a cluster"
+            )
+            raise Refused(
+                f"{root} in ZooKeeper is in use by another application: it holds {found}; choose another path"
+            )
         return all(session.stat(path) is not None for path in self._tree.folders)
 
     def _make_tree(self, session: Session) -> None:
@@ -596,7 +602,7 @@ class ZooKeeperCoordination(Participant):
         found, _stat = session.get(path)
         if found != self._identity:
             raise Refused(
-                f"{self._tree.root} in ZooKeeper is in use by something else: it is of another database; choose another "
+                f"{self._tree.root} in ZooKeeper is in use: it belongs to another database; choose another "
                 f"path, or remove {path} if that database no longer exists"
             )
 
@@ -626,7 +632,7 @@ class ZooKeeperCoordination(Participant):
                 logger.warning(
                     "node %s ends its session with ZooKeeper: %s",
                     self._node,
-                    "it does not beat" if is_silent else "no answer",
+                    "it sends no heartbeat" if is_silent else "no answer",
                 )
                 # Ended without taking the lock, because a hanging thread may hold it.
                 session.end()

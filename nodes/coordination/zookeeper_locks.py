@@ -177,7 +177,7 @@ class ZooKeeperLocks:
         written = session.get_of(paths)
         for item, token, before, now in zip(items, tokens, found, written, strict=True):
             if now is None or not _Lease.is_of(token, now[0]):
-                raise Conflict("taken over by another at once")
+                raise Conflict("another node took the lock over at the same moment")
             paced = None if before is None else _paced_from(*before)
             changed_at = now[1].changed_at
             locks.append(

@@ -199,8 +199,8 @@ class Session:
         if self._granted < self._timeout:
             self.end()
             raise Refused(
-                f"ZooKeeper at {address.hosts} grants sessions of {self._granted:g} s at most, and {self._timeout:g} s are asked "
-                f"for: lower the timeout, or raise its maxSessionTimeout"
+                f"ZooKeeper at {address.hosts} grants sessions of at most {self._granted:g} s, and {self._timeout:g} s were requested"
+                f": lower the timeout, or raise its maxSessionTimeout"
             )
         self.id: int = self._client.client_id[0]
 
@@ -399,7 +399,7 @@ class Session:
 
     def _result(self, answer: Any) -> Any:  # noqa: ANN401  # kazoo has no types
         if self._is_over:
-            raise Unreachable(f"the session with ZooKeeper at {self._address.hosts} is over")
+            raise Unreachable(f"the session with ZooKeeper at {self._address.hosts} has ended")
         try:
             return answer.get(timeout=self._timeout)
         except NoNodeError as error:

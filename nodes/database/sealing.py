@@ -20,7 +20,7 @@ class Unreadable(ValueError):
     """This machine's key does not open a sealed text. The message does not reveal its content."""
 
     def __init__(self) -> None:
-        super().__init__("was sealed with another CRAWLCTL_SECRET_KEY; say it again")
+        super().__init__("was sealed with another CRAWLCTL_SECRET_KEY; enter it again")
 
 
 def seal(text: str) -> str:

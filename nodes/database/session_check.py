@@ -92,7 +92,7 @@ def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[
         # Keepalives cannot be set on a connection over a Unix socket.
         if found[name] != str(value) and not (is_local and name.startswith("tcp_")):
             raise SessionRefused(
-                f"The database did not take over what this session asked for: {name} is {found[name]}, not {value}. "
+                f"The database did not apply a setting of this session: {name} is {found[name]}, not {value}. "
                 "Let DATABASE_URL lead to PostgreSQL itself, or to a pooler that gives each client a session of its own."
             )
 
@@ -100,7 +100,7 @@ def _refuse_other_settings(connection: psycopg.Connection[Any], wanted: Mapping[
 def _warn_of_a_volatile_server(connection: psycopg.Connection[Any]) -> None:
     ((fsync,),) = connection.execute("SELECT current_setting('fsync')").fetchall()
     if fsync == "off":
-        logger.warning("the database may be lost with its machine: fsync is off")
+        logger.warning("fsync is off: a crash of the machine can destroy the database")
 
 
 def _refuse_full_server(connection: psycopg.Connection[Any], *, needed: int) -> None:

@@ -79,7 +79,7 @@ def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) ->
         MoveRefused: the item cannot be moved. The message says why.
     """
     if item.state == ItemState.RELEASING:
-        raise MoveRefused(f"Group {item.id} is moving already; wait until it has arrived.")
+        raise MoveRefused(f"Group {item.id} is moving already; wait until the move has ended.")
     if item.state == ItemState.FREE or item.owner is None or all(manager.id != item.owner for manager in managers):
         raise MoveRefused(f"Group {item.id} has no owner now: it is given to a manager when one of its seeds runs.")
     if item.owner == to.id:
@@ -87,5 +87,5 @@ def move(item: ItemSeen, *, to: ManagerSeen, managers: Iterable[ManagerSeen]) ->
     if to.leaves:
         raise MoveRefused(f"Manager {to.id} is draining; choose one that is running.")
     if not to.takes:
-        raise MoveRefused(f"Manager {to.id} is not at work ({to.status}); choose one that is running.")
+        raise MoveRefused(f"Manager {to.id} is not running ({to.status}); choose one that is running.")
     return Release(item=item.id, owner=item.owner, epoch=item.epoch, to=to.id)

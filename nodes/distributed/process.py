@@ -104,7 +104,7 @@ class _Bookkeeping:
         except Exception:
             # Without this thread, operators could no longer disable a job.
             if not self._fails:
-                logger.exception("cannot keep distributed-job records; jobs continue unchanged")
+                logger.exception("cannot update distributed-job records; jobs continue unchanged")
             self._fails = True
         else:
             self._fails = False
@@ -234,4 +234,4 @@ def run_jobs(jobs: JobsOfThisProcess, *, attached: bool = False) -> None:
     with jobs.at_work(replaced=end_without_database):
         ending.wait()
     if replaced.is_set():
-        raise DatabaseReplaced("the database went back in time or is another one")
+        raise DatabaseReplaced("the database went back in time, or was replaced by another one")

@@ -13,7 +13,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
         except ValueError:
             number = least - 1
         if not least <= number <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
         return number
 
     return read

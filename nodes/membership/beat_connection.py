@@ -68,7 +68,7 @@ class BeatConnection:
             if not asks or connection.closed:
                 raise
             # A table that the conditions read is locked, or being restored.
-            logger.warning("node %s beats without its questions: %s", self._node_id, error)
+            logger.warning("node %s sends heartbeats without the queries for waiting work: %s", self._node_id, error)
             self._asks_nothing_for = _BEATS_WITHOUT_QUESTIONS
             beat = members.beat(connection, node_id=self._node_id, progress=facts)
             return replace(beat, answers=frozenset(asks))

@@ -78,7 +78,7 @@ class FenceRefused(Exception):
         self.fence = fence
         self.facts: Mapping[str, object] = facts
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
-        super().__init__(f"the {fence} fence refused the write: {because or f'no longer true is {believed}'}")
+        super().__init__(f"the {fence} fence refused the write: {because or f'no longer true: {believed}'}")
         # Refusals are counted here, so that no handler of the exception can forget to count.
         of_nodes.REFUSED_WRITES.add(1, fence)
 
@@ -124,5 +124,5 @@ def _holds(connection: psycopg.Connection[Any], fence: str, who: Mapping[str, ob
     # A pipeline is a transaction, but the driver does not report it as one while it waits for no answer.
     is_alone = connection.pgconn.pipeline_status == PipelineStatus.OFF
     if is_alone and connection.info.transaction_status == TransactionStatus.IDLE:
-        raise RuntimeError("a fence was asked for outside a transaction, where its lock ends with the statement")
+        raise RuntimeError("a fence needs a transaction: without one, its lock ends with the statement")
     return held

@@ -156,7 +156,7 @@ class HeartbeatThread:
                 self._pulse.progress()
             if self._pulse.is_work_stuck:
                 if self._hangs_for_good():
-                    logger.critical("the work of node %s hangs: its process is given up", self._node_id)
+                    logger.critical("the work of node %s hangs: its process ends", self._node_id)
                     self._abandon()
                     break
                 logger.error("the work of node %s makes no progress, so it sends no heartbeat", self._node_id)

@@ -63,7 +63,7 @@ def why_refused(node_id: UUID, row: Mapping[str, Any]) -> str:
         known = _nodes.get(node_id, _Remembered())
     if known.incarnation is not None and row["incarnation"] != known.incarnation:
         return (
-            f"the database went back in time or is another one: its incarnation was {known.incarnation} and is "
+            f"the database went back in time, or was replaced by another one: its incarnation was {known.incarnation} and is "
             f"{row['incarnation']}. This node forgets what it remembers of the database, and ends"
         )
     if row["status"] is None:

@@ -139,7 +139,7 @@ def end_sessions(connection: psycopg.Connection[Any], *, verdict: MarkFailed, sc
             },
         )
     except psycopg.errors.InsufficientPrivilege as error:
-        logger.info("may not end the sessions of node %s: %s", verdict.node_id, error)
+        logger.info("this account may not end the database sessions of node %s: %s", verdict.node_id, error)
 
 
 def first_row(

@@ -78,7 +78,7 @@ class Executor:
         facts = {"task": task, "epoch": epoch, "worker": self._worker}
         row = self._session.run(lambda connection: _claim(connection, facts), wait_at_most=_RETRY_FOR)
         if row is None:
-            logger.info("task %d of epoch %d is not for this worker: left alone", task, epoch)
+            logger.info("skipped task %d of epoch %d: it is not assigned to this worker", task, epoch)
             return False
         logger.info("task %d (%s) started, attempt %d", task, row.kind, row.attempts)
         with _Beats(self._new_session("beat"), facts, every=self._beat) as beats:
@@ -87,7 +87,7 @@ class Executor:
         try:
             self._session.run(lambda connection: _end(connection, facts, outcome), wait_at_most=_RETRY_FOR)
         except Exception:
-            logger.exception("task %d cannot be ended: this process gives up", task)
+            logger.exception("the end of task %d cannot be stored: this process ends", task)
             os._exit(GAVE_UP)
         return True
 
@@ -145,7 +145,9 @@ class _Beats:
                 try:
                     self._is_cancelled |= self._session.run(self._beat)
                 except psycopg.Error as error:
-                    logger.warning("no sign of life of task %d: %s", self._facts["task"], str(error).strip())
+                    logger.warning(
+                        "the heartbeat of task %d cannot be stored: %s", self._facts["task"], str(error).strip()
+                    )
         finally:
             self._session.close()
 
@@ -258,4 +260,4 @@ def deliver_events() -> None:
     try:
         _of_this_process.deliver()
     except psycopg.Error as error:
-        logger.warning("events of tasks wait for their listeners: %s", str(error).strip())
+        logger.warning("events of tasks cannot be delivered now: %s", str(error).strip())

@@ -78,7 +78,7 @@ class UnknownKind(Exception):
     def __init__(self, name: str) -> None:
         self.name = name
         known = ", ".join(kind.name for kind in offered())
-        super().__init__(f"There is no kind of task {name!r}; there are: {known}.")
+        super().__init__(f"There is no kind of task {name!r}. Choose one of: {known}.")
 
 
 def installed() -> Mapping[str, Kind]:

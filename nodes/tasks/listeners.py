@@ -81,4 +81,4 @@ def _notify(connection: psycopg.Connection[Any], listener: Listener, event: Even
         if connection.closed:
             # The event waits for another process. Errors such as a timeout leave the connection intact.
             raise
-        logger.exception("the listener %s failed at the event %s of task %d", listener.name, event.kind, event.task)
+        logger.exception("the listener %s failed for the event %s of task %d", listener.name, event.kind, event.task)

@@ -106,7 +106,7 @@ def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, s
     assert "the evidence has an answer 429, and the log has none" in checked(capsys, evidence, other)[1]
     blocks = evidence.read_text().splitlines(keepends=True)
     other.write_text("".join([blocks[0], blocks[1].replace('"bytes":', '"bytes":1'), *blocks[2:]]))
-    assert checked(capsys, other, log) == (1, "The chain is broken. Block 1 has another hash than its content.")
+    assert checked(capsys, other, log) == (1, "The chain is broken. Block 1 does not match its hash.")
 
 
 def test_the_record_of_a_killed_worker_names_its_gap(machine, tmp_path, settings, capsys):

@@ -98,7 +98,9 @@ def test_a_wrong_password_pauses_the_job_after_one_attempt_with_a_reason(daemons
     wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
 
     job.refresh_from_db()
-    assert job.reason == "treasury: the login the door failed: the login page came again; is the password right?"
+    assert (
+        job.reason == "treasury: the login the door failed: the login page came again; check the user and the password"
+    )
     assert [sent["password"] for sent in site.logins] == ["hunter2"]
     for table in ("jobs_repositoryconnection", "jobs_session", "jobs_activity", "jobs_jobevent", "jobs_queueitem"):
         assert daemons.database.value(f"SELECT count(*) FROM {table} AS row WHERE row::text LIKE '%%hunter2%%'") == 0

@@ -297,7 +297,7 @@ def test_the_path_of_a_cluster_of_another_database_is_not_changed(cluster, templ
         assert daemon.wait() == 1
         assert another.value("SELECT count(*) FROM nodes_mainterm WHERE main_id IS NOT NULL") == 0
 
-    assert "is in use by something else: it is of another database" in daemon.err
+    assert "is in use: it belongs to another database" in daemon.err
     assert "Traceback" not in daemon.err
     assert len(look().members) == 1
 

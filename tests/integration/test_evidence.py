@@ -440,8 +440,8 @@ def test_a_broken_chain_is_shown(connection, main, worker, begin, host):
 
     shown = client.get(f"/api/v1/hosts/{host.pk}/evidence/").json()
 
-    assert shown["problem"] == "Block 2 has another hash than its content."
-    assert "Block 2 has another hash than its content." in client.get(f"/hosts/{host.pk}/").content.decode()
+    assert shown["problem"] == "Block 2 does not match its hash."
+    assert "Block 2 does not match its hash." in client.get(f"/hosts/{host.pk}/").content.decode()
 
 
 async def body_of(answer):

@@ -223,10 +223,10 @@ def test_invalid_input_is_named_and_changes_nothing(words, says, user):
     ("words", "says"),
     [
         (["task", "run", "clean", "--at", "9999-12-31T23:59:59-12:00"], "is not a date with time zone"),
-        (["task", "list", "--limit", "-1"], "'-1' is no whole number from 1 to"),
-        (["task", "list", "--limit", "9" * 30], "is no whole number from 1 to"),
+        (["task", "list", "--limit", "-1"], "'-1' is not a whole number from 1 to"),
+        (["task", "list", "--limit", "9" * 30], "is not a whole number from 1 to"),
         (["task", "run", "clean", "--retry-policy", "[" * 5_000], "is not JSON"),
-        (["notification", "messages", "--limit", "0"], "'0' is no whole number from 1 to"),
+        (["notification", "messages", "--limit", "0"], "'0' is not a whole number from 1 to"),
     ],
 )
 def test_an_invalid_argument_is_named(words, says):

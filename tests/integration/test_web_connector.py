@@ -393,7 +393,7 @@ async def test_a_page_that_the_job_does_not_index_is_removed_and_its_links_count
 @pytest.mark.parametrize(
     ("rules", "field", "says"),
     [
-        ({"content_types": ["html"]}, "content_types", "'html' is not content type; write text/html or text/*"),
+        ({"content_types": ["html"]}, "content_types", "'html' is not a content type; write text/html or text/*"),
         ({"max_bytes": 0}, "max_bytes", "max_bytes"),
         ({"exclude_text": ["("]}, "exclude_text", "pattern '(', position 0"),
     ],

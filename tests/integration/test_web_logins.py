@@ -168,10 +168,13 @@ async def test_a_login_that_fails_temporarily_is_retried(visitor):
 @pytest.mark.parametrize(
     ("login", "reason"),
     [
-        ({"hosts": ["elsewhere.example"]}, "it leads to 127.0.0.1, which is none of its hosts"),
-        ({"fields": [{"name": "user", "value": "nobody"}]}, "the login page came again; is the password right?"),
-        ({"fields": [{"name": "name", "value": "ali"}]}, "there is no form on its page that could be filled in"),
-        ({"success": "Hello"}, "the page that came does not look as it should"),
+        ({"hosts": ["elsewhere.example"]}, "it leads to 127.0.0.1, which is not one of its hosts"),
+        (
+            {"fields": [{"name": "user", "value": "nobody"}]},
+            "the login page came again; check the user and the password",
+        ),
+        ({"fields": [{"name": "name", "value": "ali"}]}, "its login page has no form that can be filled in"),
+        ({"success": "Hello"}, "the page after the login does not match the pattern of success"),
     ],
 )
 async def test_a_failed_login_pauses_the_job_with_the_reason(visitor, site, login, reason):

@@ -171,7 +171,7 @@ def test_moving_an_item_to_its_present_owner_changes_nothing():
         (free(1), manager(B), "has no owner"),
         (owned(1, GONE), manager(B), "has no owner"),
         (owned(1, A), draining(B), "is draining"),
-        (owned(1, A), manager(B, NodeStatus.STARTING), "is not at work"),
+        (owned(1, A), manager(B, NodeStatus.STARTING), "is not running"),
     ],
 )
 def test_an_impossible_move_is_refused_with_a_reason(item, to, sentence):

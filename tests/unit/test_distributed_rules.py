@@ -71,7 +71,7 @@ def test_a_name_that_is_no_text_is_refused_with_its_type(name, shown):
 
 
 def test_an_invalid_job_is_refused():
-    with pytest.raises(TypeError, match="Named'> is no DistributedJob: hand over objects"):
+    with pytest.raises(TypeError, match="Named'> is not a DistributedJob: pass an object"):
         by_id([Named])
 
 
@@ -231,9 +231,7 @@ def test_a_removed_listener_is_not_called():
 def test_a_lease_is_never_longer_than_the_timeout_of_its_node():
     assert Tuning().lease_for(MINUTE) == MINUTE
     assert Tuning(lease=MINUTE / 2).lease_for(MINUTE) == MINUTE / 2
-    with pytest.raises(
-        ValueError, match="the lease of 90 s is longer than 60 s, after which a silent node counts as failed"
-    ):
+    with pytest.raises(ValueError, match="the lease is 90 s: it must not be longer than the timeout of nodes, 60 s"):
         Tuning(lease=1.5 * MINUTE).lease_for(MINUTE)
 
 
@@ -320,7 +318,10 @@ def test_a_job_with_too_few_threads_still_runs_all_of_its_items(monkeypatch, cap
 
     wait_until(lambda: job.ran == items)
     assert on_node.items == items
-    assert "job mails has no more than 5 of its 12 threads: can't start new thread; it tries 2 threads" in caplog.text
+    assert (
+        "job mails could start only 5 of its 12 threads: can't start new thread; next attempt with 2 threads"
+        in caplog.text
+    )
     on_node.close()
     assert on_node.wait(MINUTE)
 
@@ -349,16 +350,16 @@ def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypa
     on_node.take_up(frozenset({"singleton"}))
     wait_until(lambda: job.asked > 3)
     assert "AttributeError: 'str' object has no attribute 'total_seconds'" in problem()
-    assert caplog.text.count("job mails cannot say when it wants to run") == 1
+    assert caplog.text.count("the schedule of job mails cannot be read") == 1
 
     job.says = 7
     wait_until(lambda: "'int' object" in problem())
     # The line follows the problem, in the thread of the job.
-    wait_until(lambda: caplog.text.count("job mails cannot say when it wants to run") == 2)
+    wait_until(lambda: caplog.text.count("the schedule of job mails cannot be read") == 2)
 
     job.says = MINUTE
     wait_until(lambda: problem() == "")
-    wait_until(lambda: "job mails says again when it wants to run" in caplog.text)
+    wait_until(lambda: "the schedule of job mails can be read again" in caplog.text)
     on_node.close()
     assert on_node.wait(MINUTE)
 
@@ -391,8 +392,8 @@ def test_a_job_whose_methods_exit_is_logged_by_name_and_tried_again(caplog, monk
         return on_node.seen(now=dt.datetime.now(dt.UTC)).problem
 
     on_node.take_up(frozenset({"singleton"}))
-    wait_until(lambda: "cannot say when it wants to run: SystemExit: no work today" in problem())
-    assert "job mails cannot say how many threads it wants: it has one" in caplog.text
+    wait_until(lambda: "its schedule cannot be read: SystemExit: no work today" in problem())
+    assert "the running strategy of job mails failed: the job gets 1 thread" in caplog.text
 
     job.willing = True
 

@@ -68,7 +68,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
         "exits": (Reason.CRASH, "exit code 3"),
         # On a busy machine, the limit of time ends the file before the limit of computing time does.
         "computes": (Reason.TIME, ANY),
-        "hangs": (Reason.TIME, "no end within 4 s"),
+        "hangs": (Reason.TIME, "no result within 4 s"),
         "allocates": (Reason.MEMORY, ""),
         "talks": (Reason.OUTPUT, "more than 1 MiB"),
         "babbles": (Reason.CRASH, "SIGKILL"),

@@ -158,9 +158,9 @@ def test_nul_bytes_that_a_power_loss_left_at_the_end_are_cut_off(path):
 def test_an_unfinished_line_of_another_writer_is_not_cut_off(path):
     path.write_bytes(b"Dear diary,\nnobody shall cut off this line")
 
-    with pytest.raises(OutputError, match="not one of ours"):
+    with pytest.raises(OutputError, match="crawlctl did not write"):
         output_at(path).check()
-    with pytest.raises(OutputError, match="not one of ours"):
+    with pytest.raises(OutputError, match="crawlctl did not write"):
         add(output_at(path), entry())
 
     assert path.read_bytes() == b"Dear diary,\nnobody shall cut off this line"

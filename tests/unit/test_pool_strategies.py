@@ -249,8 +249,8 @@ SITUATION = Situation(pools={"a": ["0", "1"], "idle": ["0"]}, available={"a": ["
 @each_row(
     ("shares", "sentence"),
     [
-        ({("a", "0"): "w0"}, "the strategy placed a/1 nowhere; each item of a pool needs a node"),
-        ({("a", "0"): "w0", ("a", "1"): "w0", ("a", "2"): "w0"}, "the strategy placed a/2: no pool has that"),
+        ({("a", "0"): "w0"}, "the strategy gave no node to a/1; each item of a pool needs one"),
+        ({("a", "0"): "w0", ("a", "1"): "w0", ("a", "2"): "w0"}, "the strategy placed a/2, which no pool has"),
         (
             {("a", "0"): "w0", ("a", "1"): "w9"},
             "the strategy placed a/1 on w9, where that job cannot run",
@@ -273,7 +273,7 @@ def test_a_strategy_of_a_chain_may_not_move_items_placed_by_earlier_ones():
     def mistaken(situation, placed):
         return {WorkItem("a", "0"): "w0"}
 
-    with pytest.raises(StrategyRefused, match="placed a/0, which a strategy before it has placed"):
+    with pytest.raises(StrategyRefused, match="placed a/0, which an earlier strategy has placed"):
         share_out(chained(evenly_spread, mistaken), SITUATION)
 
 

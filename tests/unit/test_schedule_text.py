@@ -56,14 +56,14 @@ def test_a_window_is_read_from_its_text():
 @each_row(
     ("text", "sentence"),
     [
-        ("weekdays 1", "says nothing of a window"),
+        ("weekdays 1", "is not a part of a window"),
         ("hours ten", "write numbers like"),
         ("hours 10-", "write numbers like"),
-        ("hours 5-1", "the lesser number first"),
-        ("minutes 0-9999", "the lesser number first"),
+        ("hours 5-1", "the smaller number first"),
+        ("minutes 0-9999", "the smaller number first"),
         ("years 20300000000", "write numbers like"),
-        ("hours 1; hours 2", "said before"),
-        ("hours 1; open long", "not a span of time"),
+        ("hours 1; hours 2", "given twice"),
+        ("hours 1; open long", "not a duration"),
         ("hours 1; open " + "9" * 400 + " d", "too long"),
     ],
 )

@@ -31,13 +31,13 @@ def test_a_valid_login_is_accepted():
         ({**LOGIN, "pages": "("}, "missing"),
         ({**LOGIN, "pages": ""}, "must not be empty"),
         ({**LOGIN, "hosts": []}, "must not be empty"),
-        ({**LOGIN, "page": ""}, "must say how its page is known"),
+        ({**LOGIN, "page": ""}, "can be recognized"),
         ({**LOGIN, "name": " "}, "must be printable"),
         ({**LOGIN, "text": "(?=x)"}, "not possible in linear time"),
         ({**LOGIN, "door": "x"}, "unknown"),
         ({**LOGIN, "fields": [{"value": "x"}]}, "name: missing"),
         ({**LOGIN, "fields": [{"name": "a", "secret": 1}]}, "must be a text"),
-        ({**LOGIN, "fields": [{"name": "a", "secret": "sealed:nonsense"}]}, "say it again"),
+        ({**LOGIN, "fields": [{"name": "a", "secret": "sealed:nonsense"}]}, "enter it again"),
         ({**LOGIN, "fields": ["user"]}, "list of objects"),
         ({"name": "door"}, "missing"),
     ],
@@ -119,7 +119,7 @@ class OverTls:
     ("action", "reason"),
     [
         ("http://a.example/login", "without TLS"),
-        ("https://b.example/login", "none of its hosts"),
+        ("https://b.example/login", "not one of its hosts"),
         ("mailto:me@a.example", "no web address"),
     ],
 )
@@ -148,7 +148,7 @@ async def test_a_login_follows_a_redirect_in_binary_bytes():
     site = Moved(b"/caf\xe9".decode(errors="surrogateescape"))
     (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
 
-    with pytest.raises(LoginFailed, match="redirects without end"):
+    with pytest.raises(LoginFailed, match="redirects more than 9 times"):
         await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())
 
     assert site.asked[:2] == ["https://a.example/in/", "https://a.example/caf%E9"]

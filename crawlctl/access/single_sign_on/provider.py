@@ -98,7 +98,7 @@ def complete(attempt: Attempt, *, state: str, code: str) -> Claims:
         Unavailable: the provider does not answer, or its metadata are wrong.
     """
     if not secrets.compare_digest(attempt.state.encode(), state.encode()):
-        raise AnswerRefused("the state is another one")
+        raise AnswerRefused("its state is not the state of the request")
     client = _client()
     try:
         token = client.fetch_access_token(

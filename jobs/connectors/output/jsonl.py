@@ -78,15 +78,15 @@ class JsonLinesConfiguration:
 
     def __post_init__(self) -> None:
         if not self.path:
-            raise BadSpecification("path", "is missing; write where the file shall be")
+            raise BadSpecification("path", "is missing; write the path of the file")
         if not self.path.isprintable():
-            raise BadSpecification("path", "must not contain control characters or bytes that are no UTF-8")
+            raise BadSpecification("path", "must not contain control characters or bytes that are not UTF-8")
         if len(self.path) > _LONGEST_PATH:
             raise BadSpecification("path", f"must not be longer than {_LONGEST_PATH} characters")
         if self.path.endswith("/") or Path(self.path).name == "..":
             raise BadSpecification("path", "must name a file, not a directory")
         if not self.path.startswith("/"):
-            raise BadSpecification("path", "must be absolute, from / on")
+            raise BadSpecification("path", "must be absolute: write it from / on")
 
 
 class JsonLinesOutput:
@@ -246,7 +246,9 @@ class JsonLinesOutput:
         # were not.
         if _OPENING.startswith(tail) or not tail.strip(b"\0"):
             return whole
-        raise OutputError(f"{self._path} ends in the middle of a line that is not one of ours: it is left as it is.")
+        raise OutputError(
+            f"{self._path} ends in the middle of a line that crawlctl did not write. The file was not changed."
+        )
 
     def _sync_directory(self, facts: os.stat_result) -> None:
         """

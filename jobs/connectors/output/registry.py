@@ -111,7 +111,9 @@ def check_configuration(connector: str, configuration: object) -> Any:  # noqa: 
     """
     kind = installed().get(connector)
     if kind is None:
-        raise BadSpecification("connector", f"there is no output {connector!r}; there are {', '.join(installed())}")
+        raise BadSpecification(
+            "connector", f"there is no output connector {connector!r}; choose one of: {', '.join(installed())}"
+        )
     if not isinstance(configuration, Mapping):
         raise BadSpecification("configuration", "must be an object")
     return kind.read(**kind.configuration.read(configuration))

@@ -40,7 +40,7 @@ class UnknownKind(ValueError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"There is no kind of stages {name!r}; there are {', '.join(installed())}.")
+        super().__init__(f"There is no kind of stages {name!r}. Choose one of: {', '.join(installed())}.")
 
 
 def installed() -> Mapping[str, TransformationKind]:

@@ -128,7 +128,7 @@ class Tika(Stage):
                 ) from error
             except (aiohttp.ClientError, OSError) as error:
                 # Not retried: the document may have crashed the server.
-                raise TikaFailed(f"Tika broke off its answer ({type(error).__name__}).") from error
+                raise TikaFailed(f"The answer of Tika ended early ({type(error).__name__}).") from error
         return (item,) if not entries else tuple(_items_of(entries, item))
 
     async def _ask(self, item: Item) -> list[Mapping[str, Any]]:
@@ -168,7 +168,7 @@ def _entries_of(body: bytes) -> list[Mapping[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise TikaFailed("The answer of Tika is not JSON.") from error
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TikaFailed("The answer of Tika is no list of objects.")
+        raise TikaFailed("The answer of Tika is not a list of objects.")
     return entries
 
 

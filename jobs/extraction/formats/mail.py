@@ -77,7 +77,7 @@ def _leaves_of(message: Message, levels: int) -> Iterator[Message]:
     while waiting:
         part, level = waiting.pop()
         if level > 20 * levels:
-            raise ExtractionFailed(Reason.NESTED, "multiparts within each other")
+            raise ExtractionFailed(Reason.NESTED, "multiparts are nested too deeply")
         if part.get_content_maintype() == "multipart" and part.is_multipart():
             inner = part.get_payload()
             waiting += (

@@ -42,7 +42,7 @@ def read_xml(read: Callable[[int], bytes], handler: XmlHandler, budget: Budget) 
         nonlocal depth
         depth += 1
         if depth > _DEEPEST:
-            raise ExtractionFailed(Reason.NESTED, f"more than {_DEEPEST} elements within each other")
+            raise ExtractionFailed(Reason.NESTED, f"more than {_DEEPEST} levels of nested elements")
         handler.start(_local(name), {_local(key): value for key, value in attributes.items()})
 
     def end(name: str) -> None:

@@ -233,7 +233,7 @@ class Manager:
             if refused.fence != "term":
                 raise
             # This node is no longer the main manager, and continues as a manager.
-            logger.warning("no longer main: %s", refused)
+            logger.warning("this manager is no longer the main manager: %s", refused)
             self._node.count_refused(connection)
             self._office.lost()
         if self._main.changed or self._office.term is None:

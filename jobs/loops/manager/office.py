@@ -142,7 +142,7 @@ class Office:
         has_judged = False
         for verdict in judge(cluster, is_steady=self._node.heartbeats.is_steady, orphans=orphans):
             if leadership.mark_failed(connection, verdict=verdict, term=term):
-                logger.warning("marked %s failed: %s", verdict.node_id, verdict.reason)
+                logger.warning("marked node %s as failed: %s", verdict.node_id, verdict.reason)
                 of_nodes.MARKED_FAILED.add()
                 has_judged = True
         return has_judged

@@ -83,4 +83,4 @@ class OpenedOutputs:
             except BadSpecification as error:
                 raise OutputError(f"Output connection {row.id} cannot be used: {error}.") from error
         for missing in ids - self._opened.keys():
-            raise OutputError(f"Output connection {missing} is not there any more.")
+            raise OutputError(f"Output connection {missing} no longer exists.")

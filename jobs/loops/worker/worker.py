@@ -201,10 +201,10 @@ class Worker:
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:
-            logger.warning("takes no work: %s", shortage)
+            logger.warning("this worker takes no work: %s", shortage)
             self._serving.give_back_waiting(lambda _claimed: True)
         elif state.lacks_disk and not shortage:
-            logger.info("takes work again: its disks have room")
+            logger.info("this worker takes work again: its disks have room")
         state.lacks_disk = bool(shortage)
         return shortage
 

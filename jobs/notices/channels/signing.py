@@ -32,7 +32,7 @@ def read_secret(secret: str) -> bytes:
     except binascii.Error:
         key = b""
     if not secret.startswith(_PREFIX) or len(key) not in _BYTES:
-        raise ValueError("a secret is whsec_ and base64 of 24 to 64 bytes")
+        raise ValueError("a secret must be whsec_ and the base64 of 24 to 64 bytes")
     return key
 
 

@@ -26,7 +26,9 @@ def retried(transaction: Callable[_P, _R]) -> Callable[_P, _R]:
             try:
                 return transaction(*args, **kwargs)
             except CONFLICTS:
-                logger.info("%s was broken off, attempt %d", transaction.__qualname__, attempt)
+                logger.info(
+                    "PostgreSQL aborted %s for another transaction, attempt %d", transaction.__qualname__, attempt
+                )
                 time.sleep(random.uniform(0.001, 0.005) * attempt)  # noqa: S311 (spreads rivals; guards nothing)
         return transaction(*args, **kwargs)
 

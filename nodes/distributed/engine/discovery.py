@@ -28,7 +28,7 @@ def jobs_added(*, named: Iterable[str] = ()) -> list[DistributedJob]:
 def _jobs_at(place: str) -> Iterator[DistributedJob]:
     module, colon, name = place.partition(":")
     if not module or not colon or not name:
-        raise JobNotFound(f"{place!r} names no distributed job: it must be like package.module:OBJECT")
+        raise JobNotFound(f"{place!r} names no distributed job: write it as package.module:OBJECT")
     try:
         found = getattr(importlib.import_module(module), name)
         if callable(found):
@@ -38,5 +38,5 @@ def _jobs_at(place: str) -> Iterator[DistributedJob]:
         raise JobNotFound(f"the distributed job {place} cannot be loaded: {type(error).__name__}: {error}") from error
     for job in jobs:
         if not isinstance(job, DistributedJob):
-            raise JobNotFound(f"the distributed job {place} is a {type(job).__name__}, and no DistributedJob")
+            raise JobNotFound(f"the distributed job {place} is a {type(job).__name__}, not a DistributedJob")
         yield job

@@ -116,7 +116,7 @@ class JobOnNode:
         """Stop the threads that could be started, and let the next call start half of them. The lock is held."""
         self._most_threads = max(1, started // 2)
         logger.error(
-            "job %s has no more than %d of its %d threads: %s; it tries %d threads",
+            "job %s could start only %d of its %d threads: %s; next attempt with %d threads",
             self.job_id,
             started,
             len(self._groups),
@@ -139,9 +139,9 @@ class JobOnNode:
             count = self.job.running_strategy()(items)
             if count >= 1:
                 return count if self._most_threads is None else min(count, self._most_threads)
-            logger.error("job %s asks for %s threads for %d items: it has one", self.job_id, count, len(items))
+            logger.error("job %s requested %s threads for %d items: it gets 1 thread", self.job_id, count, len(items))
         except (Exception, SystemExit):
-            logger.exception("job %s cannot say how many threads it wants: it has one", self.job_id)
+            logger.exception("the running strategy of job %s failed: the job gets 1 thread", self.job_id)
         return 1
 
     def wait(self, timeout: dt.timedelta) -> bool:
@@ -188,19 +188,19 @@ class JobOnNode:
 
     def note_no_time(self, error: Exception | SystemExit) -> None:
         """Note that the job returned no valid time for its next run."""
-        problem = f"it cannot say when it wants to run: {type(error).__name__}: {error}"
+        problem = f"its schedule cannot be read: {type(error).__name__}: {error}"
         with self._lock:
             is_known, self._problem = problem == self._problem, problem
         # The job is asked each second.
         if not is_known:
-            logger.error("job %s cannot say when it wants to run; it is asked again", self.job_id, exc_info=error)
+            logger.error("the schedule of job %s cannot be read; next attempt soon", self.job_id, exc_info=error)
 
     def note_time(self) -> None:
         """Note that the job returned a valid time for its next run."""
         with self._lock:
             had_problem, self._problem = bool(self._problem), ""
         if had_problem:
-            logger.info("job %s says again when it wants to run", self.job_id)
+            logger.info("the schedule of job %s can be read again", self.job_id)
 
     def seen(self, *, now: dt.datetime) -> JobRuns:
         """Return the status of the job."""

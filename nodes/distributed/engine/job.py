@@ -66,9 +66,9 @@ def by_id(jobs: Iterable[DistributedJob]) -> dict[str, DistributedJob]:
     found: dict[str, DistributedJob] = {}
     for job in jobs:
         if not isinstance(job, DistributedJob):
-            raise TypeError(f"{job!r} is no DistributedJob: hand over objects of such classes")
+            raise TypeError(f"{job!r} is not a DistributedJob: pass an object of a subclass")
         other = found.setdefault(checked("job", job.job_id), job)
         if other is not job:
             classes = " and ".join(f"{type(one).__module__}.{type(one).__qualname__}" for one in (other, job))
-            raise ValueError(f"two jobs have the same id {job.job_id!r}: {classes}; each needs one of its own")
+            raise ValueError(f"two jobs have the same id {job.job_id!r}: {classes}; each job needs its own id")
     return found

@@ -79,9 +79,9 @@ class MainPart:
             try:
                 self.step()
             except CoordinationError as error:
-                logger.warning("node %s cannot look after its cluster: %s", self._coordination.node, error)
+                logger.warning("node %s cannot do the work of the main node: %s", self._coordination.node, error)
             except Exception:
-                logger.exception("looking after the cluster of node %s failed", self._coordination.node)
+                logger.exception("the work of the main node failed on node %s", self._coordination.node)
             self._wake_up.wait(self._look_every)
 
     def step(self) -> None:
@@ -137,13 +137,13 @@ class MainPart:
         self.refusal = ""
         moved = self._coordination.assign(shares, seen=seen, office=office)
         if moved:
-            logger.info("%d items came to another node", moved)
+            logger.info("moved %d items to other nodes", moved)
         self._observer.rebalanced(moved=moved)
         return moved
 
     def _refuse(self, why: str) -> None:
         if why != self.refusal:
-            logger.error("items stay where they were: %s", why)
+            logger.error("the assignment of items stays unchanged: %s", why)
         self.refusal = why
         self._observer.plan_refused(why)
 
@@ -155,5 +155,5 @@ class MainPart:
                 return
         self._cleaned_at = seconds_since_boot()
         if forgotten:
-            logger.info("forgot the pools of jobs that no node can do: %s", ", ".join(sorted(forgotten)))
+            logger.info("removed the pools of jobs that no node can run: %s", ", ".join(sorted(forgotten)))
         self._observer.cleaned(forgotten)

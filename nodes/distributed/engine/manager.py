@@ -118,7 +118,7 @@ class DistributedJobManager:
             Refused: the hosts or the credentials are invalid.
         """
         if not is_path(path):
-            raise ValueError(f"{path!r} is not a path of ZooKeeper: it must be like /jobs/mine")
+            raise ValueError(f"{path!r} is not a path of ZooKeeper: write it as /jobs/mine")
         root, _slash, cluster = path.rpartition("/")
         address = Address.parse(hosts, credentials=credentials)
         below = Address(hosts=address.hosts, root=root, credentials=credentials)
@@ -207,12 +207,14 @@ class DistributedJobManager:
         """
         if self._was_started or self._closing.is_set():
             did = "closed" if self._closing.is_set() else "started"
-            raise RuntimeError(f"the manager of node {self.node} was {did} already: it works once, so make another")
+            raise RuntimeError(
+                f"the manager of node {self.node} was {did} already: a manager starts only once, so create another one"
+            )
         self._was_started = True
         began_at = seconds_since_boot()
         logger.info("starting the distributed jobs of node %s", self.node)
         if not self._jobs:
-            logger.warning("node %s has no distributed jobs: all it can do is to be main", self.node)
+            logger.warning("node %s has no distributed jobs: it can only be the main node", self.node)
         try:
             self._reach_store()
             self._coordination.watch(self._wake)
@@ -241,7 +243,7 @@ class DistributedJobManager:
             except Unreachable as error:
                 if self._gives_up.is_set() or seconds_since_boot() >= deadline:
                     raise
-                logger.warning("node %s cannot begin yet: %s", self.node, error)
+                logger.warning("node %s cannot start yet: %s", self.node, error)
                 self._gives_up.wait(_TRY_AGAIN.total_seconds())
             else:
                 return

@@ -48,7 +48,7 @@ class Tuning:
         lease = timeout if self.lease is None else self.lease
         if lease > timeout:
             raise ValueError(
-                f"the lease of {lease.total_seconds():g} s is longer than {timeout.total_seconds():g} s, after which a silent "
-                f"node counts as failed: others would wait for items that no node does"
+                f"the lease is {lease.total_seconds():g} s: it must not be longer than the timeout of nodes, "
+                f"{timeout.total_seconds():g} s. Otherwise, items of a failed node would wait for the end of its locks"
             )
         return lease

@@ -123,7 +123,7 @@ class WorkerPart:
                 # Let the next beat be due now, because no node has the items that this one had.
                 last_beat_at = float("-inf")
             except Unreachable as error:
-                logger.warning("node %s does not reach its cluster: %s", self._coordination.node, error)
+                logger.warning("node %s cannot reach its cluster: %s", self._coordination.node, error)
             except CoordinationError as error:
                 logger.error("node %s cannot work: %s", self._coordination.node, error)  # noqa: TRY400  # the message is complete
             except Exception:
@@ -191,7 +191,7 @@ class WorkerPart:
         try:
             period = self._jobs[job].job.pool_check_period().total_seconds()
         except (Exception, SystemExit):
-            logger.exception("job %s cannot say how often its pool is to be checked", job)
+            logger.exception("job %s did not return the interval at which its pool is checked", job)
             period = 0.0
         if period > 0:
             return period

@@ -198,7 +198,7 @@ def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, capl
     with pytest.raises(Unreachable):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(start_within=5 * SECOND))
 
-    assert caplog.text.count("node a cannot begin yet") >= 1
+    assert caplog.text.count("node a cannot start yet") >= 1
     fleet.close("a")
 
 
@@ -221,7 +221,7 @@ def test_a_path_with_data_of_another_program_is_refused(zookeeper):
 
 @pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
 def test_an_invalid_path_is_refused(path):
-    with pytest.raises(ValueError, match="is not a path of ZooKeeper: it must be like /jobs/mine"):
+    with pytest.raises(ValueError, match="is not a path of ZooKeeper: write it as /jobs/mine"):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 
 
@@ -229,7 +229,7 @@ def test_a_second_start_of_a_manager_is_reported_and_changes_nothing(zookeeper):
     hosts = f"127.0.0.1:{zookeeper.port}"
 
     with DistributedJobManager.on_zookeeper(hosts, "/jobs/once", "a", [], timeout=TIMEOUT) as manager:
-        with pytest.raises(RuntimeError, match="the manager of node a was started already: it works once"):
+        with pytest.raises(RuntimeError, match="the manager of node a was started already: a manager starts only once"):
             manager.start()
         assert manager.status().is_member
 

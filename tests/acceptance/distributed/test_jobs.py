@@ -189,9 +189,9 @@ def test_a_changed_schedule_applies_immediately(fleet, first):
 def test_an_invalid_time_of_a_job_is_read_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
-    wait_until(lambda: "job mails cannot say when it wants to run" in caplog.text)
+    wait_until(lambda: "the schedule of job mails cannot be read" in caplog.text)
     assert fleet.ledger.of("mails") == []
-    assert "cannot say when it wants to run: AttributeError" in instance.status().jobs["mails"].problem
+    assert "its schedule cannot be read: AttributeError" in instance.status().jobs["mails"].problem
 
     job.first = dt.timedelta()
 

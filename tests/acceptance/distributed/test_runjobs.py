@@ -107,7 +107,7 @@ def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start)
     process = start("--start-within", 5, CRAWLCTL_ZOOKEEPER="127.0.0.1:1")
 
     assert process.wait() == 1
-    assert "cannot begin yet: ZooKeeper at 127.0.0.1:1 did not answer" in process.err
+    assert "cannot start yet: ZooKeeper at 127.0.0.1:1 did not answer" in process.err
     assert "The distributed jobs end: ZooKeeper at 127.0.0.1:1 did not answer" in process.err
 
 
@@ -122,9 +122,9 @@ def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start)
         (
             (),
             "tests.support.distributed_jobs",
-            "'tests.support.distributed_jobs' names no distributed job: it must be like package.module:OBJECT",
+            "'tests.support.distributed_jobs' names no distributed job: write it as package.module:OBJECT",
         ),
-        ((), "tests.support.distributed_jobs:ITEMS", "is a str, and no DistributedJob"),
+        ((), "tests.support.distributed_jobs:ITEMS", "is a str, not a DistributedJob"),
         (("--strategy", "best"), "tests.support.distributed_jobs:Diary", "there is no strategy 'best'"),
         (("--node", "a/b"), "tests.support.distributed_jobs:Diary", "the node 'a/b' cannot be"),
         (
@@ -150,5 +150,5 @@ def test_a_process_ends_when_its_database_was_replaced(start_jobs, machine, diar
     replace_database(machine.database)
 
     assert process.wait() == 1
-    assert "went back in time or is another one" in process.err
+    assert "went back in time, or was replaced by another one" in process.err
     assert "Traceback" not in process.err

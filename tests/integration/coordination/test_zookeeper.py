@@ -119,7 +119,7 @@ def test_a_path_with_data_of_another_program_is_not_used(bench, session, tree):
     session.create(tree.root, b"brokers of a message queue")
 
     with pytest.raises(
-        Refused, match=f"{tree.root} in ZooKeeper is in use by something else: it holds b'brokers of a message"
+        Refused, match=f"{tree.root} in ZooKeeper is in use by another application: it holds b'brokers of a message"
     ):
         bench.node("a")
 
@@ -128,7 +128,7 @@ def test_a_path_with_data_of_another_program_is_not_used(bench, session, tree):
 
 def test_a_session_with_a_timeout_that_is_too_short_is_refused(bench):
     with pytest.raises(
-        Refused, match="grants sessions of 60 s at most, and 100 s are asked for: lower the timeout, or raise"
+        Refused, match="grants sessions of at most 60 s, and 100 s were requested: lower the timeout, or raise"
     ):
         bench.node("a", timeout=dt.timedelta(seconds=100))
 
@@ -287,7 +287,7 @@ def test_the_tree_of_another_database_is_refused_and_stays_unchanged(bench, dsn)
 
     bench.node("a", joins=POOLS, term_bound=term_bound("ours"))
 
-    with pytest.raises(Refused, match=r"is in use by something else: it is of another database; choose another path"):
+    with pytest.raises(Refused, match=r"is in use: it belongs to another database; choose another path"):
         bench.node("b", term_bound=term_bound("another"))
 
     assert set(bench.node("c", joins={}, term_bound=term_bound("ours")).look().members) == {"a", "c"}

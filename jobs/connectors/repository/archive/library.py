@@ -41,7 +41,7 @@ class Library:
             folder = folders.pop()
             found = self._tree.look(folder, known="", most_bytes=0, is_wanted=_is_never_wanted)
             if not isinstance(found, Directory):
-                raise TreeError("CHANGING", "a folder became something else")
+                raise TreeError("CHANGING", "a folder was replaced while it was read")
             folders.extend(entry.path for entry in reversed(found.entries) if entry.is_directory)
             for entry in found.entries:
                 if entry.is_directory:
@@ -75,7 +75,7 @@ class Library:
             raise TreeError("SPECIAL_FILE", "a directory")
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise TreeError("CHANGING", "it became something else")
+                raise TreeError("CHANGING", "it is no longer a file")
             try:
                 yield file
             except OSError as error:

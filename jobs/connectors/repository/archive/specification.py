@@ -165,7 +165,7 @@ def _scope_of(include: Sequence[str], exclude: Sequence[str]) -> Scope:
 def _read_statuses(typed: Sequence[str]) -> frozenset[int]:
     for status in typed:
         if not (status.isascii() and status.isdigit() and 100 <= int(status[:4]) <= 599):
-            raise BadSpecification("statuses", f"{status[:20]!r} is no status; write a number such as 200")
+            raise BadSpecification("statuses", f"{status[:20]!r} is not a status; write a number such as 200")
     return frozenset(map(int, typed))
 
 

@@ -57,7 +57,7 @@ def normal_path(path: bytes, *, typed: str) -> bytes:
     if not path.startswith(b"/") or b"\x00" in path:
         raise BadIdentifier(f"{typed!r} is not an absolute path")
     if _DOTS.search(path):
-        raise BadIdentifier(f"{typed!r} has .. in its path; write where that leads")
+        raise BadIdentifier(f"{typed!r} has .. in its path; write the path without it")
     return b"/" + os.path.normpath(path).lstrip(b"/")
 
 

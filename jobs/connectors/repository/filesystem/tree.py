@@ -102,7 +102,7 @@ class Tree:
         """
         root = self.root_of(path)
         if root is None:
-            raise TreeError("OUT_OF_ROOT", "it lies below no root of the connection")
+            raise TreeError("OUT_OF_ROOT", "it is outside of all roots of the connection")
         try:
             return self._look(path, root, known=known, most_bytes=most_bytes, is_wanted=is_wanted)
         except OSError as error:
@@ -117,7 +117,7 @@ class Tree:
         """
         root = self.root_of(path)
         if root is None:
-            raise TreeError("OUT_OF_ROOT", "it lies below no root of the connection")
+            raise TreeError("OUT_OF_ROOT", "it is outside of all roots of the connection")
         try:
             if path == root:
                 with _opened_root(root):
@@ -269,7 +269,7 @@ def _read(
 ) -> File:
     before = os.fstat(opened)
     if not stat.S_ISREG(before.st_mode):
-        raise TreeError("CHANGING", "it became something else")
+        raise TreeError("CHANGING", "it is no longer a file")
     signature = f"{before.st_mtime_ns:x}-{before.st_size:x}-{before.st_ino:x}"
     access = OPEN
     if access_of is not None:

@@ -81,7 +81,7 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     if not names:
         return None
     if len(names) > _MOST_CODINGS:
-        raise UnknownCoding(f"{len(names)} nested codings")
+        raise UnknownCoding(f"{len(names)} nested codings, at most {_MOST_CODINGS} are decoded")
     stages: list[_Stage] = []
     for name in reversed(names):
         if name in {"gzip", "x-gzip"}:
@@ -174,7 +174,7 @@ class _Series(Generic[_ReaderT]):
 
     def finish(self) -> None:
         if self._member is not None and not self._member.eof:
-            raise BadCoding(f"the {self._name} stream is cut")
+            raise BadCoding(f"the {self._name} stream ends early")
 
 
 def _gzip() -> _Stage:
@@ -211,7 +211,7 @@ class _Deflate:
 
     def finish(self) -> None:
         if self._inflater is not None and not self._inflater.eof:
-            raise BadCoding("the deflate stream is cut")
+            raise BadCoding("the deflate stream ends early")
 
 
 class _Brotli:
@@ -235,4 +235,4 @@ class _Brotli:
 
     def finish(self) -> None:
         if self._begun and not self._decompressor.is_finished():
-            raise BadCoding("the brotli stream is cut")
+            raise BadCoding("the brotli stream ends early")

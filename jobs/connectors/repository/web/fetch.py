@@ -212,10 +212,10 @@ class Fetcher:
                         on_read(body.wire)
         except TimeoutError as error:
             if timer.has_expired and _is_before(timer.when, deadline):
-                raise FetchFailed("TOO_SLOW", f"under {self._limits.least_rate} bytes a second") from error
+                raise FetchFailed("TOO_SLOW", f"less than {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
                 # No retry: it would take equally long, and end in the same way.
-                raise FetchFailed("TOO_SLOW", f"the response began, and was not whole after {seconds:g} s") from error
+                raise FetchFailed("TOO_SLOW", f"the response began, but was incomplete after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
             raise FetchFailed(*code_of(error)) from error

@@ -50,7 +50,7 @@ class IndexRules:
 
 def _checked(name: str) -> str:
     if _TYPE.fullmatch(name) is None:
-        raise BadSpecification("content_types", f"{name!r} is not content type; write text/html or text/*")
+        raise BadSpecification("content_types", f"{name!r} is not a content type; write text/html or text/*")
     return name.lower()
 
 

@@ -125,7 +125,9 @@ class Login:
         if pages is None or not said["hosts"]:
             raise BadSpecification("logins", f"{name}: pages and hosts must not be empty")
         if not (patterns["page"] or patterns["form"] or patterns["text"]):
-            raise BadSpecification("logins", f"{name}: one of page, form and text must say how its page is known")
+            raise BadSpecification(
+                "logins", f"{name}: give page, form or text, so that its login page can be recognized"
+            )
         return cls(
             name=name,
             pages=pages,
@@ -168,7 +170,7 @@ class Login:
                 self.form is None and form.is_posted and self.values.keys() & form.values
             ):
                 return form
-        raise LoginFailed("there is no form on its page that could be filled in")
+        raise LoginFailed("its login page has no form that can be filled in")
 
     def _is_its_page(self, url: str) -> bool:
         return self.page is not None and self.page.search(url) is not None
@@ -192,11 +194,11 @@ async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[s
         raise LoginFailed("its form is not sent by POST")
     at, response = await browser.open(_resolved(form.action, at), form={**form.values, **login.values})
     if login.is_asked_for(at, response):
-        raise LoginFailed("the login page came again; is the password right?")
+        raise LoginFailed("the login page came again; check the user and the password")
     if not 200 <= response.status < 400:
-        raise LoginFailed(f"it was answered {response.status}")
+        raise LoginFailed(f"the server answered {response.status}")
     if login.success is not None and not login.success.search(_text_of(response)):
-        raise LoginFailed("the page that came does not look as it should")
+        raise LoginFailed("the page after the login does not match the pattern of success")
     if not browser.cookies.held:
         raise LoginFailed("no cookie was set")
     return browser.cookies
@@ -219,7 +221,7 @@ class _Browser:
             if not url:
                 raise LoginFailed("its form leads to no web address")
             if not self._login.may_know(url):
-                raise LoginFailed(f"it leads to {host_and_port(url)[0]}, which is none of its hosts")
+                raise LoginFailed(f"it leads to {host_and_port(url)[0]}, which is not one of its hosts")
             self._is_secure = self._is_secure or url.startswith("https:")
             if form is not None and self._is_secure and not url.startswith("https:"):
                 raise LoginFailed("its form would be sent without TLS")
@@ -245,7 +247,7 @@ class _Browser:
             if response.status not in {307, 308}:
                 form = None
             url = target
-        raise LoginFailed("it redirects without end")
+        raise LoginFailed(f"it redirects more than {_MOST_REDIRECTS - 1} times")
 
 
 def _target_of(url: str, response: Response) -> str | None:

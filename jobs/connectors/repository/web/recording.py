@@ -42,7 +42,7 @@ class RecordedFetches:
             FetchFailed
         """
         if self._seconds_left <= 0:
-            raise FetchFailed("TOO_SLOW", "the requests that this document needs took too long together")
+            raise FetchFailed("TOO_SLOW", "all requests of this document together took too long")
         began = time.monotonic()
         self._pace.request_leaves(url)
         try:

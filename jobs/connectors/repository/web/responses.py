@@ -183,7 +183,7 @@ class _ResponseReader:
         lengths = message.headers.getall("Content-Length", [])
         if len(lengths) > 1:
             if len(set(lengths)) > 1:
-                raise BadHttpMessage("several lengths")
+                raise BadHttpMessage("several values of Content-Length")
             self._handler.force_close()
         if message.chunked:
             self._body = BodyInChunks()

@@ -186,7 +186,7 @@ class WebSpecification:
             said["logins"] = tuple(Login.read(login) for login in said["logins"])
             names = [login.name for login in said["logins"]]
             if len(set(names)) < len(names):
-                raise BadSpecification("logins", "two have the same name")
+                raise BadSpecification("logins", "two logins have the same name")
         return cls(seeds=tuple(seeds), redirects=tuple(redirects), **said)
 
     @property
