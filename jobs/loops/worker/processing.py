@@ -97,6 +97,7 @@ class Processing:
             database=self._state.database,
             me=self._state.identity,
             job=job.facts.id,
+            version=job.facts.specification_version,
             repository=job.facts.repository,
             connection=job.connection,
             stop_job=self._state.stop_job,

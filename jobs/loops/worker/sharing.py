@@ -12,6 +12,7 @@ import psycopg
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Database
 from jobs.connectors.repository.shared import ClosedGate, SeedRedirect, Session
+from jobs.connectors.repository.web.urls import canonical
 from jobs.queue import wake
 from jobs.queue.flushing import gates
 from jobs.queue.redirects import forget_redirects
@@ -30,6 +31,12 @@ ON CONFLICT (repository_id, name) DO UPDATE
 RETURNING number
 """
 
+# A change of the job holds the row, and removes the redirects of removed seeds. Locks: Job SHARE.
+_VERSION: Final[LiteralString] = "SELECT specification_version FROM jobs_job WHERE id = %(job)s FOR SHARE"
+_SEEDS: Final[LiteralString] = """
+SELECT url FROM jobs_seed AS seed CROSS JOIN LATERAL unnest(seed.urls) AS url
+ WHERE seed.job_id = %(job)s AND seed.removed_at IS NULL
+"""
 # Locks: the row that it inserts or changes.
 _NOTE: Final[LiteralString] = """
 INSERT INTO jobs_seedredirect AS kept (job_id, hash, source, target_hash, target, target_host, is_followed, noted_at)
@@ -49,11 +56,15 @@ SELECT source, target, is_followed FROM jobs_seedredirect WHERE job_id = %(job)s
 
 @dataclass(frozen=True, slots=True)
 class SharedByWorkers:
-    """`stop_job` pauses the job, with a reason; it returns when that is committed."""
+    """
+    `stop_job` pauses the job, with a reason; it returns when that is committed. `version` is that of the specification
+    that the worker knows.
+    """
 
     database: Database
     me: NodeIdentity
     job: int
+    version: int
     repository: int
     connection: str
     stop_job: Callable[[int, str], Awaitable[None]]
@@ -86,7 +97,7 @@ class SharedByWorkers:
         await self.stop_job(self.job, reason)
 
     async def note_redirect(self, redirect: SeedRedirect) -> None:
-        await self.database.run(partial(_note_redirect, job=self.job, redirect=redirect))
+        await self.database.run(partial(_note_redirect, job=self.job, version=self.version, redirect=redirect))
 
     async def forget_redirects(self, sources: Sequence[str]) -> None:
         await self.database.run(partial(forget_redirects, job=self.job, sources=sources))
@@ -115,7 +126,8 @@ def _keep(connection: psycopg.Connection[Any], *, repository: int, name: str, va
     return Session(row[0], value)
 
 
-def _note_redirect(connection: psycopg.Connection[Any], *, job: int, redirect: SeedRedirect) -> None:
+def _note_redirect(connection: psycopg.Connection[Any], *, job: int, version: int, redirect: SeedRedirect) -> None:
+    """Store a redirect, unless its seed was removed after the worker read this version of the job."""
     facts = {
         "job": job,
         "hash": hash_of(redirect.source),
@@ -125,7 +137,17 @@ def _note_redirect(connection: psycopg.Connection[Any], *, job: int, redirect: S
         "target_host": redirect.target_host,
         "is_followed": redirect.is_followed,
     }
-    connection.execute(_NOTE, facts)
+    with connection.transaction():
+        row = connection.execute(_VERSION, facts).fetchone()
+        if row is not None and (row[0] == version or _is_of_seed(connection, job=job, source=redirect.source)):
+            connection.execute(_NOTE, facts)
+
+
+def _is_of_seed(connection: psycopg.Connection[Any], *, job: int, source: str) -> bool:
+    """Return True if the address is a seed, or a seed leads to it."""
+    if _is_led_to(connection, job=job, hash=hash_of(source)):
+        return True
+    return any(canonical(url) == source for (url,) in connection.execute(_SEEDS, {"job": job}))
 
 
 def _is_led_to(connection: psycopg.Connection[Any], *, job: int, hash: str) -> bool:  # noqa: A002 (the field's word)
