@@ -111,5 +111,7 @@ class ClusterHistoryView(ContractView):
         at = min(read_query(MinuteQuery, request).get("at", now), now)
         then = read_cluster_then(at.replace(second=0, microsecond=0))
         if then is None:
-            raise NotFound(sentence("Nothing is kept of this minute. The cluster is kept for 30 days."))
+            raise NotFound(
+                sentence("No state is stored for this minute. The state of the cluster is stored for 30 days.")
+            )
         return Response(ClusterThenSerializer(then).data)

@@ -40,7 +40,7 @@ class _PagesOfAll(KeysetPagination):
         silent = {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Partitions that did not answer. Their rows are missing, so all counts are at least these.",
+            "description": "Partitions that did not answer. Their rows are missing, so the true counts may be higher.",
         }
         return page | {"required": [*page["required"], "silent"], "properties": page["properties"] | {"silent": silent}}
 

@@ -108,10 +108,10 @@ class RemovalsSerializer(serializers.Serializer[Any]):
 
     question = QuestionSerializer(allow_null=True, help_text="Removals that wait for approval. Null if there are none.")
     runs = _RunSerializer(many=True, help_text="Runs whose removals can be restored, newest first.")
-    outputs = _OutputSerializer(many=True, help_text="Outputs that were cleared or taken away from the job.")
+    outputs = _OutputSerializer(many=True, help_text="Outputs that were cleared or removed from the job.")
     restorations = RestorationSerializer(many=True, help_text="Latest restorations, newest first.")
     silent = serializers.SerializerMethodField(
-        help_text="Partitions that did not answer. Their removals are missing, so all counts are at least these."
+        help_text="Partitions that did not answer. Their removals are missing, so the true counts may be higher."
     )
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
@@ -135,7 +135,7 @@ class RestoreSerializer(StrictSerializer):
         required=False,
         min_value=1,
         max_value=2**63 - 1,
-        help_text="An output that was cleared or taken away from the job. The job gets it back, if it lost it.",
+        help_text="An output that was cleared or removed from the job. The job gets it back, if it lost it.",
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

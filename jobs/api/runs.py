@@ -25,7 +25,7 @@ from nodes.api.strict import NewestQuery, StrictSerializer, read_query
 
 _COUNTS: Final = ("indexed", "unchanged", "failed", "excluded", "deleted", "bytes")
 _NODES: Final = "Null if they are not known: the state of the cluster is kept for 30 days, each minute."
-_SILENT: Final = "Partitions that did not answer. Their counts are missing, so the counts are at least these."
+_SILENT: Final = "Partitions that did not answer. Their counts are missing, so the true counts may be higher."
 
 
 class RunSerializer(serializers.ModelSerializer[Run]):

@@ -270,7 +270,8 @@ class CountsEverywhereSerializer(CountsSerializer):
     """Counts of documents in a job's current or last run, in all partitions."""
 
     silent = serializers.ListField(
-        child=serializers.CharField(), help_text="Partitions that did not answer: all counts are at least these."
+        child=serializers.CharField(),
+        help_text="Partitions that did not answer. Their counts are missing, so the true counts may be higher.",
     )
 
 

@@ -34,7 +34,7 @@ def text_of(about: str, seen: Seen, *, now: dt.datetime) -> str:
     """Return the text of a message about a condition or an event."""
     parts = [seen.sentence]
     if about == About.ENDED:
-        parts = [_("This no longer holds since %(now)s: %(said)s") % {"now": moment(now), "said": seen.sentence}]
+        parts = [_("Since %(now)s, this is no longer the case: %(said)s") % {"now": moment(now), "said": seen.sentence}]
     if seen.since is not None:
         parts.append(_("Since %(since)s.") % {"since": moment(seen.since)})
     return "\n".join(parts)

@@ -26,5 +26,5 @@ def offer_few(field: "ModelChoiceField[Any]", *, chosen: Iterable[str]) -> None:
         choices.insert(0, ("", field.empty_label))
     if has_more:
         # A heading without choices below it, which cannot be chosen.
-        choices.append((_("The others: from their own pages"), []))
+        choices.append((_("Only the newest 100 are listed. For another one, begin at its own page."), []))
     field.choices = choices

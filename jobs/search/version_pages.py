@@ -62,7 +62,7 @@ def _number(request: HttpRequest, name: str) -> int | None:
     if not given:
         return None
     if not (given.isascii() and given.isdigit() and len(given) < 10):
-        raise Http404(_("“%(given)s” is no number of a version.") % {"given": given[:20]})
+        raise Http404(_("“%(given)s” is not the number of a version.") % {"given": given[:20]})
     return int(given)
 
 

@@ -58,7 +58,7 @@ ARCHIVE_KEEP_LOCAL: Final = Setting(
     kind=Text(what="a number of days, or nothing", matches="[0-9]{0,5}"),
     default="",
     meaning="Days for which a machine keeps its copy of an archive file after two stores have confirmed it. "
-    "0 removes it at once. Empty: forever.",
+    "With 0, the copy is removed at once. If empty, the copy is kept forever.",
     applies=Applies.AT_ONCE,
 )
 

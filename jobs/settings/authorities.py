@@ -20,8 +20,8 @@ CACHE_LIFETIME: Final = Setting(
     kind=Seconds(most=24 * 3600),
     default=dt.timedelta(seconds=60),
     meaning=(
-        "Time for which a process repeats the answer of an authority about a user. A change of a connection ends it at once. With 0, "
-        "each request asks again."
+        "Time for which a process caches the answer of an authority about a user. A change of a connection "
+        "clears the cache at once. With 0, each request asks the authority again."
     ),
     applies=Applies.AT_NEXT_START,
 )
@@ -31,8 +31,8 @@ LOGIN_DOMAIN: Final = Setting(
     kind=Text(),
     default="",
     meaning=(
-        "Domain of users whose login has no @: in a search, authorities of this domain are asked about them. If empty, only authorities without a "
-        "domain are."
+        "Domain of users whose login has no @. A search asks the authorities of this domain about these users. "
+        "If empty, it asks only authorities without a domain."
     ),
     applies=Applies.AT_ONCE,
 )

@@ -53,7 +53,8 @@ NAME_CLAIM: Final = Setting(
     environment="CRAWLCTL_OIDC_NAME_CLAIM",
     kind=Text(),
     default="preferred_username",
-    meaning="Claim with the name of a new user. Users must not be able to change it at the provider, because authorities are asked about it.",
+    meaning="Claim with the name of a new user. Users must not be able to change it at the provider, because "
+    "crawlctl asks authorities about this name.",
 )
 GROUPS_CLAIM: Final = Setting(
     path="oidc.groups_claim",

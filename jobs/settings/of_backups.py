@@ -21,7 +21,7 @@ BACKUP_MAX_AGE: Final = Setting(
     environment="CRAWLCTL_BACKUP_MAX_AGE",
     kind=Seconds(),
     default=dt.timedelta(hours=36),
-    meaning="Age of the last backup above which the attention list has a line. With 0, it never has.",
+    meaning="Age of the last backup above which the attention list has a line. With 0, the age is not checked.",
 )
 BACKUP_PASSPHRASE: Final = Setting(
     path="process.backup_passphrase",
@@ -29,7 +29,8 @@ BACKUP_PASSPHRASE: Final = Setting(
     kind=Text(),
     default="",
     meaning=(
-        "Passphrase that seals backups, with the secret key, and opens them in restores. If empty, `crawlctl backup` asks at a terminal."
+        "Passphrase that seals backups and opens them in restores. Sealed backups include the secret key. If "
+        "empty, `crawlctl backup` asks at a terminal."
     ),
 )
 BACKUP_STORE: Final = Setting(
@@ -54,14 +55,16 @@ BACKUP_LOG_MAX_AGE: Final = Setting(
     environment="CRAWLCTL_BACKUP_LOG_MAX_AGE",
     kind=Seconds(),
     default=dt.timedelta(minutes=15),
-    meaning="Age of the stored write-ahead log above which the attention list has a line. With 0, it never has.",
+    meaning="Age of the stored write-ahead log above which the attention list has a line. With 0, the age is "
+    "not checked.",
 )
 DRILL_MAX_AGE: Final = Setting(
     path="web.drill_max_age",
     environment="CRAWLCTL_DRILL_MAX_AGE",
     kind=Seconds(),
     default=dt.timedelta(days=35),
-    meaning="Age of the last drill of a restore above which the attention list has a line, if `CRAWLCTL_BACKUP_STORE` is set. With 0, it never has.",
+    meaning="Age of the last drill of a restore above which the attention list has a line, if "
+    "`CRAWLCTL_BACKUP_STORE` is set. With 0, the age is not checked.",
 )
 
 SETTINGS: Final = (

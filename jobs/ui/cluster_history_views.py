@@ -61,7 +61,7 @@ class MinuteForm(forms.Form):
             if found.year >= _FIRST_YEAR:
                 return found
         raise forms.ValidationError(
-            _("“%(value)s” is not a minute. Write it as 2030-01-31T12:00, in UTC.") % {"value": value}
+            _("“%(value)s” is not a valid time. Write it as 2030-01-31T12:00, in UTC.") % {"value": value}
         )
 
 

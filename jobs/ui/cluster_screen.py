@@ -193,7 +193,7 @@ def check_row(check: CheckLine, *, now: dt.datetime) -> Record:
     elif check.found:
         state, tone = _("%(n)d violations") % {"n": check.found}, "failed"
     else:
-        state, tone = _("holds"), "indexed"
+        state, tone = _("no violations"), "indexed"
     return {
         "key": check.name,
         "says": check.says,
@@ -209,4 +209,4 @@ def verdict_of(checks: Sequence[CheckLine]) -> Record:
         return {"verdict": _("Violated"), "verdict_tone": "failed"}
     if any(check.found is None for check in checks):
         return {"verdict": _("Not all checked yet"), "verdict_tone": "waiting"}
-    return {"verdict": _("All hold"), "verdict_tone": "indexed"}
+    return {"verdict": _("No violations"), "verdict_tone": "indexed"}

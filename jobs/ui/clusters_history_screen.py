@@ -84,8 +84,12 @@ def _then(parts: Mapping[str, HistorySeen], silent: Sequence[Silent], *, now: dt
 
 def _line(name: str, screen: Record | None, then: ClusterThen | None, part: HistorySeen) -> Record:
     if screen is None or then is None:
-        return {**_without(name), "note": _("Nothing is kept of this minute.")}
-    note = "" if then.is_exact else _("Nothing was kept of this minute. State of %(at)s UTC.") % {"at": screen["at"]}
+        return {**_without(name), "note": _("No state is stored for this minute.")}
+    note = (
+        ""
+        if then.is_exact
+        else _("No state is stored for this minute. This is the state of %(at)s UTC.") % {"at": screen["at"]}
+    )
     return {
         **{number: screen[number] for number in _NUMBERS},
         "key": name,

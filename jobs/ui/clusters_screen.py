@@ -130,7 +130,7 @@ def _main_managers(parts: Sequence[_Part], silent: Sequence[Silent]) -> Record:
         said, remedy = _("None in partition %(names)s"), str(without[0].screen["term"])
         return _alarm(said, (part.name for part in without), remedy)
     if silent:
-        remedy = _("Check its database. Its nodes are missing here, so all counts are at least these.")
+        remedy = _("Check its database. Its nodes are missing here, so the true counts may be higher.")
         return _alarm(_("No answer from partition %(names)s"), (one.name for one in silent), remedy)
     if late:
         remedy = _("Its heartbeat is late. Another manager becomes the main manager after its timeout.")
@@ -172,7 +172,7 @@ def _line(part: _Part) -> dict[str, Any]:
         **_sums([part], is_partial=False),
         "key": part.name,
         "name": part.name,
-        "link": _("Its page") if part.foreign else "",
+        "link": _("Page of the partition") if part.foreign else "",
         "address": address,
         "free_count": formats.number(part.page.free.in_all),
         "free_tone": "failed" if part.page.free.in_all else "quiet",

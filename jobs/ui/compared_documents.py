@@ -36,11 +36,11 @@ _KINDS: Final = {
     ),
     Kind.WORSE: (
         gettext_lazy("Worse results"),
-        gettext_lazy("read in the earlier run, failed or excluded in the later"),
+        gettext_lazy("read in the earlier run, failed or excluded in the later run"),
     ),
     Kind.BETTER: (
         gettext_lazy("Better results"),
-        gettext_lazy("failed or excluded in the earlier run, read in the later"),
+        gettext_lazy("failed or excluded in the earlier run, read in the later run"),
     ),
     Kind.OTHER: (
         gettext_lazy("Other results"),
@@ -70,14 +70,15 @@ def _says(found: ComparedDocuments) -> str:
         return _("All documents of the partitions that answered were compared: %(n)s.") % {"n": compared}
     if found.are_limits:
         return _(
-            "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. "
-            "Each run between both counted the documents that ended otherwise than before: these are upper limits, "
-            "because a document may differ more than once."
+            "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. Each run "
+            "after the earlier one counted the documents whose result differs from the run before. The sums "
+            "are upper limits, because a document may differ more than once."
         ) % {"n": compared, "all": _about(found.of_all)}
     if found.are_counted:
         return _(
-            "The later run counted all documents that ended otherwise than before it. These numbers are exact. "
-            "Slower hosts are found in a sample: %(n)s of about %(all)s documents, the same ones in both runs."
+            "The later run counted all documents whose result differs from the run before. These numbers are "
+            "exact. Slower hosts are found in a sample: %(n)s of about %(all)s documents, the same ones in "
+            "both runs."
         ) % {"n": compared, "all": _about(found.of_all)}
     return _(
         "A sample was compared: %(n)s of about %(all)s documents, the same ones in both runs. "

@@ -128,7 +128,10 @@ def _facts(story: DocumentStory, *, now: dt.datetime) -> list[tuple[str, str]]:
         (_("Links from a seed"), formats.number(item.depth)),
         (_("Redirects on the path"), formats.number(item.redirects)),
         *((_("Hops of type “%(type)s”") % {"type": name}, _hops(story, name)) for name in story.hops),
-        *((_("Passed-on “%(name)s”") % {"name": name}, ", ".join(values)) for name, values in story.carried.items()),
+        *(
+            (_("Carry-down data “%(name)s”") % {"name": name}, ", ".join(values))
+            for name, values in story.carried.items()
+        ),
         (_("Host"), story.host.name),
         (_("Version"), item.version or formats.UNKNOWN),
         (_("Validators"), item.validators or formats.UNKNOWN),

@@ -116,7 +116,7 @@ def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
         return formats.UNKNOWN
     if line.back_off_until > now:
         return formats.time_until(line.back_off_until, now=now)
-    return _("over, level %(level)d") % {"level": line.back_off_level}
+    return _("ended, level %(level)d") % {"level": line.back_off_level}
 
 
 # --- Pictures ------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _by_itself(arrow: Arrow) -> Record:
 def _target(arrow: Arrow, here: str) -> str:
     if arrow.target == here:
         return _("no other state")
-    return _("Gone") if arrow.target == GONE else as_label(arrow.target)
+    return _("No longer exists") if arrow.target == GONE else as_label(arrow.target)
 
 
 def _move(move: MoveLine, *, until: dt.datetime | None, now: dt.datetime) -> Record:

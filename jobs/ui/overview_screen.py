@@ -65,7 +65,7 @@ def _states(page: OverviewPage) -> str:
 def _of_some_jobs(page: OverviewPage) -> str:
     if page.running == page.running_in_all:
         return ""
-    return _("The counts are at least these: they are of %(n)s of %(all)s active runs.") % {
+    return _("The true counts may be higher: these are the counts of %(n)s of %(all)s active runs.") % {
         "n": formats.number(page.running),
         "all": formats.number(page.running_in_all),
     }
@@ -106,7 +106,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
 
 def _moving(page: OverviewPage) -> str:
     """Return the rate, and the cause that holds most hosts."""
-    said = _("Moving: %(rate)s/s") % {"rate": formats.rate(page.rate)}
+    said = _("Crawling: %(rate)s/s") % {"rate": formats.rate(page.rate)}
     cause, number = next(iter((page.verdict.hosts or {}).items()), (None, 0))
     if cause is None:
         return said

@@ -64,10 +64,10 @@ def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str
 def at_least(silent: Sequence[Silent], *, now: dt.datetime) -> str:
     """Return sentences about the partitions that are missing in the counts of a page; "" if there are none."""
     said = [
-        _("The counts are at least these: partition %(name)s sent its last figures %(age)s.")
+        _("The true counts may be higher: partition %(name)s sent its last figures %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}
         if one.heard_at is not None
-        else _("The counts are at least these: partition %(name)s has sent no figures yet.") % {"name": one.name}
+        else _("The true counts may be higher: partition %(name)s has sent no figures yet.") % {"name": one.name}
         for one in silent
     ]
     return " ".join(said)

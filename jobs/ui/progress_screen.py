@@ -117,5 +117,5 @@ def _stack(steps: Sequence[Step]) -> dict[str, str]:
 def _states_in_words(steps: Sequence[Step]) -> str:
     peak = max(_height(step) for step in steps)
     if not peak:
-        return _("states of documents: no job ran when a minute of this span ended")
+        return _("states of documents: no data, because no job was running at the end of a minute")
     return _("at most %(peak)s documents of running jobs") % {"peak": formats.number(peak)}

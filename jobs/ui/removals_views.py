@@ -118,7 +118,7 @@ def _counted(removed: RunRemovals | OutputRemovals, *, is_least: bool) -> dict[s
 
 
 def _order_in_words(removed: OutputRemovals) -> str:
-    return _("taken away from the job") if removed.was_taken_away else _("cleared")
+    return _("removed from the job") if removed.was_taken_away else _("cleared")
 
 
 def _restoration_in_words(one: Restoration) -> str:

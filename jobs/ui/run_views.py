@@ -72,7 +72,7 @@ def comparison(request: HttpRequest) -> HttpResponse:
     """Compare two runs of a job."""
     now = read_clock()
     form = ComparisonForm(request.GET)
-    problem = _("Choose two runs of one job, on the page of one of them.")
+    problem = _("Choose two runs of the same job, on the page of one of these runs.")
     if form.is_valid():
         try:
             found = compare_runs(form.cleaned_data["earlier"], form.cleaned_data["later"])

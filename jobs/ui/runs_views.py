@@ -54,7 +54,7 @@ _RESULTS_BY_TONE: Final = {
 class JobFilterForm(FilterForm):
     """The filters of the list of jobs, as parameters of its address."""
 
-    name = forms.CharField(required=False, max_length=200, label=gettext_lazy("Words of the name"))
+    name = forms.CharField(required=False, max_length=200, label=gettext_lazy("Words in the name"))
     phase = forms.ChoiceField(
         choices=[
             ("", gettext_lazy("all")),

@@ -37,7 +37,7 @@ _OVERLAPS: Final = {
 }
 _WHY_SKIPPED: Final = {
     SkipReason.PAUSED: gettext_lazy("The schedule was paused."),
-    SkipReason.STILL_RUNS: gettext_lazy("The job still ran."),
+    SkipReason.STILL_RUNS: gettext_lazy("The job was still running."),
     SkipReason.NO_MANAGER: gettext_lazy("No manager could start the job in this window."),
 }
 _WEEK: Final = dt.timedelta(days=7)

@@ -44,7 +44,7 @@ class SettingsForm(forms.Form):
         label=gettext_lazy("Settings JSON"),
         widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false"}),
     )
-    file = forms.FileField(required=False, label=gettext_lazy("or settings file"))
+    file = forms.FileField(required=False, label=gettext_lazy("Settings file, instead of the JSON"))
     based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
     def clean_file(self) -> str:

@@ -185,7 +185,9 @@ def change_documents(request: HttpRequest) -> HttpResponse:
         if operation == _EXPORT:
             return _to_export(wanted)
         if wanted.job_id is None or wanted.address:
-            messages.warning(request, _("Filter the list by a job, and by no address, to change all documents in it."))
+            messages.warning(
+                request, _("To change all documents of the list, filter it by a job and not by an address.")
+            )
             return back
         job = wanted.job_id
         asked = {"host": wanted.host, "codes": wanted.code, "contains": wanted.contains, "state": wanted.state}

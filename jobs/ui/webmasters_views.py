@@ -29,7 +29,7 @@ def limits(request: HttpRequest) -> HttpResponse:
         host = request.POST.get("host", "")
         try:
             webmasters.withdraw(host, made_by=name)
-            messages.success(request, _("The limit of %(host)s is withdrawn.") % {"host": host})
+            messages.success(request, _("The limit for %(host)s is removed.") % {"host": host})
         except NotDone as refused:
             messages.warning(request, str(refused))
         return redirect("hosts-webmasters")

@@ -23,7 +23,7 @@ _CODES: Final[Mapping[str, str | Promise]] = {
     "EXCLUDED_URL": gettext_lazy("A stage of the job's pipeline does not pass this address on."),
     "EXCLUDED_DATE": gettext_lazy("A stage of the job's pipeline does not pass documents of this date on."),
     "EXTRACTION_FAILED": gettext_lazy(
-        "A stage of the job's pipeline failed with the document, so the outputs keep what they have."
+        "A stage of the job's pipeline could not process the document. The outputs keep their present version of it."
     ),
     "STAGE_UNAVAILABLE": gettext_lazy("A server that a stage of the job's pipeline needs does not answer."),
     "OUT_OF_SCOPE": gettext_lazy("The job's scope, include and exclude rules do not admit this address."),

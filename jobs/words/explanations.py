@@ -59,7 +59,7 @@ def _what_happened(story: DocumentStory, *, now: dt.datetime) -> list[str]:
     if item.stage == Stage.DONE and item.result_code:
         said.append(_outcome_sentence(story))
     if item.stage == Stage.HOPCOUNT_REMOVED:
-        said.append(_("The document is beyond the job's hop limit. The job reads it if a shorter path appears."))
+        said.append(_("The document is beyond the job's hop limit. The job reads it if it finds a shorter path to it."))
     if item.stage == Stage.DONE and item.outcome == Outcome.FAILED and story.is_held:
         said.append(_("This failure removes nothing. The index keeps the last version that was read."))
     if item.losses:

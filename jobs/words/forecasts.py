@@ -24,11 +24,11 @@ def sentence(forecast: RunForecast | None, *, closed: Sequence[str], now: dt.dat
         "latest": formats.moment(forecast.latest, now=now),
     }
     gain = (
-        _("Twice the workers end it sooner.")
+        _("Twice as many workers would end the run sooner.")
         if forecast.more_workers_are_a_gain
-        else _("Twice the workers: no gain, because the hosts are the limit.")
+        else _("Twice as many workers would not end the run sooner, because the hosts are the limit.")
         if forecast.hosts_are_the_limit
-        else _("Twice the workers: no gain.")
+        else _("Twice as many workers would not end the run sooner.")
     )
     return f"{end} {gain}"
 
@@ -38,10 +38,10 @@ def _without_end(closed: Sequence[str]) -> str:
         return ""
     others = len(closed) - 1
     if not others:
-        return _("No end is forecast: documents wait for %(host)s, which is closed.") % {"host": closed[0]}
+        return _("No end is forecast: documents wait for %(host)s, which gets no requests now.") % {"host": closed[0]}
     said = ngettext(
-        "No end is forecast: documents wait for %(host)s and %(n)d more host, which are closed.",
-        "No end is forecast: documents wait for %(host)s and %(n)d more hosts, which are closed.",
+        "No end is forecast: documents wait for %(host)s and %(n)d more host, which get no requests now.",
+        "No end is forecast: documents wait for %(host)s and %(n)d more hosts, which get no requests now.",
         others,
     )
     return said % {"host": closed[0], "n": others}

@@ -265,11 +265,11 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
                 line.waiting,
             ) % {"n": formats.number(line.waiting)}
         case Cause.NO_WORKER:
-            return _("No live worker may have documents of %(host)s. Start one with “crawlctl runworker”.") % {
+            return _("No running worker may take documents of %(host)s. Start one with “crawlctl runworker”.") % {
                 "host": host
             }
         case Cause.NO_TAG:
-            return _("No live worker has the tag “%(tag)s”. Start one with “crawlctl runworker --tag %(tag)s”.") % {
+            return _("No running worker has the tag “%(tag)s”. Start one with “crawlctl runworker --tag %(tag)s”.") % {
                 "tag": verdict.detail
             }
         case Cause.NO_OWNER:
@@ -290,7 +290,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
             return said % {"host": host, "when": when}
         case Cause.RAMPING:
             return (
-                _("The first request to %(host)s reads robots.txt. The pace begins after that.")
+                _("The first request to %(host)s reads robots.txt. Requests for documents follow after it.")
                 if not line.known.is_known
                 else _("Requests to %(host)s speed up: %(by)s allows one start every %(gap)s s.")
             ) % {"host": host, "gap": formats.decimal(line.limits.gap), "by": by}
@@ -337,18 +337,18 @@ def remedy(verdict: Verdict) -> str:
         Cause.PAUSED: _("Resume the job."),
         Cause.OUTPUT: _("Repair the output, then resume the job."),
         Cause.ARCHIVE: _("Repair the stores of archives. The job continues by itself."),
-        Cause.SLOTS: _("None is needed: the job continues by itself. See the move on the page of the partitions."),
+        Cause.SLOTS: _("You need to do nothing: the job continues by itself. See the move on the page of partitions."),
         Cause.WINDOW: _("Change the windows of the job to continue it now."),
         Cause.CONNECTOR: _("Install the connector."),
         Cause.GUARD: _("Allow or refuse the removals."),
         Cause.BUDGET: _("Raise the document limit of the job."),
         Cause.NO_MANAGER: _("Start a manager."),
         Cause.NO_WORKER: _("Start a worker."),
-        Cause.NO_TAG: _("Start a worker with this tag, or take the tag from the seed."),
+        Cause.NO_TAG: _("Start a worker with this tag, or remove the tag from the seed."),
         Cause.GROUP_FAILS: _("See the log of the manager."),
         Cause.WORKERS: _("Start more workers."),
         Cause.STOPPED: _("Release the host."),
-        Cause.DENIED: _("Take the rule that denies it out of the policy."),
+        Cause.DENIED: _("Remove the rule that denies it from the policy."),
         Cause.CLOSED: _("Change the times of the rule that denies it."),
         Cause.BACK_OFF: _("End the back-off if the host works."),
         Cause.TRIAL: _("End the back-off if the host works."),

@@ -31,7 +31,7 @@ NODE_GIVE_UP: Final = Setting(
     environment="CRAWLCTL_NODE_GIVE_UP",
     kind=Seconds(),
     default=dt.timedelta(seconds=300),
-    meaning="Time that a node retries to reach its database before it exits. Its supervisor should restart it.",
+    meaning="Time for which a node tries to reach its database before it exits. Its supervisor should restart it.",
     applies=Applies.AT_ONCE,
 )
 

@@ -168,7 +168,7 @@ def test_a_minute_without_a_main_manager_is_shown_as_unknown(cluster, viewer):
     page = viewer.get(f"/cluster/history/?at={missing:%Y-%m-%dT%H:%M}").content.decode()
 
     assert (then.is_exact, then.at) == (False, cluster.main.now - dt.timedelta(minutes=30))
-    assert "Nothing was kept of this minute" in page
+    assert "No state is stored for this minute" in page
 
 
 def test_the_page_of_a_minute_links_to_earlier_and_later_minutes(cluster, viewer):
@@ -188,7 +188,7 @@ def test_the_page_of_a_minute_links_to_earlier_and_later_minutes(cluster, viewer
 def test_the_page_says_if_no_minute_is_stored(viewer):
     page = viewer.get("/cluster/history/").content.decode()
 
-    assert "Nothing is kept yet." in page
+    assert "No state is stored yet." in page
 
 
 @pytest.mark.parametrize(

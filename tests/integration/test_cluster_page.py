@@ -177,7 +177,7 @@ def test_invariants_are_shown_with_the_time_of_their_last_check(connection):
 
     assert {name: check["state"] for name, check in checks.items()} == {
         "owners": "not checked yet",
-        "claims": "holds",
+        "claims": "no violations",
         "workers": "not checked yet",
         "places": "2 violations",
         "counts": "check timed out",

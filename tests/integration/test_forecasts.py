@@ -78,7 +78,7 @@ def test_the_page_of_a_job_shows_the_forecast_of_its_end(job):
     page = client_of(VIEWER).get(f"/jobs/{job.pk}/").content.decode()
 
     assert "Ends at about" in page
-    assert "Twice the workers: no gain, because the hosts are the limit." in page
+    assert "Twice as many workers would not end the run sooner, because the hosts are the limit." in page
 
 
 def test_a_continuous_job_has_no_forecast(job, forecast):
@@ -110,4 +110,4 @@ def test_a_closed_host_with_waiting_documents_is_named_instead_of_an_end(job):
 
     screen = page_client(VIEWER).get(f"/jobs/{job.pk}/").context["screen"]
 
-    assert screen["forecast"] == "No end is forecast: documents wait for a.test, which is closed."
+    assert screen["forecast"] == "No end is forecast: documents wait for a.test, which gets no requests now."

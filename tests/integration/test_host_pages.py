@@ -246,7 +246,7 @@ def test_a_host_shows_its_refusals_even_after_its_job_has_ended(busy):
     Job.objects.update(phase="inactive")
 
     assert [row["code"] for row in screen(busy)["refusals"]] == ["429"]
-    assert screen(busy)["back_off"] == "over, level 1"
+    assert screen(busy)["back_off"] == "ended, level 1"
 
 
 def test_an_administrator_ends_a_back_off_after_reading_its_effect(busy):

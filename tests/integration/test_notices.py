@@ -238,7 +238,7 @@ def test_events_of_journals_are_sent_once_after_their_condition_has_ended(hook):
 
     assert sorted(told) == [
         "A job fails: books",
-        "A node was lost: Node",
+        "A node failed: Node",
         "A run ended: books",
         "A run was stopped: books",
         "A task failed for the last time: Task 9 (export)",

@@ -612,7 +612,7 @@ def test_the_page_of_a_document_shows_its_distance_and_carried_data():
     assert "The document is beyond the job" in html
     assert '<dt>Hops of type “link”</dt> <dd class="address"> 2 of at most 3 </dd>' in html
     assert '<dt>Hops of type “redirect”</dt> <dd class="address"> more than 1 </dd>' in html
-    assert '<dt>Passed-on “colour”</dt> <dd class="address"> green, red </dd>' in html
+    assert '<dt>Carry-down data “colour”</dt> <dd class="address"> green, red </dd>' in html
 
 
 # --- Set-up --------------------------------------------------------------------------------------
@@ -743,7 +743,7 @@ def test_a_filter_offers_the_newest_jobs_and_the_chosen_one():
     newest = client.get("/documents/").content.decode()
     chosen = client.get("/documents/", {"job": old.pk}).content.decode()
 
-    assert "The others: from their own pages" in newest
+    assert "Only the newest 100 are listed. For another one, begin at its own page." in newest
     assert ">job 100</option>" in newest
     assert ">the oldest</option>" not in newest
     assert f'<option value="{old.pk}" selected>the oldest</option>' in chosen

@@ -65,7 +65,7 @@ def test_counts_without_a_silent_partition_are_marked_as_incomplete(connection, 
     here("a")
     job = make_running_job(main.node).job
     client.force_login(admin_user)
-    said = "The counts are at least these: partition b sent its last figures"
+    said = "The true counts may be higher: partition b sent its last figures"
     send_fact(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 

@@ -190,7 +190,7 @@ def test_an_invalid_pattern_is_reported_beside_its_field(viewer, page):
     ("query", "says"),
     [
         ("after=forged", "Invalid page for this report"),
-        ("since=2026-01-02T00:00&until=2026-01-01T00:00", "Choose a begin before the end"),
+        ("since=2026-01-02T00:00&until=2026-01-01T00:00", "Choose a start before the end"),
         ("since=yesterday", "Enter a valid date/time"),
         ("job=999999", "Select a valid choice"),
         ("last=2", "Select a valid choice"),

@@ -93,7 +93,9 @@ def test_the_page_says_that_the_numbers_are_counted(site, world):
     page = page_client("operator").get("/runs/comparison/", {"earlier": earlier, "later": later})
 
     text = page.content.decode()
-    assert "The later run counted all documents that ended otherwise than before it. These numbers are exact." in text
+    assert (
+        "The later run counted all documents whose result differs from the run before. These numbers are exact." in text
+    )
     worse = next(kind for kind in page.context["documents"]["kinds"] if kind["key"] == "worse")
     assert (worse["of_all"], worse["range"], [flip["host"] for flip in worse["flips"]]) == ("1", "", ["here"])
     assert url_of("page7") in text

@@ -157,8 +157,8 @@ def test_a_comparison_says_that_older_changes_are_not_shown(monkeypatch):
 @each_row(
     ("query", "says"),
     [
-        ("", "Choose two runs of one job"),
-        ("earlier=x&later=1", "Choose two runs of one job"),
+        ("", "Choose two runs of the same job"),
+        ("earlier=x&later=1", "Choose two runs of the same job"),
         ("earlier={first}&later={first}", "cannot be compared with itself"),
         ("earlier={first}&later={other}", "These are runs of two jobs"),
     ],

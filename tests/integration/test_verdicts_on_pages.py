@@ -265,7 +265,7 @@ def test_a_job_without_a_worker_says_so_although_others_read_its_host(crawl):
     facts = {"job_id": other.job.pk, "run_no": 1, "measure": "stage", "stage": Stage.PENDING}
     count_folded(lane_id=lane.pk, amount=1, **facts)
     (document,) = make_documents(lane, ["inside"])
-    said = "No live worker has the tag “intranet”."
+    said = "No running worker has the tag “intranet”."
 
     page = read_screen(job_topic(other.job.pk))
     story = crawl.viewer.get(f"/documents/{other.job.pk}/{document.hash.hex}/").content.decode()

@@ -107,7 +107,7 @@ def page_of(line: type[serializers.Serializer[Any]]) -> serializers.Serializer[A
             ),
             "silent": serializers.ListField(
                 child=serializers.CharField(),
-                help_text="Partitions that did not answer. Their rows are missing, so all counts are at least these.",
+                help_text="Partitions that did not answer. Their rows are missing, so the true counts may be higher.",
             ),
         },
     )

@@ -43,4 +43,4 @@ class Command(BaseCommand):
         for host in found.slow_hosts:
             self.stdout.write(words.slow_host(host))
         for partition in found.silent:
-            self.stderr.write(f"Partition {partition} does not answer. Numbers of documents are at least these.")
+            self.stderr.write(f"Partition {partition} does not answer. The true numbers of documents may be higher.")

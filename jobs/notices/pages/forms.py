@@ -38,7 +38,7 @@ class ChannelForm(SeenForm, forms.Form):
             required=False,
             label=_("Retry policy"),
             widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
-            help_text=_("JSON. Empty: 6 retries, the first one after 30 seconds."),
+            help_text=_("JSON. If empty, 6 retries follow, the first one after 30 seconds."),
         )
         self.fields["is_enabled"] = forms.BooleanField(required=False, label=_("Enabled"), initial=True)
 
@@ -83,19 +83,27 @@ class RuleForm(SeenForm, forms.Form):
         required=False,
         label=_("Topics"),
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("None: all lines of the attention list."),
+        help_text=_("If none is chosen, the rule sends all lines of the attention list."),
     )
     channels = forms.ModelMultipleChoiceField(
         NotificationChannel.objects.all(), required=False, label=_("Channels"), widget=forms.CheckboxSelectMultiple
     )
-    job = forms.CharField(max_length=200, required=False, label=_("Only this job"), help_text=_("Name of a job."))
+    job = forms.CharField(
+        max_length=200,
+        required=False,
+        label=_("Only this job"),
+        help_text=_("Name of a job. If empty, the rule applies to all jobs."),
+    )
     minutes = forms.IntegerField(
         required=False,
         label=_("Limit (minutes)"),
-        help_text=_("For “processes no document” and “takes long”."),
+        help_text=_(
+            "Required for the topics “A running job processes no document” and “A run takes long”. "
+            "Other topics ignore it."
+        ),
     )
     remind_after = forms.IntegerField(required=False, label=_("Reminder after (minutes)"))
-    notifies_of_end = forms.BooleanField(required=False, label=_("Notify of the end"), initial=True)
+    notifies_of_end = forms.BooleanField(required=False, label=_("Message when a condition ends"), initial=True)
     is_enabled = forms.BooleanField(required=False, label=_("Enabled"), initial=True)
 
     def __init__(self, *, stored: NotificationRule | None = None, data: Any = None) -> None:  # noqa: ANN401 (Django's)
@@ -128,7 +136,7 @@ def _drawn(field: Field, shown: object) -> forms.Field:
     match field.kind:
         case FieldKind.SECRET:
             if shown:
-                facts["help_text"] = _("Stored. Leave it empty to keep it.")
+                facts["help_text"] = _("A value is stored. Leave the field empty to keep it.")
             return forms.CharField(**facts, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "off"}))
         case FieldKind.LINES:
             lines = "\n".join(shown) if isinstance(shown, list) else ""

@@ -38,9 +38,11 @@ class MailingForm(SeenForm, forms.Form):
         max_length=4_000,
         label=gettext_lazy("Filter"),
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
-        help_text=gettext_lazy('JSON with parameters of the report, such as {"job": 1}. Empty: all rows.'),
+        help_text=gettext_lazy(
+            'JSON with parameters of the report, such as {"job": 1}. If empty, the report has all rows.'
+        ),
     )
-    hours = forms.IntegerField(initial=24, label=gettext_lazy("Hours of the history before the mail"))
+    hours = forms.IntegerField(initial=24, label=gettext_lazy("Hours of history in the report"))
     channel = forms.ModelChoiceField(
         NotificationChannel.objects.filter(kind="email"), empty_label=None, label=gettext_lazy("Channel")
     )
@@ -49,13 +51,13 @@ class MailingForm(SeenForm, forms.Form):
         max_length=40_000,
         label=gettext_lazy("Recipients"),
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
-        help_text=gettext_lazy("One address a line. Empty: those of the channel."),
+        help_text=gettext_lazy("One address per line. If empty, the report goes to the recipients of the channel."),
     )
     cron = forms.CharField(
         required=False,
         max_length=200,
         label=gettext_lazy("Cron expression"),
-        help_text=gettext_lazy("Five fields, such as 0 7 * * 1, or an interval below."),
+        help_text=gettext_lazy("Five fields, such as 0 7 * * 1. If empty, set an interval in minutes below."),
     )
     time_zone = forms.CharField(
         required=False,
@@ -63,7 +65,9 @@ class MailingForm(SeenForm, forms.Form):
         label=gettext_lazy("Time zone"),
         help_text=gettext_lazy("Such as Europe/Berlin. Empty: UTC."),
     )
-    every_minutes = forms.IntegerField(required=False, label=gettext_lazy("Or every … minutes"))
+    every_minutes = forms.IntegerField(
+        required=False, label=gettext_lazy("Interval in minutes, instead of a cron expression")
+    )
     as_html = forms.BooleanField(required=False, initial=True, label=gettext_lazy("Also as HTML"))
     attaches_csv = forms.BooleanField(required=False, initial=True, label=gettext_lazy("With a CSV file"))
 
@@ -80,7 +84,7 @@ class MailingForm(SeenForm, forms.Form):
         try:
             return json_in(said)
         except ValueError:
-            raise forms.ValidationError(_("This is no JSON.")) from None
+            raise forms.ValidationError(_("This is not JSON.")) from None
 
     def facts(self) -> dict[str, Any]:
         """Return the parts of the mailing, as arguments of its verb."""

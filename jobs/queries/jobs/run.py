@@ -117,7 +117,7 @@ def compare_runs(first_id: int, second_id: int) -> Comparison:
         raise Invalid({"later": ["A run cannot be compared with itself. Choose another run of the job."]})
     earlier, later = sorted((_line(first_id), _line(second_id)), key=lambda line: line.run_no)
     if earlier.job_id != later.job_id:
-        raise Invalid({"later": ["These are runs of two jobs. Choose two runs of one job."]})
+        raise Invalid({"later": ["These are runs of two jobs. Choose two runs of the same job."]})
     events, is_complete = _events(earlier.job_id, since=earlier.started_at, until=later.started_at)
     job = Job.objects.get(pk=earlier.job_id)
     earlier_nodes, later_nodes, nodes_missing = _nodes_everywhere(job, earlier, later)

@@ -113,8 +113,8 @@ class HistoryForm(ReportForm):
     job = forms.ModelChoiceField(Job.objects.order_by("name"), required=False, label=_("Job"), empty_label=_("any job"))
     activity = _some(label=_("Activities"), widget=FewLines)
     last = forms.ChoiceField(choices=list(_STRETCHES.items()), required=False, label=_("Time"))
-    since = _moment(label=_("or since (UTC)"))
-    until = _moment(label=_("until (UTC)"))
+    since = _moment(label=_("Start (UTC), instead of “Time”"))
+    until = _moment(label=_("End (UTC)"))
     entity = _pattern(label=_("Identifiers (regular expression)"))
     code = _pattern(label=_("Result codes (regular expression)"))
 
@@ -153,7 +153,7 @@ class HistoryForm(ReportForm):
     def clean(self) -> None:
         since, until = self.cleaned_data.get("since"), self.cleaned_data.get("until")
         if since and until and since >= until:
-            self.add_error("since", _("Choose a begin before the end."))
+            self.add_error("since", _("Choose a start before the end."))
 
 
 class SimpleHistoryForm(HistoryForm):
@@ -187,7 +187,7 @@ class HistogramForm(HistoryForm):
 class DocumentsForm(ReportForm):
     """Documents by their state. Moments are UTC."""
 
-    none_yet = _("No documents yet. A job that runs finds documents.")
+    none_yet = _("No documents yet. Start a job to find documents.")
 
     repository = forms.ModelChoiceField(
         RepositoryConnection.objects.all(), required=False, label=_("Source"), empty_label=_("any source")

@@ -125,12 +125,12 @@ def history(request: HttpRequest) -> HttpResponse:
 
 @_of_history
 def activity(request: HttpRequest) -> HttpResponse:
-    return _show_busiest(request, Measure.EVENTS, _("Peak per minute"), _("A minute"))
+    return _show_busiest(request, Measure.EVENTS, _("Peak per minute"), _("Minute"))
 
 
 @_of_history
 def bandwidth(request: HttpRequest) -> HttpResponse:
-    return _show_busiest(request, Measure.BYTES, _("Peak per minute"), _("A minute"))
+    return _show_busiest(request, Measure.BYTES, _("Peak per minute"), _("Minute"))
 
 
 @_of_history

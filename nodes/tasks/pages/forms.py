@@ -97,11 +97,14 @@ class TemplateForm(SeenForm, PartsForm):
     cron = forms.CharField(
         required=False,
         label=_("Cron expression"),
-        help_text=_("Five fields, such as 14 2 * * *, or an interval below."),
+        help_text=_("Five fields, such as 14 2 * * *. If empty, set an interval in minutes below."),
     )
     time_zone = forms.CharField(required=False, label=_("Time zone"), help_text=_("Such as Europe/Berlin. Empty: UTC."))
     every_minutes = forms.IntegerField(
-        required=False, min_value=1, label=_("Or every … minutes"), widget=forms.NumberInput({"min": 1})
+        required=False,
+        min_value=1,
+        label=_("Interval in minutes, instead of a cron expression"),
+        widget=forms.NumberInput({"min": 1}),
     )
     unique = forms.BooleanField(required=False, label=_("Skip a run while the last task has not ended"))
 
