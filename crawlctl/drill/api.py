@@ -9,7 +9,8 @@ from nodes.api.strict import NewestQuery
 
 
 class DrillSerializer(serializers.ModelSerializer[Drill]):
-    """Drill with its report. `report` of the fault `restore` has the lost time and the time to recover in seconds."""
+    """Drill with its report. `report` of the fault `restore` has the lost time and the time to recover in seconds. Its
+    `is_sealed` is false if the origin of the backup is not proven."""
 
     summary = serializers.CharField(source="came_to", help_text="Report in one line.")
 

@@ -57,10 +57,13 @@ class Drill(models.Model):
 
 
 def _words_of_restore(facts: dict[str, Any]) -> list[str]:
+    # Reports of earlier versions have no word about seals.
+    origin = [gettext("not sealed as a whole, so nothing proves its origin")] if facts.get("is_sealed") is False else []
     if facts["recovery"] is None:
-        return []
+        return origin
     return [
         gettext("%(minutes).1f minutes lost") % {"minutes": facts["lost"] / 60},
         gettext("recovered in %(seconds).1f s") % {"seconds": facts["recovery"]},
         gettext("%(n)d documents would be read again") % {"n": facts["read_again"]},
+        *origin,
     ]

@@ -42,8 +42,8 @@ class RestoreReport:
     The result of a drill. Times are in seconds.
 
     `lost` is the time between the restored moment and the start of the drill. `recovery` ends when the restored server
-    takes connections. `read_again` counts documents that were read since the restored moment. `missing` has sentences
-    on failures.
+    takes connections. `read_again` counts documents that were read since the restored moment. `is_sealed` is False if
+    nothing proves the origin of a part of the backup (decision 0189). `missing` has sentences on failures.
     """
 
     backup: str = ""
@@ -52,6 +52,7 @@ class RestoreReport:
     recovery: float | None = None
     documents: int | None = None
     read_again: int | None = None
+    is_sealed: bool | None = None
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -84,7 +85,7 @@ def perform_restore(
     folder.mkdir(parents=True, mode=0o700)
     try:
         way = choose(store, until=until)
-        report.backup = way.backup.name
+        report.backup, report.is_sealed = way.backup.name, way.is_sealed
         _restore(report, store, way, until=until, folder=folder, passphrase=passphrase, began=began, say=say)
     except (BackupError, StoreError, EmbeddedPostgresError, psycopg.Error, OSError) as error:
         report.missing.append(str(error).strip().splitlines()[0])

@@ -39,6 +39,7 @@ def test_a_drill_during_a_crawl_measures_a_restore_and_changes_nothing(serve, tm
         assert drill.wait() == 0, drill.out + drill.err
         report = json.loads(drill.out.splitlines()[-1])
         assert report["missing"] == []
+        assert report["is_sealed"]
         assert 0 <= report["lost"] < 60
         assert report["recovery"] > 0
         assert report["documents"] > 1

@@ -100,10 +100,14 @@ def test_the_page_shows_backups_restores_and_tried_restores():
     facts = {"lost": 90.0, "recovery": 6.25, "read_again": 37, "missing": []}
     make_drill(fault="restore", whom="database", report=facts)
     make_drill(fault="restore", whom="database", is_good=False, report={**facts, "recovery": None, "missing": ["why"]})
+    make_drill(fault="restore", whom="database", report={**facts, "lost": 120.0, "is_sealed": False})
+    make_drill(fault="restore", whom="database", report={**facts, "is_sealed": True})
 
     page = client.get("/cluster/drills/").content.decode()
 
     assert "1.5 minutes lost, recovered in 6.2 s, 37 documents would be read again" in page
+    assert page.count("nothing proves its origin") == 1
+    assert "37 documents would be read again, not sealed as a whole, so nothing proves its origin" in page
     assert "The database was restored to its state of" in page
     assert "Outputs to verify: search." in page
     assert "why" in page

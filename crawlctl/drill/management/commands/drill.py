@@ -102,6 +102,8 @@ class Command(BaseCommand):
             raise CommandError(str(refused), returncode=2) from refused
         for name, value in _rows_of_restore(report):
             self.stdout.write(f"{name}: {value}")
+        if report.is_sealed is False:
+            self.stdout.write(f"The backup {report.backup} is not sealed as a whole, so nothing proves its origin.")
         for sentence in report.missing:
             self.stderr.write(f"The drill failed: {sentence}")
         if given["json"]:
