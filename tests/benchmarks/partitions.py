@@ -1,14 +1,20 @@
 """
 Measures the CPU of one page with two partitions against one database: `python -m tests.benchmarks.partitions`.
 
-Both crawl the same synthetic site with the same number of workers in all, in turns. The figures contain all processes
-of the demo, also the database servers and the site, between 10 and 90 percent of its requests. So the start of the
-clusters counts in neither. A table shows the kinds of processes, and the sessions of the servers by their users. All
-figures are medians of the rounds.
+All crawl the same synthetic site, in turns. Two partitions on two cores are compared with one database in two ways:
+
+- on one core, with half of the workers: each partition has the share of a machine that the one database has. This is
+  a cluster that grows by a second machine.
+- on two cores, with the same number of workers: two partitions share the machine of the one database.
+
+The figures contain all processes of the demo, also the database servers and the site, between 10 and 90 percent of its
+requests. So the start of the clusters is not counted. A table shows the kinds of processes, and the sessions of the
+servers by their users. All figures are medians of the rounds.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -48,6 +55,21 @@ SELECT session.pid, 'PostgreSQL: ' || node.kind || ', ' || split_part(session.ap
 
 # CPU by kind of process.
 Costs = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A number of partitions, and of the cores that all processes share. The number of workers grows with the cores."""
+
+    partitions: int
+    cores: int
+
+    def __str__(self) -> str:
+        partitions = "1 database" if self.partitions == 1 else f"{self.partitions} partitions"
+        return f"{partitions} on {self.cores} {'core' if self.cores == 1 else 'cores'}"
+
+
+_SETUPS = _SMALLER, _SHARED, _PARTITIONED = Setup(1, cores=1), Setup(1, cores=2), Setup(2, cores=2)
 
 
 class Processes:
@@ -110,17 +132,24 @@ class Processes:
         return servers
 
 
-def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
-    """Return the CPU of one request (milliseconds) of a demo with this number of partitions, by kind of process."""
+def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Costs:
+    """
+    Return the CPU of one request (milliseconds) of a demo with this setup, by kind of process.
+
+    `workers` is the number of workers for each core.
+    """
     with tempfile.TemporaryDirectory(prefix="crawlctl-partitions-") as name:
         directory = Path(name)
+        of_each = workers * setup.cores // setup.partitions
         command = [
             sys.executable, "manage.py", "demo", "--exit", "--pages", str(pages), "--hosts", str(hosts),
-            "--managers", "1", "--workers", str(workers // partitions), "--partitions", str(partitions),
+            "--managers", "1", "--workers", str(of_each), "--partitions", str(setup.partitions),
         ]  # fmt: skip
         environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
         with (directory / "said").open("w") as said:
             demo = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
+            # All processes of the demo are started later, and inherit the cores.
+            os.sched_setaffinity(demo.pid, sorted(os.sched_getaffinity(0))[: setup.cores])
             try:
                 points = _watch(demo, directory, pages)
                 demo.wait(_PATIENCE)
@@ -130,10 +159,9 @@ def measure(partitions: int, *, pages: int, hosts: int, workers: int) -> Costs:
                 demo.wait(_PATIENCE)
         report = json.loads((directory / "said").read_text().splitlines()[-1])
     if demo.returncode or report["missing"] or report["extra"]:
-        raise SystemExit(f"the crawl of {partitions} partitions is not exact: {report}")
+        raise SystemExit(f"the crawl of {setup} is not exact: {report}")
     (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
-    word = "partitions" if partitions > 1 else "partition"
-    sys.stderr.write(f"{partitions} {word}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
+    sys.stderr.write(f"{setup}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
     kinds = before.keys() | after.keys()
     return {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
 
@@ -168,23 +196,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=10_000, help="pages of the site (%(default)s)")
     parser.add_argument("--hosts", type=int, default=50, help="hosts of the site (%(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="workers of all partitions together (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="crawls of each number of partitions (%(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="workers for each core (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="crawls of each setup (%(default)s)")
     given = parser.parse_args()
-    crawls: dict[int, list[Costs]] = {1: [], 2: []}
+    if len(os.sched_getaffinity(0)) < _PARTITIONED.cores:
+        parser.error(f"this machine has one core, and {_PARTITIONED} are measured")
+    crawls: dict[Setup, list[Costs]] = {setup: [] for setup in _SETUPS}
     for _ in range(given.rounds):
-        for number, costs in crawls.items():
-            costs.append(measure(number, pages=given.pages, hosts=given.hosts, workers=given.workers))
-    one, two = (_medians(costs) for costs in crawls.values())
-    for kind in sorted(one.keys() | two.keys(), key=lambda kind: one.get(kind, 0) - two.get(kind, 0)):
-        was, now = one.get(kind, 0.0), two.get(kind, 0.0)
-        sys.stdout.write(f"{kind:42} {was:7.3f} {now:7.3f} {now - was:+7.3f}\n")
-    totals = {number: [sum(cost.values()) for cost in costs] for number, costs in crawls.items()}
-    for number, sums in totals.items():
-        word = "partitions" if number > 1 else "partition"
-        each = ", ".join(f"{one:.2f}" for one in sums)
-        sys.stdout.write(f"{number} {word}: {statistics.median(sums):.2f} ms of CPU a request ({each})\n")
-    sys.stdout.write(f"ratio: {statistics.median(totals[2]) / statistics.median(totals[1]):.2f}\n")
+        for setup, costs in crawls.items():
+            costs.append(measure(setup, pages=given.pages, hosts=given.hosts, workers=given.workers))
+    medians = [_medians(costs) for costs in crawls.values()]
+    for kind in sorted(set().union(*medians), key=lambda kind: -medians[-1].get(kind, 0.0)):
+        sys.stdout.write(f"{kind:42}" + "".join(f" {costs.get(kind, 0.0):7.3f}" for costs in medians) + "\n")
+    sums = {setup: [sum(cost.values()) for cost in costs] for setup, costs in crawls.items()}
+    for setup, totals in sums.items():
+        each = ", ".join(f"{one:.2f}" for one in totals)
+        sys.stdout.write(f"{setup}: {statistics.median(totals):.2f} ms of CPU a request ({each})\n")
+    for setup in (_SMALLER, _SHARED):
+        ratio = statistics.median(sums[_PARTITIONED]) / statistics.median(sums[setup])
+        sys.stdout.write(f"{_PARTITIONED}, divided by {setup}: {ratio:.2f}\n")
 
 
 def _medians(costs: list[Costs]) -> Costs:
