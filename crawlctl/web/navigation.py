@@ -108,7 +108,7 @@ AREAS: Final[tuple[Area, ...]] = (
         (
             Place(_("Hosts"), "hosts", ("host",)),
             Place(_("Denied hosts"), "hosts-denied"),
-            Place(_("Limits of webmasters"), "hosts-webmasters"),
+            Place(_("Limits by webmasters"), "hosts-webmasters"),
             Place(_("Traps"), "traps", ("trap",)),
             Place(_("Throttle policies"), "admin:jobs_throttlepolicy_changelist", ("admin:jobs_throttlepolicy_",)),
         ),

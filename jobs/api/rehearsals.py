@@ -112,7 +112,7 @@ class RehearsalSerializer(serializers.Serializer[Rehearsal]):
 class RehearsalTaskSerializer(serializers.Serializer[Any]):
     """Task that rehearses a change of a job."""
 
-    task = serializers.IntegerField(help_text="Number of the background task. Its result has the effects.")
+    task = serializers.IntegerField(help_text="Number of the background task. The result of the task has the effects.")
 
 
 class RehearsedJobs:

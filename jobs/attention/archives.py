@@ -49,7 +49,7 @@ def damaged_archive(_now: dt.datetime) -> list[AttentionLine]:
             kind="archive_is_damaged",
             key="",
             subject=_("archives"),
-            sentence=_("%(n)s faults in archives are not repaired. Verify them with repair.")
+            sentence=_("%(n)s faults in archives are not repaired. Verify the archives with the option “Repair”.")
             % {"n": number(last.faults - last.repaired)},
             since=last.ended_at,
             link=reverse("archive-verification"),

@@ -57,7 +57,7 @@ def sentence_of_verification(found: OutputVerification) -> str:
         "ghost": number(found.ghost),
         "stale": number(found.stale),
     }
-    return f"{counted} {found.question or _('Verify it with repair.')}"
+    return f"{counted} {found.question or _('Verify it with the option “Repair”.')}"
 
 
 def outputs_out_of_sync(_now: dt.datetime) -> list[AttentionLine]:

@@ -353,9 +353,9 @@ def remedy(verdict: Verdict) -> str:
         Cause.BACK_OFF: _("End the back-off if the host works."),
         Cause.TRIAL: _("End the back-off if the host works."),
         Cause.PARENT: _("Raise the shared limit."),
-        Cause.GAP: _("Raise the rate, or lower the gap, of the policy."),
-        Cause.BYTES: _("Raise the bytes a second of the policy."),
-        Cause.REQUESTS: _("Raise the open requests of the policy."),
+        Cause.GAP: _("Raise the rate in the policy, or reduce its minimum gap."),
+        Cause.BYTES: _("Raise the limit of bytes per second in the policy."),
+        Cause.REQUESTS: _("Raise the limit of open requests in the policy."),
     }.get(verdict.cause, "")
 
 

@@ -63,21 +63,21 @@ class TaskAdmin(ListByKey):
         if not object_id or not self.has_run_permission(request):
             return False
         possible = Task.objects.filter(pk=number_of(object_id), cancelled_by="").exists()
-        why = _("The task has ended, or was asked to end before.")
+        why = _("The task has ended, or is already being cancelled.")
         return offers(request, "cancel", is_possible=possible, why=why)
 
     @admin.display(description=gettext_lazy("number"), ordering="id")
     def number(self, task: Task) -> str:
         return str(task.pk)
 
-    @admin.display(description=gettext_lazy("last trace"))
+    @admin.display(description=gettext_lazy("last traceback"))
     def trace(self, task: Task) -> str:
         return _trace(task)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, task: Task) -> str:
         if task.started_at is not None:
-            return _("asked to end") if task.cancelled_by else _("running")
+            return _("being cancelled") if task.cancelled_by else _("running")
         return _("waiting") if task.worker_id is None else _("assigned")
 
     @admin.action(description=gettext_lazy("Cancel tasks"), permissions=["run"])
@@ -90,7 +90,7 @@ class TaskAdmin(ListByKey):
             self.admin_site,
             list(chosen),
             title=_("Cancel tasks"),
-            question=_("Waiting tasks are archived as cancelled. Running ones are asked to end."),
+            question=_("Waiting tasks are archived as cancelled. Running tasks may take a while to end."),
             act=cancel,
         )
 
@@ -102,14 +102,18 @@ class TaskAdmin(ListByKey):
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def cancel() -> str:
             is_archived = book.cancel(number_of(object_id), made_by=_name(request))
-            said = _("Task %(id)s is cancelled.") if is_archived else _("Task %(id)s runs. It was asked to end.")
+            said = (
+                _("Task %(id)s is cancelled.")
+                if is_archived
+                else _("Task %(id)s is being cancelled. It is running, and may take a while to end.")
+            )
             return said % {"id": object_id}
 
         return ask_about_one(
             request,
             self.admin_site,
             title=_("Cancel"),
-            question=_("Cancel task %(id)s? A running task is asked to end.") % {"id": object_id},
+            question=_("Cancel task %(id)s? If it is running, it may take a while to end.") % {"id": object_id},
             back=reverse("admin:tasks_task_changelist"),
             act=cancel,
         )
@@ -136,7 +140,7 @@ class ArchivedTaskAdmin(ListByKey):
     def number(self, task: ArchivedTask) -> str:
         return str(task.pk)
 
-    @admin.display(description=gettext_lazy("last trace"))
+    @admin.display(description=gettext_lazy("last traceback"))
     def trace(self, task: ArchivedTask) -> str:
         return _trace(task)
 
@@ -196,7 +200,7 @@ class TaskTemplateAdmin(OwnedList):
         if not request.user.has_perm("tasks.delete_tasktemplate"):
             return False
         possible = TaskTemplate.objects.filter(pk=number_of(object_id), is_built_in=False).exists()
-        why = _("The template is built in, or was removed before.")
+        why = _("The template is built in, or is already removed.")
         return offers(request, "remove", is_possible=possible, why=why, model=TaskTemplate, object_id=object_id)
 
     @admin.display(description=gettext_lazy("schedule"))
@@ -217,13 +221,14 @@ class TaskTemplateAdmin(OwnedList):
 
         def remove() -> str:
             book.remove_template(template.urn, made_by=_name(request))
-            return _("The template %(urn)s is removed. Its tasks stay.") % {"urn": template.urn}
+            return _("The template %(urn)s is removed. The tasks that it has made stay.") % {"urn": template.urn}
 
         return ask_about_one(
             request,
             self.admin_site,
             title=_("Remove"),
-            question=_("Remove the template %(urn)s? It makes no more tasks. Its tasks stay.") % {"urn": template.urn},
+            question=_("Remove the template %(urn)s? It then makes no more tasks. The tasks that it has made stay.")
+            % {"urn": template.urn},
             back=reverse("admin:tasks_tasktemplate_changelist"),
             act=remove,
         )

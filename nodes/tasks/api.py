@@ -116,7 +116,7 @@ class TaskSerializer(PlacedSerializer, serializers.ModelSerializer[Task]):
     """Scheduled task. Fields with `last_` are those of its last attempt."""
 
     state = serializers.SerializerMethodField(help_text="`waiting`, `assigned` or `running`.")
-    is_cancelled = serializers.SerializerMethodField(help_text="True if a running task was asked to end.")
+    is_cancelled = serializers.SerializerMethodField(help_text="True if a running task is being cancelled.")
 
     class Meta:
         model = Task
@@ -158,7 +158,7 @@ class CancelledSerializer(serializers.Serializer[Any]):
     """Answer to a cancellation."""
 
     task = serializers.IntegerField()
-    is_archived = serializers.BooleanField(help_text="False if the task runs, and was asked to end.")
+    is_archived = serializers.BooleanField(help_text="False if the task is running, and is being cancelled.")
 
 
 class WhenSerializer(StrictSerializer):
@@ -196,7 +196,9 @@ class ManySerializer(SomeTasksSerializer):
 class NumberOfCancelledSerializer(serializers.Serializer[Any]):
     """Number of cancelled tasks."""
 
-    cancelled = serializers.IntegerField(help_text="Waiting tasks that were archived, and running ones asked to end.")
+    cancelled = serializers.IntegerField(
+        help_text="Waiting tasks that were archived, and running tasks that are being cancelled."
+    )
 
 
 class NumberSerializer(serializers.Serializer[Any]):
@@ -444,7 +446,9 @@ class TaskTemplateView(mixins.RetrieveModelMixin, ListingView):
         at = reverse("api:task-template-detail", args=[template.pk])
         return created(TemplateSerializer(template).data, at=at, request=request)
 
-    @extend_schema(description="Remove a template. Its tasks stay. Built-in templates cannot be removed.")
+    @extend_schema(
+        description="Remove a template. The tasks that it has made stay. Built-in templates cannot be removed."
+    )
     def destroy(self, request: Request, pk: str) -> Response:
         book.remove_template(self.get_object().urn, made_by=_name(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -668,7 +668,7 @@ def test_a_task_is_run_watched_and_cancelled_in_the_browser(browser, machine, tm
         running = elsewhere.locator("[data-list=running] > [data-key]")
         expect(running).to_have_count(1)
         page.get_by_role("button", name="Cancel task").click()
-        expect(cell(page, "cancelling")).to_have_text("asked to end by admin", timeout=30_000)
+        expect(cell(page, "cancelling")).to_have_text("being cancelled by admin", timeout=30_000)
         (tmp_path / "seen").touch()
 
         # Without a reload, the task arrives in the archive.

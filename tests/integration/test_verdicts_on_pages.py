@@ -151,7 +151,7 @@ def test_a_slow_host_is_limited_by_its_connections_and_shows_their_use(crawl):
 
     assert host["cause"] == "held by connections"
     assert host["says"] == "2 of 2 connections are busy; an answer takes 4 s: policy “gentle”."
-    assert host["remedy"] == "Raise the open requests of the policy."
+    assert host["remedy"] == "Raise the limit of open requests in the policy."
     assert host["open"] == "2"
 
 

@@ -152,7 +152,7 @@ def test_the_page_of_an_output_follows_its_verifications(index):
 def test_attention_names_an_output_that_is_out_of_sync(index):
     verbs.verify_output(index, made_by="a test")
     assert [line.sentence for line in read_attention(now=NOON) if line.kind == "output_out_of_sync"] == [
-        "0.0 % of output index is in sync: 3 missing, 0 ghost, 0 stale. Verify it with repair."
+        "0.0 % of output index is in sync: 3 missing, 0 ghost, 0 stale. Verify it with the option “Repair”."
     ]
 
     verbs.verify_output(index, repairs=True, made_by="a test")

@@ -63,7 +63,7 @@ class MailingForm(SeenForm, forms.Form):
         required=False,
         max_length=200,
         label=gettext_lazy("Time zone"),
-        help_text=gettext_lazy("Such as Europe/Berlin. Empty: UTC."),
+        help_text=gettext_lazy("Such as Europe/Berlin. If empty, UTC."),
     )
     every_minutes = forms.IntegerField(
         required=False, label=gettext_lazy("Interval in minutes, instead of a cron expression")

@@ -70,7 +70,11 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
-        said = _("Task %(id)d is cancelled.") if is_archived else _("Task %(id)d runs. It was asked to end.")
+        said = (
+            _("Task %(id)d is cancelled.")
+            if is_archived
+            else _("Task %(id)d is being cancelled. It is running, and may take a while to end.")
+        )
         messages.success(request, said % {"id": task_id})
     return redirect(_back(request, task_id))
 
@@ -109,7 +113,7 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
         return redirect(f"{reverse('tasks-scheduled')}?{form.as_query()}")
     words = {
         "title": _("Cancel tasks"),
-        "effect": _("Waiting tasks are archived as cancelled. Running ones are asked to end."),
+        "effect": _("Waiting tasks are archived as cancelled. Running tasks may take a while to end."),
         "go": _("Cancel these tasks"),
         "tone": "danger",
         "back": f"{reverse('tasks-scheduled')}?{form.as_query()}",
@@ -168,7 +172,7 @@ def _has_filter(form: TaskFilterForm) -> bool:
 
 
 def _refuse(request: HttpRequest, name: str) -> HttpResponse:
-    messages.warning(request, _("Choose at least one filter first. Then change the tasks that pass it."))
+    messages.warning(request, _("Choose at least one filter first. The action then applies to all tasks that match."))
     return redirect(name)
 
 

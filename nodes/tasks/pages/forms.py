@@ -24,7 +24,9 @@ class PartsForm(forms.Form):
     places: ClassVar[Mapping[str, str]] = {}
 
     group = forms.CharField(required=False, label=_("Group"))
-    tags = forms.CharField(required=False, label=_("Tags"), help_text=_("Words to find it by, with spaces between."))
+    tags = forms.CharField(
+        required=False, label=_("Tags"), help_text=_("Words for finding the task, separated by spaces.")
+    )
     retry_policy = JsonField(label=_("Retry policy"))
 
     def __init__(self, kind: Kind, data: Any = None, *, initial: Mapping[str, Any] | None = None) -> None:
@@ -36,11 +38,11 @@ class PartsForm(forms.Form):
             **argument_fields(kind),
             **{name: field for name, field in own.items() if name not in self.first},
         }
-        self.fields["group"].help_text = _("Only workers of this group execute it. Empty: %(generic)s.") % {
-            "generic": GENERIC
-        }
+        self.fields["group"].help_text = _(
+            "Only workers of this group execute the task. If empty, the group is %(generic)s."
+        ) % {"generic": GENERIC}
         policy = json.dumps(dict(kind.retry_policy))
-        self.fields["retry_policy"].help_text = _("JSON. Empty: %(policy)s.") % {"policy": policy}
+        self.fields["retry_policy"].help_text = _("JSON. If empty: %(policy)s.") % {"policy": policy}
 
     def wanted(self) -> dict[str, Any]:
         """Return the parts of a valid form."""
@@ -76,7 +78,7 @@ class TaskForm(PartsForm):
     """A task to run."""
 
     urn = forms.CharField(required=False, label=_("Name"), help_text=_("A name of your choice."))
-    at = moment_field(label=_("Date"), help_text=_("UTC. Empty: now."))
+    at = moment_field(label=_("Date"), help_text=_("Time in UTC. If empty, now."))
 
     def wanted(self) -> dict[str, Any]:
         return {**super().wanted(), "urn": self.cleaned_data["urn"], "at": self.cleaned_data["at"]}
@@ -99,7 +101,9 @@ class TemplateForm(SeenForm, PartsForm):
         label=_("Cron expression"),
         help_text=_("Five fields, such as 14 2 * * *. If empty, set an interval in minutes below."),
     )
-    time_zone = forms.CharField(required=False, label=_("Time zone"), help_text=_("Such as Europe/Berlin. Empty: UTC."))
+    time_zone = forms.CharField(
+        required=False, label=_("Time zone"), help_text=_("Such as Europe/Berlin. If empty, UTC.")
+    )
     every_minutes = forms.IntegerField(
         required=False,
         min_value=1,

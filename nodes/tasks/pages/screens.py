@@ -61,7 +61,7 @@ def running_row(task: Task, *, now: dt.datetime) -> Record:
         "worker": str(task.worker),
         "attempt": formats.number(task.attempts),
         **_progress(task.progress),
-        "cancelling": _("asked to end by %(user)s") % {"user": task.cancelled_by} if task.cancelled_by else "",
+        "cancelling": _("being cancelled by %(user)s") % {"user": task.cancelled_by} if task.cancelled_by else "",
         "acts": [] if task.cancelled_by else [_button("task-cancel", task, _("Cancel"))],
     }
 
@@ -253,8 +253,8 @@ def _attempts(task: TaskFacts) -> list[Record]:
         _("Last attempt started"): _full(task.last_started_at),
         _("Last attempt ended"): ended,
         _("It took"): _took(task),
-        _("Its worker"): task.last_worker,
-        _("Late endings"): formats.number(task.late_endings) if task.late_endings else "",
+        _("Worker of the last attempt"): task.last_worker,
+        _("Late reports of lost workers"): formats.number(task.late_endings) if task.late_endings else "",
     }
     if isinstance(task, ArchivedTask):
         lines[_("Archived")] = _full(task.archived_at)

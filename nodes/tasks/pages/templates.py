@@ -74,7 +74,9 @@ def remove(request: HttpRequest, template_id: int) -> HttpResponse:
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
-        messages.success(request, _("The template %(urn)s is removed. Its tasks stay.") % {"urn": template.urn})
+        messages.success(
+            request, _("The template %(urn)s is removed. The tasks that it has made stay.") % {"urn": template.urn}
+        )
     return redirect("tasks-templates")
 
 

@@ -143,7 +143,7 @@ class Command(BaseCommand):
         if book.cancel(given["task"], made_by=getpass.getuser()):
             yield f"Task {given['task']} is cancelled."
         else:
-            yield f"Task {given['task']} runs. It was asked to end."
+            yield f"Task {given['task']} is being cancelled. It is running, and may take a while to end."
 
     @staticmethod
     def _reschedule(given: dict[str, Any]) -> Iterator[str]:
