@@ -48,6 +48,6 @@ def goals_that_cannot_be_met(_now: dt.datetime) -> list[AttentionLine]:
         for id_, name, host, needs, allows, since in rows[:SHOWN]
     ]
     if len(rows) > SHOWN:
-        sentence = _("More jobs have freshness goals that their hosts are too slow for.")
+        sentence = _("The hosts of more jobs are too slow for their freshness goals.")
         lines.append(AttentionLine(_KIND, "more", _("Jobs"), sentence, None, reverse("overview"), Severity.WARNING))
     return lines

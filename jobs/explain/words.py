@@ -179,7 +179,7 @@ def headline(section: Section, *, now: dt.datetime) -> list[str]:
     said = explain_holding(section.held_by)
     if deciding is not None:
         return [said, why]
-    return [said, _("No gate is closed: it is on its way.")]
+    return [said, _("No gate is closed: the document is on its way.")]
 
 
 def remedy(judgement: Judgement) -> str:

@@ -61,7 +61,7 @@ OPEN_DOCUMENTS: Final = Setting(
     environment="CRAWLCTL_OPEN_DOCUMENTS_PER_WORKER",
     kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=1000,
-    meaning="Simultaneous fetches of a worker, over all hosts. A lower limit of open files reduces it.",
+    meaning="Simultaneous fetches of a worker, over all hosts. A lower system limit of open files reduces this number.",
     applies=Applies.AT_ONCE,
 )
 PROCESSED_AT_ONCE: Final = Setting(

@@ -265,7 +265,7 @@ def _of_host(line: HostStatus, *, now: dt.datetime, verdict: Verdict | None = No
                 line.waiting,
             ) % {"n": formats.number(line.waiting)}
         case Cause.NO_WORKER:
-            return _("No running worker may take documents of %(host)s. Start one with “crawlctl runworker”.") % {
+            return _("No running worker may take documents of %(host)s. Start a worker with “crawlctl runworker”.") % {
                 "host": host
             }
         case Cause.NO_TAG:

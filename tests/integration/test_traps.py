@@ -656,7 +656,7 @@ def test_the_page_of_a_suspect_tests_its_rules_before_a_decision(job, client):
 
     page = client.get(f"/traps/{suspect.pk}/").content.decode()
 
-    assert page.count("The rule matches 3 of 5 documents") == 2
+    assert page.count("Outputs hold 5 documents of the host. The rule matches 3 of them.") == 2
     assert page.index('value="drop_parameter"') < page.index('value="exclude"')
     refused = client.post(f"/traps/{suspect.pk}/accept/", {"rule": "drop_parameter"}, follow=True).content.decode()
     assert "3 good pages" in refused
