@@ -1,12 +1,16 @@
 // Keeps the text of a form that was sent after its session had ended, and fills it in after the login.
 //
 // A form that is sent leaves its changed fields in this tab (sessionStorage) until the next page. If that page is a
-// login, the fields wait. The page of the form fills them in, for the same user. Each other page drops them.
+// login, the fields wait. The page of the form fills them in, for the same user, and first adds the rows that the user
+// had added to its lists. Each other page drops the fields.
 // Passwords, files and hidden fields are never kept.
 
 const KEY = "crawlctl.typed";
 const LONGEST_WAIT = 3600000; // milliseconds
 const LEFT_OUT = new Set(["password", "file", "hidden", "submit", "button", "reset", "image"]);
+// Hidden fields with the number of rows of a list, to which scripts of the page add rows.
+const LENGTH = /-(TOTAL_FORMS|count)$/;
+const MOST_ADDED = 200;
 const SECRET = /password|one-time-code|cc-/;
 
 /** Fill in the text that waits for this page, and keep that of a form that is sent from here. */
@@ -19,12 +23,14 @@ export function keepTyped() {
     return;
   }
   // Without a login in between, the server has the text, and shows it again if the form has an error.
-  if (kept?.waits && isForHere(kept, note)) fill(kept, note);
+  if (kept?.waits && isForHere(kept, note)) whenLoaded(() => fill(kept, note));
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (event.defaultPrevented || !isPost(form)) return;
     const fields = typedInto(form);
-    if (fields.length) keep({ user: note.dataset.user, page: here(), form: placeOf(form), at: Date.now(), fields });
+    if (!fields.length) return;
+    const lengths = lengthsOf(form);
+    keep({ user: note.dataset.user, page: here(), form: placeOf(form), at: Date.now(), fields, lengths });
   });
 }
 
@@ -35,6 +41,12 @@ const forms = () => [...document.querySelectorAll("form")].filter(isPost);
 const placeOf = (form) => ({ action: form.getAttribute("action") ?? "", number: forms().indexOf(form) });
 const isForHere = (kept, note) =>
   kept.user === note.dataset.user && kept.page === here() && Date.now() - kept.at < LONGEST_WAIT;
+
+/** Call a function when the scripts that add rows are ready. */
+function whenLoaded(call) {
+  if (document.readyState === "complete") call();
+  else window.addEventListener("load", call);
+}
 
 /** Return the kept text, and remove it. */
 function take() {
@@ -84,9 +96,28 @@ function valueOf(field) {
   return isBox(field) ? field.checked : field.value;
 }
 
-function fill({ form: { action, number }, fields }, note) {
+const lengthsOf = (form) =>
+  [...form.elements]
+    .filter((field) => field.type === "hidden" && LENGTH.test(field.name))
+    .map((field) => [field.name, Number(field.value)]);
+
+/** Add rows until each list is as long as it was. Rows have lists, too, which come after them. */
+function lengthen(form, lengths) {
+  for (const [name, length] of lengths) {
+    const count = form.elements.namedItem(name);
+    const button = count
+      ?.closest("[data-records], .formset-wrapper")
+      ?.querySelector(":scope > p[data-offered] button, .add-row");
+    if (!button) continue;
+    const added = Math.min(length - Number(count.value), MOST_ADDED);
+    for (let row = 0; row < added; row += 1) button.click();
+  }
+}
+
+function fill({ form: { action, number }, fields, lengths }, note) {
   const all = forms();
   const form = [all[number], ...all].find((one) => one && (one.getAttribute("action") ?? "") === action);
+  if (form) lengthen(form, lengths ?? []);
   let missing = 0;
   for (const [name, place, value] of fields) {
     const field = form && [...form.elements].filter((one) => one.name === name)[place];

@@ -166,6 +166,41 @@ def test_text_of_a_form_whose_session_ended_is_there_after_the_login(browser, ma
         assert page.evaluate(_KEPT) is None
 
 
+def test_added_rows_of_a_form_whose_session_ended_are_there_after_the_login(browser, machine):  # noqa: F811
+    web = _address(machine.start("serve", "--port", 0))
+    login = "configuration_logins-0"
+    with visitor(browser, web) as page:
+        page.goto("/admin/jobs/repositoryconnection/add/?connector=web")
+        page.locator("#id_name").fill("guarded")
+        page.locator(f"#id_{login}-name").fill("door")
+        page.locator(f"[data-records='{login}-fields'] button").click()
+        page.locator(f"#id_{login}-fields-1-name").fill("colour")
+        page.locator("[data-records='configuration_logins'] > p button").click()
+        page.locator("#id_configuration_logins-1-name").fill("gate")
+        page.context.clear_cookies(name="sessionid")
+        page.locator("[name=_save]").first.click()
+        log_in(page, "admin")
+
+        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        expect(page.locator(f"#id_{login}-name")).to_have_value("door")
+        expect(page.locator(f"#id_{login}-fields-1-name")).to_have_value("colour")
+        expect(page.locator("#id_configuration_logins-1-name")).to_have_value("gate")
+
+        page.goto("/admin/jobs/throttlepolicy/add/")
+        page.locator("#id_name").fill("two rules")
+        for number in range(2):
+            page.locator("#rules-data .add-row").click()
+            page.locator(f"#id_rules-{number}-pattern").fill(f"host{number}.example")
+        page.context.clear_cookies(name="sessionid")
+        page.locator("[name=_save]").first.click()
+        log_in(page, "admin")
+
+        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        for number in range(2):
+            expect(page.locator(f"#id_rules-{number}-pattern")).to_have_value(f"host{number}.example")
+        expect(page.locator("[name=rules-TOTAL_FORMS]")).to_have_value("2")
+
+
 _KEPT = "sessionStorage.getItem('crawlctl.typed')"
 
 
