@@ -17,12 +17,13 @@ from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.repository.web.seed_check import SeedLook, look_at
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.connectors.schema import BadSpecification
-from jobs.lifecycle.schedule import next_openings, opening_in_words
+from jobs.lifecycle.schedule import next_openings
 from jobs.models import Bin, RepositoryConnection
 from jobs.throttling.patterns import matches, patterns_of
 from jobs.verbs import deny_list
 from jobs.verbs.first_job import with_schemes
 from jobs.words.codes import explain_code
+from jobs.words.schedules import show_opening
 from nodes.database.clock import read_clock
 
 _STARTS: Final = 5
@@ -37,7 +38,7 @@ def coming_starts(request: HttpRequest) -> JsonResponse:
         return JsonResponse({"starts": [], "problems": [said for each in form.errors.values() for said in each]})
     window = form.window()
     coming = islice(next_openings([window], after=read_clock()), _STARTS) if window else ()
-    return JsonResponse({"starts": [opening_in_words(*one) for one in coming], "problems": []})
+    return JsonResponse({"starts": [show_opening(*one) for one in coming], "problems": []})
 
 
 def check_seed(request: HttpRequest) -> JsonResponse:

@@ -13,6 +13,7 @@ from jobs.attention.lines import SHOWN, AttentionLine
 from jobs.lifecycle import schedule
 from jobs.lifecycle.job import StartMethod
 from jobs.models import Job
+from jobs.words.schedules import show_opening
 
 _KIND: Final = "schedule_missed"
 # Delay below which a start does not count as missed. Normally, jobs start within a second.
@@ -77,7 +78,7 @@ def _line(job: Job, sentence: str, *, since: dt.datetime, coming: str = "") -> A
 
 def _next(windows: Sequence[schedule.Window], *, now: dt.datetime) -> str:
     coming = schedule.next_opening_of(windows, after=now)
-    return schedule.opening_in_words(*coming) if coming else _("it has none")
+    return show_opening(*coming) if coming else _("it has none")
 
 
 def _more(hidden: int) -> AttentionLine:

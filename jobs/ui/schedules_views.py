@@ -14,7 +14,6 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.lifecycle.job import StartMethod
-from jobs.lifecycle.schedule import opening_in_words
 from jobs.lifecycle.schedule_text import window_in_words
 from jobs.models import Job
 from jobs.queries.jobs.schedule_calendar import FIRST_DAY, LAST_DAY, ComingStart, Day, StartedRun, read_calendar
@@ -24,6 +23,7 @@ from jobs.ui.runs_views import TONES
 from jobs.verbs import schedules as schedule_verbs
 from jobs.verbs.control import MAY_CONTROL
 from jobs.words.explanations import explain_end
+from jobs.words.schedules import show_opening
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
@@ -186,7 +186,7 @@ def _start_entry(start: ComingStart) -> Mapping[str, str]:
 
 def _schedule_row(line: ScheduleLine, *, now: dt.datetime) -> Mapping[str, object]:
     is_paused = line.paused_at is not None
-    coming = [opening_in_words(opening, window) for opening, window in line.coming]
+    coming = [show_opening(opening, window) for opening, window in line.coming]
     return {
         "key": line.id,
         "job": line.name,

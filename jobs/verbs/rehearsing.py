@@ -20,8 +20,9 @@ from jobs.guard.decision import Thresholds
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, SeedRedirect
 from jobs.queries.rehearsals.documents import Progress
-from jobs.queries.rehearsals.jobs import Rehearsal, Wanted, next_starts, read_rehearsal
+from jobs.queries.rehearsals.jobs import Rehearsal, Wanted, read_rehearsal
 from jobs.verbs import editing
+from jobs.words.schedules import show_next_starts
 from nodes.errors import Unknown
 from nodes.tasks import book
 from nodes.tasks.kinds import find
@@ -180,4 +181,4 @@ def _outputs_of(job: Job) -> list[int]:
 
 
 def _starts_of(job: Job, *, now: dt.datetime) -> list[str]:
-    return next_starts(StartMethod(job.start_method), [window.times for window in job.windows.all()], now=now)
+    return show_next_starts(StartMethod(job.start_method), [window.times for window in job.windows.all()], now=now)

@@ -8,7 +8,6 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final
 
 import psycopg
@@ -19,9 +18,8 @@ from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind, Ruled
 from jobs.connectors.repository.web.urls import bin_of
 from jobs.guard.decision import Facts, HostShare, Thresholds, should_ask
-from jobs.lifecycle.job import HopMode, Kind, Scan, StartMethod
+from jobs.lifecycle.job import HopMode, Kind, Scan
 from jobs.lifecycle.scan import choose_scan
-from jobs.lifecycle.schedule import Window, next_openings, opening_in_words
 from jobs.models import Lane, OutputConnection
 from jobs.queries.rehearsals.comparing import Group
 from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, Reader, compare
@@ -32,7 +30,6 @@ from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.policies import PolicyValues
 
 _HOSTS_SHOWN: Final = 20
-_STARTS_SHOWN: Final = 5
 _WEB: Final = ("http://", "https://")
 
 
@@ -316,13 +313,3 @@ def _gap_in(limits: Limits | None) -> float | None:
     if limits is None:
         return 0.0
     return None if limits.denied else limits.gap
-
-
-# --- The schedule --------------------------------------------------------------------------------
-
-
-def next_starts(method: StartMethod, windows: Sequence[Window], *, now: dt.datetime) -> list[str]:
-    """Return the next openings of a schedule as texts; an empty list if the job starts by hand."""
-    if method == StartMethod.MANUAL or not windows:
-        return []
-    return [opening_in_words(*one) for one in islice(next_openings(windows, after=now), _STARTS_SHOWN)]
