@@ -284,7 +284,7 @@ def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, 
     daemon = machine.start("runworker", **QUICK_HEARTS, **chosen_there())
 
     assert daemon.wait() == 1
-    assert f"{path}/{CLUSTER} in ZooKeeper is in use by something else" in daemon.err
+    assert f"{path}/{CLUSTER} in ZooKeeper is in use by another application" in daemon.err
 
 
 def test_the_path_of_a_cluster_of_another_database_is_not_changed(cluster, template, tmp_path, chosen_there, look):

@@ -186,7 +186,7 @@ SESSIONS_OF = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_na
 def test_a_fence_outside_a_transaction_raises_an_error(connection):
     node = register_node(connection)
 
-    with pytest.raises(RuntimeError, match="outside a transaction"):
+    with pytest.raises(RuntimeError, match="needs a transaction"):
         hold_node(connection, node.id)
 
 

@@ -442,7 +442,7 @@ def test_a_busy_host_refuses_its_first_requests_and_other_hosts_do_not(start_sit
         ("set?revision=1&broken=900", "the pages are 0 to 199"),
         ("set?revision=1&goen=4", "goen: only revision, change, gone and broken can be set"),
         ("set?revision=one", "invalid literal"),
-        ("set", "its number has to be set"),
+        ("set", "revision is missing"),
     ],
 )
 def test_an_invalid_revision_is_refused_and_changes_nothing(site, command, sentence):
@@ -498,13 +498,13 @@ def test_an_attached_site_ends_with_its_standard_input(start_site):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--pages=0"], "at least 1 is needed"),
-        (["--port=70000"], "0 to 65535 are"),
-        (["--latency-ms=-1"], "at least 0 is needed"),
+        (["--pages=0"], "write a number from 1 on"),
+        (["--port=70000"], "write a number from 0 to 65535"),
+        (["--latency-ms=-1"], "write a number from 0 on"),
         (["--traps=200"], "only 0 to 100 is possible"),
         (["--busy=1:2"], "not three whole numbers"),
-        (["--slow=0:1"], "at least 1 is needed"),
-        (["--slow=3"], "not a whole number and seconds"),
+        (["--slow=0:1"], "write a number from 1 on"),
+        (["--slow=3"], "not a whole number, a colon and seconds"),
         (["--busy=4:1:1"], "the hosts are 0 to 3"),
         (["--log=/nonexistent/site.log"], "No such file or directory"),
     ],

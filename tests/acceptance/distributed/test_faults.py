@@ -215,7 +215,7 @@ def test_a_node_waits_for_a_store_that_answers_late(fleet):
 def test_a_path_with_data_of_another_program_is_refused(zookeeper):
     hosts = f"127.0.0.1:{zookeeper.port}"
 
-    with pytest.raises(Refused, match="/zookeeper in ZooKeeper is in use by something else"):
+    with pytest.raises(Refused, match="/zookeeper in ZooKeeper is in use by another application"):
         DistributedJobManager.on_zookeeper(hosts, "/zookeeper", "a", [], timeout=TIMEOUT).start()
 
 

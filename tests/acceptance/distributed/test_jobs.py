@@ -40,7 +40,7 @@ def test_two_jobs_with_one_id_are_refused(fleet):
 
 
 def test_a_lease_longer_than_the_timeout_of_its_node_is_refused(fleet):
-    with pytest.raises(ValueError, match="the lease of 60 s is longer than 3 s"):
+    with pytest.raises(ValueError, match="the lease is 60 s: it must not be longer than the timeout of nodes, 3 s"):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(lease=60 * SECOND))
 
 
