@@ -61,9 +61,14 @@ _SETTINGS: Final = Schema(
             name="earliest",
             kind=FieldKind.TEXT,
             label=_("Earliest date"),
-            help=_("Such as 2026-01-31. Documents without a date pass."),
+            help=_("Such as 2026-01-31. If empty, no limit applies. Documents without a date pass."),
         ),
-        Field(name="latest", kind=FieldKind.TEXT, label=_("Latest date"), help=_("Such as 2026-12-31.")),
+        Field(
+            name="latest",
+            kind=FieldKind.TEXT,
+            label=_("Latest date"),
+            help=_("Such as 2026-12-31. If empty, no limit applies."),
+        ),
         Field(
             name="exclude_text",
             kind=FieldKind.LINES,

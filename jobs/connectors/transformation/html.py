@@ -155,7 +155,7 @@ def _problems_of_selectors(selectors: Sequence[str]) -> Iterator[str]:
 HTML: Final = TransformationKind(
     name="html",
     label=_("HTML extractor"),
-    help=_("Takes the text and fields of a page by CSS selectors or XPath."),
+    help=_("Reads the text and fields of a page with CSS selectors or XPath."),
     settings=_SETTINGS,
     open=HtmlExtractor,
     judge=_judge,

@@ -33,7 +33,7 @@ WEBHOOK: Final = Schema(
             name="secret",
             kind=FieldKind.SECRET,
             label=_("Secret"),
-            help=_("whsec_ and base64 of 24 to 64 bytes, as Standard Webhooks says."),
+            help=_("“whsec_”, followed by 24 to 64 bytes in base64, as in Standard Webhooks."),
             is_required=True,
         ),
     )

@@ -31,7 +31,7 @@ _ACCOUNT: Final = (
         is_destination=True,
         kind=FieldKind.TRUTH,
         label=_("StartTLS"),
-        help=_("Encrypt connections of ldap:// addresses. The certificate of the server must be valid."),
+        help=_("Encrypt connections to ldap:// addresses. The certificate of the server must be valid."),
     ),
     Field(
         name="certificates",
