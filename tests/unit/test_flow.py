@@ -13,8 +13,8 @@ def offered(documents, *, every, passes, flow=None, since=0.0):
 
 
 @pytest.mark.parametrize("every", [0.13, 0.36])
-def test_the_flow_is_the_mean_of_the_last_second_for_any_interval_of_passes(every):
-    flow = offered(270 * every, every=every, passes=40)
+def test_the_flow_is_the_mean_of_the_last_seconds_for_any_interval_of_passes(every):
+    flow = offered(270 * every, every=every, passes=200)
 
     assert flow.documents_a_second == pytest.approx(270, rel=0.01)
     assert flow.is_steady
@@ -25,23 +25,35 @@ def test_the_first_pass_does_not_make_a_flow():
 
 
 def test_a_flow_of_few_documents_is_not_steady():
-    assert not offered(5, every=0.13, passes=40).is_steady
+    assert not offered(5, every=0.13, passes=80).is_steady
 
 
-def test_a_flow_that_ends_is_not_steady_two_seconds_later():
-    flow = offered(40, every=0.13, passes=40)
-    offered(0, every=0.2, passes=10, flow=flow, since=5.4)
-
-    assert not flow.is_steady
-
-
-def test_a_steady_flow_continues_after_one_document_and_others_after_ten():
-    steady, slow = offered(40, every=0.13, passes=40), offered(3, every=0.13, passes=40)
-    for flow in (steady, slow):
+def test_passes_with_many_documents_and_pauses_of_two_seconds_are_a_steady_flow():
+    flow = Flow()
+    for burst in range(5):
+        offered(200, every=0.2, passes=1, flow=flow, since=burst * 2.0)
+        offered(0, every=0.2, passes=9, flow=flow, since=burst * 2.0 + 0.2)
         flow.note_reading()
-        assert not flow.goes_on
-        offered(1, every=0.13, passes=1, flow=flow, since=5.3)
 
-    assert steady.goes_on
-    assert not slow.goes_on
-    assert offered(3, every=0.13, passes=3, flow=slow, since=5.4).goes_on
+    assert flow.is_steady
+    assert flow.goes_on(at=10.0)
+
+
+def test_a_flow_that_ends_does_not_go_on_three_seconds_after_its_last_document():
+    flow = offered(40, every=0.13, passes=80)
+    flow.note_reading()
+    ended_at = 79 * 0.13
+
+    assert flow.goes_on(at=ended_at + 2.9)
+    assert not flow.goes_on(at=ended_at + 3.1)
+
+
+def test_a_flow_that_is_not_steady_goes_on_after_ten_documents():
+    flow = offered(3, every=0.13, passes=80)
+    flow.note_reading()
+    assert not flow.goes_on(at=10.4)
+
+    offered(3, every=0.13, passes=3, flow=flow, since=10.4)
+    assert not flow.goes_on(at=10.7)
+    offered(3, every=0.13, passes=1, flow=flow, since=10.8)
+    assert flow.goes_on(at=10.8)

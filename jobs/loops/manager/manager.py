@@ -200,7 +200,7 @@ class Manager:
         if not self._node.may_begin() or self._is_idle:
             return 0
         now = self._clock.now(connection)
-        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flow.goes_on else _ASK):
+        if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flow.goes_on(at=time.monotonic()) else _ASK):
             self._asked_at = time.monotonic()
             self._flow.note_reading()
             self._ask(connection, now=now)
