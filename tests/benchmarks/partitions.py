@@ -1,11 +1,11 @@
 """
 Measures the CPU of one page with two partitions against one database: `python -m tests.benchmarks.partitions`.
 
-All crawl the same synthetic site, in turns. Two partitions on two cores are compared with one database in two ways:
+Two partitions are compared with one database in two ways, in turns:
 
-- on one core, with half of the workers: each partition has the share of a machine that the one database has. This is
-  a cluster that grows by a second machine.
-- on two cores, with the same number of workers: two partitions share the machine of the one database.
+- with two separate databases that crawl half of the pages each, at the same time. So each partition has the same share
+  of the machine as the database that it is compared with. This is a cluster that grows by a second machine.
+- with one database that crawls all pages, with the same number of workers. So two partitions share its machine.
 
 The figures contain all processes of the demo, also the database servers and the site, between 10 and 90 percent of its
 requests. So the start of the clusters is not counted. A table shows the kinds of processes, and the sessions of the
@@ -14,14 +14,13 @@ servers by their users. All figures are medians of the rounds.
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +58,18 @@ Costs = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Setup:
-    """A number of partitions, and of the cores that all processes share. The number of workers grows with the cores."""
+    """Clusters that crawl at the same time, each with its part of the pages. All have the same number of partitions."""
 
+    clusters: int
     partitions: int
-    cores: int
 
     def __str__(self) -> str:
-        partitions = "1 database" if self.partitions == 1 else f"{self.partitions} partitions"
-        return f"{partitions} on {self.cores} {'core' if self.cores == 1 else 'cores'}"
+        if self.partitions > 1:
+            return f"{self.partitions} partitions"
+        return "1 database" if self.clusters == 1 else f"{self.clusters} separate databases"
 
 
-_SETUPS = _SMALLER, _SHARED, _PARTITIONED = Setup(1, cores=1), Setup(1, cores=2), Setup(2, cores=2)
+_SETUPS = _SEPARATE, _ONE, _PARTITIONED = Setup(2, 1), Setup(1, 1), Setup(1, 2)
 
 
 class Processes:
@@ -133,44 +133,52 @@ class Processes:
 
 
 def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Costs:
-    """
-    Return the CPU of one request (milliseconds) of a demo with this setup, by kind of process.
-
-    `workers` is the number of workers for each core.
-    """
+    """Return the CPU of one request (milliseconds) of demos with this setup, by kind of process."""
     with tempfile.TemporaryDirectory(prefix="crawlctl-partitions-") as name:
         directory = Path(name)
-        of_each = workers * setup.cores // setup.partitions
-        command = [
-            sys.executable, "manage.py", "demo", "--exit", "--pages", str(pages), "--hosts", str(hosts),
-            "--managers", "1", "--workers", str(of_each), "--partitions", str(setup.partitions),
-        ]  # fmt: skip
-        environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
-        with (directory / "said").open("w") as said:
-            demo = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
-            # All processes of the demo are started later, and inherit the cores.
-            os.sched_setaffinity(demo.pid, sorted(os.sched_getaffinity(0))[: setup.cores])
-            try:
-                points = _watch(demo, directory, pages)
+        demos = [
+            _start(setup, directory / str(number), pages=pages, hosts=hosts, workers=workers)
+            for number in range(setup.clusters)
+        ]
+        try:
+            points = _watch(demos, directory, pages)
+            for demo in demos:
                 demo.wait(_PATIENCE)
-            finally:
-                # The demo ends before its directory is deleted. Otherwise it would make another database there.
+        finally:
+            # A demo ends before its directory is deleted. Otherwise it would make another database there.
+            for demo in demos:
                 demo.terminate()
                 demo.wait(_PATIENCE)
-        report = json.loads((directory / "said").read_text().splitlines()[-1])
-    if demo.returncode or report["missing"] or report["extra"]:
-        raise SystemExit(f"the crawl of {setup} is not exact: {report}")
+        reports = [json.loads(said.read_text().splitlines()[-1]) for said in directory.glob("*/said")]
+    if any(demo.returncode for demo in demos) or any(report["missing"] or report["extra"] for report in reports):
+        raise SystemExit(f"the crawl of {setup} is not exact: {reports}")
     (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
     sys.stderr.write(f"{setup}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
     kinds = before.keys() | after.keys()
     return {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
 
 
-def _watch(demo: subprocess.Popen[bytes], directory: Path, pages: int) -> list[tuple[int, float, Counter[str]]]:
+def _start(setup: Setup, directory: Path, *, pages: int, hosts: int, workers: int) -> subprocess.Popen[bytes]:
+    """Start the demo of one of the clusters, with its data and its output below this directory."""
+    directory.mkdir()
+    command = [
+        sys.executable, "manage.py", "demo", "--exit",
+        "--pages", str(pages // setup.clusters), "--hosts", str(hosts // setup.clusters),
+        "--managers", "1", "--workers", str(workers // setup.clusters // setup.partitions),
+        "--partitions", str(setup.partitions),
+    ]  # fmt: skip
+    environment = {"PATH": "/usr/bin:/bin", "CRAWLCTL_VAR": str(directory / "var"), "CRAWLCTL_ADMIN_PASSWORD": ""}
+    with (directory / "said").open("w") as said:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said)
+
+
+def _watch(
+    demos: Sequence[subprocess.Popen[bytes]], directory: Path, pages: int
+) -> list[tuple[int, float, Counter[str]]]:
     """Return (requests, time, CPU seconds by kind) at each look between 10 and 90 percent of the pages."""
     processes, points = Processes(directory), []
     until = time.monotonic() + _PATIENCE
-    while demo.poll() is None and time.monotonic() < until:
+    while all(demo.poll() is None for demo in demos) and time.monotonic() < until:
         seconds, requests = processes.cpu_seconds(), _count_requests(directory)
         if pages // 10 <= requests <= pages * 9 // 10:
             if not points:
@@ -187,20 +195,17 @@ def _count_requests(directory: Path) -> int:
 
 
 def _homes(directory: Path) -> list[Path]:
-    """Return the directories of data of the demo and of its partitions. Servers make and remove directories deeper below."""
-    var = directory / "var"
-    return [var, *var.glob("demo-*-partitions/*")]
+    """Return the directories of data of the demos and of their partitions. Servers change directories deeper below."""
+    return [*directory.glob("*/var"), *directory.glob("*/var/demo-*-partitions/*")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=10_000, help="pages of the site (%(default)s)")
     parser.add_argument("--hosts", type=int, default=50, help="hosts of the site (%(default)s)")
-    parser.add_argument("--workers", type=int, default=1, help="workers for each core (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="workers of all databases together (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="crawls of each setup (%(default)s)")
     given = parser.parse_args()
-    if len(os.sched_getaffinity(0)) < _PARTITIONED.cores:
-        parser.error(f"this machine has one core, and {_PARTITIONED} are measured")
     crawls: dict[Setup, list[Costs]] = {setup: [] for setup in _SETUPS}
     for _ in range(given.rounds):
         for setup, costs in crawls.items():
@@ -212,7 +217,7 @@ def main() -> None:
     for setup, totals in sums.items():
         each = ", ".join(f"{one:.2f}" for one in totals)
         sys.stdout.write(f"{setup}: {statistics.median(totals):.2f} ms of CPU a request ({each})\n")
-    for setup in (_SMALLER, _SHARED):
+    for setup in (_SEPARATE, _ONE):
         ratio = statistics.median(sums[_PARTITIONED]) / statistics.median(sums[setup])
         sys.stdout.write(f"{_PARTITIONED}, divided by {setup}: {ratio:.2f}\n")
 
