@@ -81,14 +81,13 @@ class JobBook:
             row = connection.execute(_REQUEST, self._who).fetchone()
         return None if row is None else row.asked_at
 
-    def read_incarnation(self) -> str | None:
-        """
-        Return the incarnation of the database (`nodes/membership/incarnation.py`); None between a restore and the next
-        registration.
-        """
+    def read_incarnation(self) -> str:
+        """Return the incarnation of the database (`nodes/membership/incarnation.py`), which is computed at each call."""
         with self._asking() as connection:
             row = connection.execute(_INCARNATION).fetchone()
-        return None if row is None else row[0]
+        assert row is not None
+        incarnation: str = row[0]
+        return incarnation
 
     def leave(self) -> None:
         """Delete the node's rows when it ends."""

@@ -79,10 +79,8 @@ class _Bookkeeping:
 
     def _check_incarnation(self) -> None:
         incarnation = self._book.read_incarnation()
-        if self._incarnation is None:
-            self._incarnation = incarnation
-        elif incarnation is not None and incarnation != self._incarnation:
-            self._incarnation = incarnation
+        before, self._incarnation = self._incarnation, incarnation
+        if before is not None and incarnation != before:
             self._replaced()
 
     def _apply_switches(self) -> None:
