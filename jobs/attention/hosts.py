@@ -17,8 +17,13 @@ from nodes.web import formats
 
 # Largest number of lanes that are examined for one stopped host.
 _LANES: Final = 200
-# Stopped hosts that are read, at most.
+# Stopped hosts with lanes of running jobs that are read, at most.
 _STOPPED: Final = 50
+_IS_OF_A_RUNNING_JOB: Final = """
+EXISTS (SELECT FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id
+          JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase <> 'inactive'
+         WHERE lane.bin_id = host.id)
+"""
 
 # The query reads the counters of lanes instead of documents. At a stopped host, documents that are done are counted as
 # denied.
@@ -26,7 +31,8 @@ _STOPPED_HOSTS: Final = f"""
 SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
        sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,
        sum(counted.amount) FILTER (WHERE counted.stage = {Stage.DONE:d})::bigint AS denied
-  FROM (SELECT * FROM jobs_bin WHERE stopped_at IS NOT NULL ORDER BY id LIMIT {_STOPPED}) AS bin
+  FROM (SELECT * FROM jobs_bin AS host WHERE stopped_at IS NOT NULL AND {_IS_OF_A_RUNNING_JOB}
+         ORDER BY id LIMIT {_STOPPED}) AS bin
  CROSS JOIN LATERAL (SELECT id, seed_id FROM jobs_lane WHERE bin_id = bin.id LIMIT {_LANES}) AS lane
   JOIN jobs_seed AS seed ON seed.id = lane.seed_id
   JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase <> 'inactive'

@@ -21,7 +21,7 @@ from jobs.verbs import hosts
 from nodes.models import Node
 from tests.support.api import client_of
 from tests.support.cluster import NOON, register_node
-from tests.support.factories import count_folded, make_lane, make_running_job
+from tests.support.factories import count_folded, make_bin, make_lane, make_running_job
 from tests.support.stepping import Manager
 
 
@@ -196,6 +196,19 @@ def test_a_stopped_host_needs_attention_while_documents_wait_there(cluster):
     )
     Bin.objects.update(stopped_at=None)
     assert kinds() == []
+
+
+def test_a_stopped_host_is_listed_even_among_many_without_documents(cluster):
+    for number in range(51):
+        make_bin(f"other{number}.example", stopped_at=NOON)
+    running = make_running_job(cluster[0])
+    lane = make_lane(running.seed, "stopped.example")
+    hosts.stop(lane.bin_id, reason="they asked us to", made_by="olga", now=NOON)
+    count(running, lane, 3)
+
+    (line,) = lines_of("host_stopped")
+
+    assert line.subject == "stopped.example"
 
 
 def test_documents_that_ended_as_denied_need_attention_while_the_job_runs(cluster):
