@@ -21,7 +21,7 @@ from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402
 from crawlctl.live.routing import websocket_application  # noqa: E402
 
 
-async def live_with_the_server(
+async def run_lifespan(
     _scope: object, receive: Callable[[], Awaitable[dict[str, Any]]], send: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
     """Start and stop the parts that belong to the server's process and to no single request."""
@@ -36,4 +36,4 @@ async def live_with_the_server(
             return
 
 
-application = ProtocolTypeRouter({"http": _pages, "websocket": websocket_application, "lifespan": live_with_the_server})
+application = ProtocolTypeRouter({"http": _pages, "websocket": websocket_application, "lifespan": run_lifespan})

@@ -59,7 +59,7 @@ class _Utility(ManagementUtility):
             near = difflib.get_close_matches(subcommand, get_commands(), n=1)
             hint = f"Did you mean {near[0]}?" if near else "crawlctl help lists them."
             _refuse(f"Unknown command {subcommand!r}. {hint}")
-        command = without_control_characters(_OneLine.of(super().fetch_command(subcommand)))
+        command = without_control_characters(_OneLine.applied_to(super().fetch_command(subcommand)))
         # Loaded modules stay until the end: no collection in a daemon's life needs to visit them again.
         gc.freeze()
         gc.set_threshold(_NEW_OBJECTS)
@@ -112,7 +112,7 @@ class _OneLine:
     """Makes a command refuse its arguments in one line, without the usage that `--help` prints."""
 
     @staticmethod
-    def of(command: BaseCommand) -> BaseCommand:
+    def applied_to(command: BaseCommand) -> BaseCommand:
         create_parser = command.create_parser
 
         def create(*names: str, **options: Any) -> CommandParser:

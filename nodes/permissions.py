@@ -6,6 +6,6 @@ from collections.abc import Callable
 May = Callable[[str], bool]
 
 
-def may_everything(_permission: str) -> bool:
+def may_do_everything(_permission: str) -> bool:
     """Return True: a local user with access to the database may do everything, and so may the program itself."""
     return True

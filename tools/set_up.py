@@ -101,7 +101,7 @@ def _install(environment: Path, requirements: Path) -> None:
     sys.stderr.write(result.stderr)
     if result.returncode != 0:
         sys.exit(f"The packages of {requirements} could not be installed: see above.")
-    _note_of_doing_without(environment).touch()
+    _marker_of_missing_packages(environment).touch()
 
 
 def _run_pip(environment: Path, requirements: Path) -> "subprocess.CompletedProcess[str]":
@@ -124,10 +124,10 @@ def _without(name: str, requirements: str) -> str:
 
 
 def _is_done_without(environment: Path, pin: "re.Match[str]") -> bool:
-    return pin["name"] == _OPTIONAL and _note_of_doing_without(environment).exists()
+    return pin["name"] == _OPTIONAL and _marker_of_missing_packages(environment).exists()
 
 
-def _note_of_doing_without(environment: Path) -> Path:
+def _marker_of_missing_packages(environment: Path) -> Path:
     return environment / f"without-{_OPTIONAL}"
 
 

@@ -70,7 +70,7 @@ def choose_language(request: HttpRequest) -> HttpResponse:
     if user.is_authenticated:
         LanguageOfUser.objects.update_or_create(user_id=user.pk, defaults={"language": language})
         request.session[_KEY] = language
-    response = redirect(_way_back(request))
+    response = redirect(_return_address(request))
     response.set_cookie(
         settings.LANGUAGE_COOKIE_NAME,
         language,
@@ -82,7 +82,7 @@ def choose_language(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _way_back(request: HttpRequest) -> str:
+def _return_address(request: HttpRequest) -> str:
     """Return the address of the page with the form, if it is one of ours."""
     given = request.POST.get("next", "")
     if url_has_allowed_host_and_scheme(given, {request.get_host()}, require_https=request.is_secure()):

@@ -19,10 +19,10 @@ class LoginPage(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
-        return super().get_context_data(**more, **logins.what_is_offered(), ended="ended" in self.request.GET)
+        return super().get_context_data(**more, **logins.login_methods(), ended="ended" in self.request.GET)
 
     def post(self, request: HttpRequest, *args: str, **more: Any) -> HttpResponse:
-        if not logins.what_is_offered()["passwords"]:
+        if not logins.login_methods()["passwords"]:
             return self.render_to_response(self.get_context_data(), status=403)
         return super().post(request, *args, **more)
 

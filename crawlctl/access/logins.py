@@ -67,7 +67,7 @@ class GuardedBackend(ModelBackend):
         return user
 
 
-def what_is_offered() -> dict[str, bool]:
+def login_methods() -> dict[str, bool]:
     """Return the ways to log in: passwords, and a provider of OpenID Connect."""
     given = current()
     return {"passwords": given[PASSWORD_LOGIN], "provider": bool(given[ISSUER])}

@@ -62,7 +62,7 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         given = Credentials(data=request.data)
         given.is_valid(raise_exception=True)
-        if not logins.what_is_offered()["passwords"]:
+        if not logins.login_methods()["passwords"]:
             raise exceptions.PermissionDenied("Passwords are switched off. Use an API token of your account.")
         user = authenticate(request._request, **given.validated_data)  # noqa: SLF001 (DRF offers no other access)
         if user is None:

@@ -10,7 +10,7 @@ from crawlctl.backups.sealing import Secrets
 from jobs.settings.table import SECRET_KEY
 
 
-def put_key_back(secrets: Secrets | None, *, say: Callable[[str], object]) -> None:
+def restore_key_files(secrets: Secrets | None, *, say: Callable[[str], object]) -> None:
     """Write the secret key and the settings of a backup to files of this machine, and report it."""
     if secrets is None:
         say(

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.db import connection
 
 from crawlctl.backups.descriptions import Backup
-from crawlctl.backups.verbs import find_made, given_passphrase, make_backup, prune, store_of_setting
+from crawlctl.backups.verbs import find_new_backup, given_passphrase, make_backup, prune, store_of_setting
 from nodes.stores.port import Store
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import Kind
@@ -46,7 +46,7 @@ def _of_earlier_attempt(context: TaskContext, store: Store) -> Backup | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT split_part(nodes_incarnation(), '/', 1)")
         ((system,),) = cursor.fetchall()
-    return find_made(store, system=system, since=task.created_at)
+    return find_new_backup(store, system=system, since=task.created_at)
 
 
 BACKUP: Final = Kind(

@@ -51,7 +51,7 @@ def verify(directory: Path, *, binaries: Binaries) -> None:
         Damaged: the files differ from the manifest. The message ends with the message of pg_verifybackup.
     """
     result = subprocess.run(
-        [str(binaries.of("pg_verifybackup")), "--exit-on-error", str(directory)],
+        [str(binaries.path_of("pg_verifybackup")), "--exit-on-error", str(directory)],
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -171,7 +171,7 @@ class Shipper:
         command = [
             # The receiver ends with this process, so that the next one may use the slot.
             "setpriv", "--pdeathsig", "TERM",
-            str(self.binaries.of("pg_receivewal")), "-d", make_conninfo(**facts), "-D", str(self.folder), "--slot", SLOT,
+            str(self.binaries.path_of("pg_receivewal")), "-d", make_conninfo(**facts), "-D", str(self.folder), "--slot", SLOT,
             "--synchronous", "--no-loop", "--no-password",
         ]  # fmt: skip
         with (self.folder / "receiver.log").open("wb") as log:

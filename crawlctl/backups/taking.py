@@ -120,7 +120,7 @@ def _copy(dsn: str, target: Path, *, binaries: Binaries) -> None:
     # An argument is visible to all users of the machine.
     password = facts.pop("password", "")
     command = [
-        str(binaries.of("pg_basebackup")), "-d", make_conninfo(**facts), "-D", str(target), "--format=plain",
+        str(binaries.path_of("pg_basebackup")), "-d", make_conninfo(**facts), "-D", str(target), "--format=plain",
         "--checkpoint=fast", "--wal-method=stream", "--manifest-checksums=SHA256", "--no-password", "--label=crawlctl",
     ]  # fmt: skip
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}

@@ -81,7 +81,7 @@ def make_backup(store: Store, *, passphrase: str, announce: Announce) -> Backup:
     return backup
 
 
-def find_made(store: Store, *, system: str, since: dt.datetime) -> Backup | None:
+def find_new_backup(store: Store, *, system: str, since: dt.datetime) -> Backup | None:
     """Return the newest complete backup of a server that began after a moment; None if there is none."""
     for name in reversed(catalogue.names(store)):
         if name < catalogue.name_at(since):

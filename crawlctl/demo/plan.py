@@ -251,14 +251,14 @@ class SitePlan:
             for page in range(self._first_quiet_page, self.pages)
             if page not in already_gone and page != revision.broken and _parent(page) != revision.broken
         ]
-        gone = nsmallest(_no_more_than(may_go, share_of_pages(revision.gone), "let go"), may_go, key=shuffled)
+        gone = nsmallest(_checked_count(may_go, share_of_pages(revision.gone), "let go"), may_go, key=shuffled)
         gone_404, gone_unlinked = frozenset(gone[::2]), frozenset(gone[1::2])
         one_link_less = frozenset(map(_parent, gone_unlinked))
 
         untouchable = {revision.broken, *already_gone, *gone, *one_link_less}
         may_change = [page for page in range(self.pages) if page not in untouchable]
         changed = nsmallest(
-            _no_more_than(may_change, share_of_pages(revision.change), "changed"), may_change, key=shuffled
+            _checked_count(may_change, share_of_pages(revision.change), "changed"), may_change, key=shuffled
         )
         return Changes(one_link_less.union(changed), gone_404, gone_unlinked)
 
@@ -291,7 +291,7 @@ def _parent(page: int) -> int:
     return (page - 1) // 2
 
 
-def _no_more_than(candidates: Collection[int], count: int, verb: str) -> int:
+def _checked_count(candidates: Collection[int], count: int, verb: str) -> int:
     if count > len(candidates):
         raise ValueError(f"{count} pages cannot be {verb}: only {len(candidates)} are left for that")
     return count

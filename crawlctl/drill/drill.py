@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psycopg
 
-from crawlctl.drill.faults import Fault, Target, Victim, again_and_again, choose, cut_database, strike
+from crawlctl.drill.faults import Fault, Target, Victim, call_repeatedly, choose, cut_database, strike
 from crawlctl.drill.models import Drill
 from crawlctl.drill.observation import Observation, OutageObservation, Report, Request, judge_requests
 from crawlctl.drill.sandbox import GAP, Sandbox, sandbox
@@ -126,8 +126,8 @@ def _cut(
 
 def _watch(observation: Observation | OutageObservation, *, timeout: float) -> None:
     """Watch until all expected events have happened, and a little longer; or until the time is over."""
-    again_and_again(observation.look, seconds=timeout, until=lambda: not observation.awaited)
-    again_and_again(observation.look, seconds=_AFTERMATH)
+    call_repeatedly(observation.look, seconds=timeout, until=lambda: not observation.awaited)
+    call_repeatedly(observation.look, seconds=_AFTERMATH)
 
 
 def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:

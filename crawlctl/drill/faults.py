@@ -130,7 +130,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
         return
     os.kill(victim.pid, signal.SIGSTOP)
     try:
-        again_and_again(watch, seconds=seconds)
+        call_repeatedly(watch, seconds=seconds)
     finally:
         if not is_process_gone(pid=victim.pid, process_start=victim.process_start):
             os.kill(victim.pid, signal.SIGCONT)
@@ -143,10 +143,10 @@ def cut_database(connection: psycopg.Connection[Any], *, scope: str, seconds: fl
         connection.execute(_END_SESSIONS, {"scope": scope})
         watch()
 
-    again_and_again(cut, seconds=seconds)
+    call_repeatedly(cut, seconds=seconds)
 
 
-def again_and_again(step: Callable[[], None], *, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+def call_repeatedly(step: Callable[[], None], *, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
     """Call `step` about thirty times a second, for `seconds` or until `until` returns True."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and not until():

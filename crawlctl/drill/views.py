@@ -23,7 +23,7 @@ from nodes.errors import NotDone
 from nodes.models import DatabaseRestore
 from nodes.tasks import book
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 _SHOWN: Final = 50
 _RESTORES_SHOWN: Final = 5
@@ -62,7 +62,7 @@ def drills(request: HttpRequest) -> HttpResponse:
 @require_POST
 def start_drill(request: HttpRequest) -> HttpResponse:
     """Schedule a drill in a sandbox as a background task."""
-    name = name_of_who_may(request, _MAY_START)
+    name = user_with_permission(request, _MAY_START)
     wanted = request.POST.get("drill", "")
     kind, arguments = (DRILL_RESTORE, {}) if wanted == RESTORE else (DRILL, {"drill": wanted})
     try:

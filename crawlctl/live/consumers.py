@@ -127,9 +127,9 @@ class LivePage(AsyncWebsocketConsumer):
         """Send messages to the page until it leaves."""
         # `disconnect` is called as well when the page leaves.
         with contextlib.suppress(OSError):
-            await self._send_news()
+            await self._send_newer_screens()
 
-    async def _send_news(self) -> None:
+    async def _send_newer_screens(self) -> None:
         """Send each newer screen after the screen before it was sent, and beats between them."""
         while True:
             await self._news.wait()

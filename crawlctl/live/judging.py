@@ -79,7 +79,7 @@ def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     not_allowed = _read_passwords(others, may_read_jobs=False) if others else {}
     for key, (owner, held) in stored.items():
         password = allowed.get(owner, not_allowed.get(owner))
-        if password is not None and _is_of_his_password(password, held):
+        if password is not None and _belongs_to_current_password(password, held):
             verdicts[key] = 0 if owner in allowed else NOT_ALLOWED
     return verdicts
 
@@ -119,7 +119,7 @@ def _said_by(data: str) -> tuple[int, str]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _is_of_his_password(password: str, held: str) -> bool:
+def _belongs_to_current_password(password: str, held: str) -> bool:
     """True if a session began with the current password and the current key of the site."""
     user = User(password=password)
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]

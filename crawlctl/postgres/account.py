@@ -74,7 +74,7 @@ def choose_account(*, home: Home, binaries: Binaries, announce: Announce) -> Acc
     account = _another_account(home=home, binaries=binaries, owner=owner)
     if _reaches(account, home=home, binaries=binaries):
         return account
-    _open_the_way(account, home=home, binaries=binaries, announce=announce)
+    _make_path_accessible(account, home=home, binaries=binaries, announce=announce)
     if _reaches(account, home=home, binaries=binaries):
         return account
     raise EmbeddedPostgresError(
@@ -101,7 +101,7 @@ def _root_in_a_namespace() -> Account:
 
 
 def _another_account(*, home: Home, binaries: Binaries, owner: int) -> Account:
-    closed = next((path for path in _on_the_way(home=home, binaries=binaries) if not _is_open(path)), None)
+    closed = next((path for path in _directories_on_path(home=home, binaries=binaries) if not _is_open(path)), None)
     uid = owner or (closed.stat().st_uid if closed else 0)
     try:
         entry = pwd.getpwuid(uid) if uid else _unprivileged()
@@ -129,8 +129,8 @@ def _reaches(account: Account, *, home: Home, binaries: Binaries) -> bool:
     return result.returncode == 0 and re.search(r"PostgreSQL", result.stdout) is not None
 
 
-def _open_the_way(account: Account, *, home: Home, binaries: Binaries, announce: Announce) -> None:
-    for path in _on_the_way(home=home, binaries=binaries):
+def _make_path_accessible(account: Account, *, home: Home, binaries: Binaries, announce: Announce) -> None:
+    for path in _directories_on_path(home=home, binaries=binaries):
         if _is_open(path) or path.stat().st_uid == account.uid:
             continue
         before = stat.S_IMODE(path.stat().st_mode)
@@ -141,7 +141,7 @@ def _open_the_way(account: Account, *, home: Home, binaries: Binaries, announce:
         )
 
 
-def _on_the_way(*, home: Home, binaries: Binaries) -> Iterator[Path]:
+def _directories_on_path(*, home: Home, binaries: Binaries) -> Iterator[Path]:
     """Yield each directory on the paths to the data and to the binaries once, from the root down."""
     seen: set[Path] = set()
     for end in (home.directory.resolve(), binaries.directory.resolve()):

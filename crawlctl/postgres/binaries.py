@@ -29,7 +29,7 @@ class Binaries:
     def initdb(self) -> Path:
         return self.directory / "initdb"
 
-    def of(self, program: str) -> Path:
+    def path_of(self, program: str) -> Path:
         """Return the path of another program, such as pg_basebackup."""
         return self.directory / program
 

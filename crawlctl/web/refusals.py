@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.defaults import page_not_found, permission_denied
 
 from crawlctl.web.failures import answer_conflict
-from nodes.database.conflicts import came_too_late, lost_a_conflict
+from nodes.database.conflicts import is_late_conflict, lost_a_conflict
 from nodes.errors import NotAllowed, NotDone, Unknown
 from nodes.web.words import missing
 
@@ -64,7 +64,7 @@ class ShowRefusals:
                 return redirect(_page_before(request))
             case _ if lost_a_conflict(error):
                 return answer_conflict(request)
-            case _ if request.method == "POST" and came_too_late(error):
+            case _ if request.method == "POST" and is_late_conflict(error):
                 logger.warning("A concurrent change came first (%s). Answered 409.", str(error).splitlines()[0])
                 return answer_conflict(request)
             case _:

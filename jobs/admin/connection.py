@@ -71,7 +71,7 @@ class ConnectionForm(ConnectorForm):
         """Store the connection of the form."""
         facts: dict[str, Any] = {
             "name": self.cleaned_data["name"],
-            "configuration": self.said(self.cleaned_data),
+            "configuration": self.column_value(self.cleaned_data),
             "made_by": made_by,
         }
         if "authority_group" in self.cleaned_data:

@@ -104,7 +104,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
             self.add_error(self.chooser, _("The settings of this choice differ. Check them, then save again."))
         return values
 
-    def said(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def column_value(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """
         Return the value of the column from a valid form, without empty values. Stored values that have no field stay.
         """
@@ -119,7 +119,7 @@ class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
             place = name.removeprefix(f"{self.section}.")
             field, _dot, inside = place.partition(".")
             known = next((known for known in (f"{self.section}_{field}", name) if known in self.fields), None)
-            where = f"{_place_of_people(inside)}: " if inside and known else ""
+            where = f"{_place_in_words(inside)}: " if inside and known else ""
             self.add_error(known, [f"{where}{sentence}" for sentence in sentences])
 
 
@@ -138,7 +138,7 @@ def fieldset_for(title: str | Promise, kind: FormConnector | None, *, section: s
     return ((title, {"fields": names}),) if names else ()
 
 
-def _place_of_people(place: str) -> str:
+def _place_in_words(place: str) -> str:
     """Return a place inside of records with numbers from 1: `0.fields.1.secret` becomes `1 fields 2 secret`."""
     return " ".join(str(int(step) + 1) if step.isdecimal() else step for step in place.split("."))
 

@@ -27,7 +27,7 @@ from unfold.decorators import action
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Outcome, QueueItem
-from jobs.queries.documents.lists import few_lanes, hashes_of, host_of, keeping_to_keys, lanes_of_host
+from jobs.queries.documents.lists import hashes_of, host_of, keeping_to_keys, lanes_if_few, lanes_of_host
 from jobs.traps.quarantine import TRAP
 from jobs.verbs import control
 from nodes.admin.asking import ask_about_one, ask_about_selected, offers
@@ -98,7 +98,7 @@ class DocumentAdmin(ListByKey):
         if not host:
             messages.warning(request, _("Write the host in full, such as https://example.org/news*."))
             return queryset.none(), False
-        lanes = few_lanes(job_id=None, host=host)
+        lanes = lanes_if_few(job_id=None, host=host)
         found = queryset.filter(lane__in=lanes_of_host(host) if lanes is None else lanes)
         return found.filter(identifier__startswith=beginning), False
 

@@ -157,7 +157,7 @@ class JobForm(ConnectorForm, OptionsForm):
         values = super().clean()
         if self.errors:
             return values
-        specification = self.said(values)
+        specification = self.column_value(values)
         repository = values.get("repository") or self._stored_repository()
         try:
             self.add_problems(check_specification(repository, specification=specification, seeds=[]).problems)

@@ -34,10 +34,10 @@ class RecordForm(forms.Form):
             self.fields[_REMOVE] = forms.BooleanField(label=_("Remove"), required=False, widget=UnfoldBooleanWidget())
 
     @property
-    def is_said(self) -> bool:
+    def has_values(self) -> bool:
         return self.has_changed() and not self[_REMOVE].value()
 
-    def said(self) -> dict[str, Any]:
+    def filled_values(self) -> dict[str, Any]:
         """Return the values of a valid form, without empty values."""
         return {
             name: value
@@ -66,7 +66,7 @@ class RecordsWidget(forms.Widget):
         if not count.isdecimal():
             return None
         sent = [self._form(data, prefix=f"{name}-{number}") for number in range(min(int(count[:4]), _MOST))]
-        while sent and not sent[-1].is_said:
+        while sent and not sent[-1].has_values:
             sent.pop()
         return sent
 
@@ -97,9 +97,9 @@ class Records(forms.Field):
             if not isinstance(given, RecordForm):
                 # The field cannot be changed now, so this is the stored value.
                 found.append(given)
-            elif given.is_said and given.is_valid():
-                found.append(given.said())
-            elif given.is_said:
+            elif given.has_values and given.is_valid():
+                found.append(given.filled_values())
+            elif given.has_values:
                 wrong.append(place)
         if wrong:
             raise ValidationError(
@@ -109,4 +109,6 @@ class Records(forms.Field):
         return found
 
     def has_changed(self, initial: Sequence[Any] | None, data: Sequence[Any] | None) -> bool:
-        return self.to_python(initial) != [given.said() for given in data or () if given.is_said and given.is_valid()]
+        return self.to_python(initial) != [
+            given.filled_values() for given in data or () if given.has_values and given.is_valid()
+        ]

@@ -22,10 +22,10 @@ from jobs.partitions.merged import local_job, read_everywhere
 from jobs.queries.documents.lists import (
     MOST_ORDERED,
     OrderTooWide,
-    few_lanes,
     hashes_of,
     host_of,
     keeping_to_keys,
+    lanes_if_few,
     lanes_of_host,
     outcomes_of_code,
 )
@@ -204,7 +204,7 @@ class DocumentView(EverywhereView):
         number, _, digest = id.partition("-")
         shown = self._one(int(number), digest)
         if shown is None:
-            shown = self._one_elsewhere(int(number), digest)
+            shown = self._read_elsewhere(int(number), digest)
         if shown is None:
             raise Http404
         return Response(shown)
@@ -218,7 +218,7 @@ class DocumentView(EverywhereView):
         row = dict(OneDocumentSerializer(item, context=self.get_serializer_context()).data)
         return self.with_names(row, item) if self.partition else row
 
-    def _one_elsewhere(self, number: int, digest: str) -> dict[str, Any] | None:
+    def _read_elsewhere(self, number: int, digest: str) -> dict[str, Any] | None:
         """Return the document as its own partition shows it; None if no partition that answers knows it."""
 
         def elsewhere(partition: str) -> dict[str, Any] | None:
@@ -253,12 +253,12 @@ class DocumentView(EverywhereView):
         if "url_contains" in query:
             queryset, are_few = _containing(queryset, query["url_contains"], job_id=query.get("job"))
             self._is_of_few = are_few
-        lanes = few_lanes(job_id=query.get("job"), host=query.get("host", ""))
+        lanes = lanes_if_few(job_id=query.get("job"), host=query.get("host", ""))
         if lanes is not None:
             asked["lane__in"] = lanes
         elif "host" in query:
             asked["lane__in"] = lanes_of_host(query["host"])
-        if "stage" in asked and not _is_anything_in(asked["stage"]):
+        if "stage" in asked and not _counts_any_in(asked["stage"]):
             return queryset.none()
         if asked.get("stage") in CLAIMED:
             # Documents in progress have a batch, and this condition lets the planner use their index.
@@ -290,7 +290,7 @@ def _containing(queryset: QuerySet[Any], text: str, *, job_id: int | None) -> tu
     return queryset.alias(place=StrIndex(address, Value(address_index.lowered(text)))).filter(place__gt=0), False
 
 
-def _is_anything_in(stage: Stage) -> bool:
+def _counts_any_in(stage: Stage) -> bool:
     """True if the counters know a document in this stage. If not, the query need not scan all documents."""
     counted = {"measure": "stage", "stage": stage, "amount__gt": 0}
     return any(rows.objects.filter(**counted).exists() for rows in (JobCounter, CounterDelta))

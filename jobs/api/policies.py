@@ -340,7 +340,7 @@ class PolicyView(mixins.RetrieveModelMixin, ListingView):
         wanted.is_valid(raise_exception=True)
         facts = dict(wanted.validated_data)
         if not partial and "min_gap" not in facts:
-            facts["min_gap"] = policies.gap_unless_given(unlimited=facts["unlimited"], starts=facts.get("starts"))
+            facts["min_gap"] = policies.default_gap(unlimited=facts["unlimited"], starts=facts.get("starts"))
         return facts
 
     def _shown(self, saved: policies.PolicySaved) -> dict[str, Any]:

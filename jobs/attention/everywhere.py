@@ -45,7 +45,7 @@ def read_attention_for_open_page(*, now: dt.datetime) -> list[AttentionLine]:
     An open page is read repeatedly, and must not wait for a silent partition.
     """
     own, held = read_attention(now=now), _held.answers()
-    return own if held is None else _together(own, held.beside(own))
+    return own if held is None else _together(own, held.with_own(own))
 
 
 def _together(own: _Lines, found: Merged[_Lines]) -> list[AttentionLine]:

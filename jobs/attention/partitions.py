@@ -34,10 +34,10 @@ def partitions_behind(_now: dt.datetime) -> list[AttentionLine]:
         cursor.execute(_NAME)
         ((name,),) = cursor.fetchall()
         found = read_behind(cursor, here=name or placement.here)
-    return [_line_of_behind(one) for one in found]
+    return [_line_of_late_partition(one) for one in found]
 
 
-def _line_of_behind(one: Behind) -> AttentionLine:
+def _line_of_late_partition(one: Behind) -> AttentionLine:
     facts = {"name": one.name, "kept": formats.size(one.kept), "most": formats.size(one.most or 0)}
     if one.is_lost:
         sentence = _(

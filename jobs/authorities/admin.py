@@ -86,7 +86,7 @@ class AuthorityConnectionForm(ConnectorForm):
             for name in self.shown
             if name != "kind" and name in values
         }
-        facts |= {"configuration": self.said(values), "made_by": made_by}
+        facts |= {"configuration": self.column_value(values), "made_by": made_by}
         if self.instance.pk:
             return verbs.change(self.model_kind, self.instance.pk, **facts)
         return verbs.create(self.model_kind, kind=values["kind"], **facts)

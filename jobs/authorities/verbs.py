@@ -24,7 +24,7 @@ from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycl
 from jobs.connectors.authority import registry
 from jobs.connectors.authority.kind import Checked
 from jobs.connectors.stored_secrets import unmask
-from jobs.verbs.connections import distrust_versions
+from jobs.verbs.connections import invalidate_versions
 from nodes.api.bearer import OF_A_SERVICE, digest_of, new_token
 from nodes.api.lifetimes import expiry, why_no_days
 from nodes.errors import InUse, Invalid, NameTaken, Unknown
@@ -88,7 +88,7 @@ def change_group(group_id: int, *, name: object, made_by: str) -> AuthorityGroup
     group.save()
     if group.name != before["name"]:
         for repository in group.repositories.order_by("pk"):
-            distrust_versions(repository)
+            invalidate_versions(repository)
     _record(group, before=before, made_by=made_by)
     return group
 

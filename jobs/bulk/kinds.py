@@ -14,7 +14,7 @@ from jobs.loops.worker.jobs import read_job
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import Job
 from jobs.partitions.merged import PartitionAway
-from jobs.queue.chosen import Chunk, JobMoves, Operation, change_some
+from jobs.queue.chosen import Chunk, JobMoves, Operation, change_next_documents
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.removing.tombstones import DROPPED
@@ -74,7 +74,7 @@ def _change_all(context: TaskContext, operation: BulkOperation, connection: psyc
             _end(operation)
             break
         job, carries = _facts_of(connection, operation.job_id)
-        change_some(
+        change_next_documents(
             connection,
             wanted,
             choice,

@@ -19,7 +19,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotDone, Unknown
 from nodes.permissions import May
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 from nodes.web.words import translated
 
 page: Final = page_for("jobs.view_job")
@@ -66,7 +66,7 @@ def operations(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 def start(request: HttpRequest, job_id: int) -> HttpResponse:
     """Schedule the operation of a preview."""
-    name = name_of_who_may(request, "jobs.control_job")
+    name = user_with_permission(request, "jobs.control_job")
     try:
         made = verbs.start(request.POST.get("token"), may=_may(request), made_by=name)
     except NotDone as refused:
@@ -81,7 +81,7 @@ def start(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, job_id: int, operation_id: int) -> HttpResponse:
     """End an operation."""
-    name = name_of_who_may(request, "jobs.control_job")
+    name = user_with_permission(request, "jobs.control_job")
     try:
         elsewhere.cancel_all(operation_id, may=_may(request), made_by=name)
     except NotDone as refused:

@@ -111,7 +111,7 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
         raise Invalid({"filter": ["Give at least one field of the filter. To remove all documents, delete the job."]})
     parts = read_everywhere(
         lambda: _look(wanted, choice),
-        lambda name: _in_numbers_there(choice, lambda there: _look(wanted, there, name)),
+        lambda name: _read_with_local_id(choice, lambda there: _look(wanted, there, name)),
         within=_COUNTED_WITHIN,
     )
     found_in: dict[str, tuple[int, list[Example]] | None] = {"": parts.own, **parts.others}
@@ -146,7 +146,7 @@ def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, 
     return number, examples
 
 
-def _in_numbers_there(choice: Choice, read: Callable[[Choice], T]) -> T | None:
+def _read_with_local_id(choice: Choice, read: Callable[[Choice], T]) -> T | None:
     """
     Return the result of `read` for the choice with the id that its job has in this database; None if the job is not
     there.
@@ -182,7 +182,7 @@ def start(token: object, *, may: May, made_by: str) -> BulkOperation:
     others = [name for name in numbers if name]
     found = read_everywhere(
         lambda: _count(wanted, choice),
-        lambda _name: _in_numbers_there(choice, lambda there: _count(wanted, there)) or 0,
+        lambda _name: _read_with_local_id(choice, lambda there: _count(wanted, there)) or 0,
         among=others,
         within=_COUNTED_WITHIN,
     )

@@ -153,7 +153,7 @@ def _check_rate(said: Said, starts: str, period: str) -> dict[str, list[str]]:
 
 
 def _check_rule(rule: RuleWanted) -> dict[str, list[str]]:
-    return {**_check_pattern(rule.pattern), **_check_times(rule), **_check_what_it_says(rule)}
+    return {**_check_pattern(rule.pattern), **_check_times(rule), **_check_values(rule)}
 
 
 def _check_pattern(pattern: str) -> dict[str, list[str]]:
@@ -194,7 +194,7 @@ def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
     return problems
 
 
-def _check_what_it_says(rule: RuleWanted) -> dict[str, list[str]]:
+def _check_values(rule: RuleWanted) -> dict[str, list[str]]:
     numbers = [name for name in (*COUNTS, "min_gap") if getattr(rule, name) is not None]
     totals = [name for name in numbers if name.startswith("total_")]
     if rule.denies and numbers:
@@ -215,7 +215,7 @@ def is_everything(pattern: str) -> bool:
     return not pattern.strip("*")
 
 
-def as_kept(pattern: str) -> str:
+def stored_pattern(pattern: str) -> str:
     """
     Return a typed pattern in its stored form: "" for every host, otherwise as hosts are named.
 
@@ -246,12 +246,12 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
         wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
         found = covering(times[place], [times[other] for other in wider])
         hiding = [wider[other] for other in found or ()]
-        if hiding and not _says_nothing_else(rule, [rules[other] for other in hiding]):
-            problems[f"rules.{place}"] = [_that_it_never_holds(hiding)]
+        if hiding and not _only_denies(rule, [rules[other] for other in hiding]):
+            problems[f"rules.{place}"] = [_sentence_of_hidden_rule(hiding)]
     return problems
 
 
-def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
+def _only_denies(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
     """
     True if both rules only deny hosts, such as a host and its domain. Then the rule does no harm, although it has no
     effect.
@@ -260,7 +260,7 @@ def _says_nothing_else(rule: RuleWanted, hiding: Sequence[RuleWanted]) -> bool:
     return rule.denies and all(other.denies for other in hiding) and not is_named_twice
 
 
-def _that_it_never_holds(hiding: Sequence[int]) -> str:
+def _sentence_of_hidden_rule(hiding: Sequence[int]) -> str:
     if len(hiding) == 1:
         who, which = f"rule {hiding[0] + 1} matches", "that rule, or remove one of them"
     else:

@@ -12,7 +12,7 @@ from jobs.models import Job, ThrottlePolicy
 from jobs.partitions.configuration import Definitions
 from jobs.partitions.here import following
 from jobs.verbs import policies
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 _AUTHOR = "the control partition"
 
@@ -52,7 +52,7 @@ def adopt(definitions: Definitions) -> int:
     make_groups({group for one in definitions if (group := one.get("authority_group"))})
     given = [Given(place=f"{one['definition']} {one['name']}", body=one) for one in definitions]
     with following():
-        import_definitions(given, may=may_everything, made_by=_AUTHOR, dry_run=False)
+        import_definitions(given, may=may_do_everything, made_by=_AUTHOR, dry_run=False)
         present = [str(one["name"]) for one in definitions if one["definition"] == POLICY.name]
         for policy in ThrottlePolicy.objects.filter(applies_everywhere=True).exclude(name__in=present):
             policies.change(policy.pk, applies_everywhere=False, everywhere=True, made_by=_AUTHOR)

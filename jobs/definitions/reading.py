@@ -25,7 +25,7 @@ def read_whole(subject: Subject, stored: Any, *, with_defaults: bool) -> Definit
     definition = {name: shown[name] for name in subject.order}
     if not with_defaults:
         definition = _without_defaults(serializer, definition)
-        if subject is POLICY and shown["min_gap"] == policies.gap_unless_given(
+        if subject is POLICY and shown["min_gap"] == policies.default_gap(
             unlimited=shown["unlimited"], starts=shown["starts"]
         ):
             del definition["min_gap"]

@@ -76,7 +76,7 @@ def _policies() -> QuerySet[ThrottlePolicy]:
 
 def _write_policy(stored: ThrottlePolicy | None, wanted: dict[str, Any], context: Context) -> tuple[int, Sequence[str]]:
     facts = {name: value for name, value in wanted.items() if name not in _NOT_WRITTEN}
-    gap = policies.gap_unless_given(unlimited=facts["unlimited"], starts=facts.get("starts"))
+    gap = policies.default_gap(unlimited=facts["unlimited"], starts=facts.get("starts"))
     facts.setdefault("min_gap", gap)
     author: dict[str, Any] = {"everywhere": context.author.everywhere, "made_by": context.author.name}
     if stored is None:

@@ -59,8 +59,8 @@ def content_of(reports: Sequence[Report]) -> Facts:
     return {
         "host": reports[0].host,
         "minute": moment_text(reports[0].minute),
-        "sent": _added_up(report.seconds for report in reports),
-        "unanswered": _added_up(report.unanswered for report in reports),
+        "sent": _sums_by_second(report.seconds for report in reports),
+        "unanswered": _sums_by_second(report.unanswered for report in reports),
         "bytes": sum(report.bytes_read for report in reports),
         "limits": _limits_of(reports),
         "refusals": sorted(refusals, key=lambda refusal: str(refusal["at"])),
@@ -72,7 +72,7 @@ def count_of(pairs: Iterable[tuple[int, int]]) -> int:
     return sum(count for _, count in pairs)
 
 
-def _added_up(all_seconds: Iterable[Mapping[int, int]]) -> list[list[int]]:
+def _sums_by_second(all_seconds: Iterable[Mapping[int, int]]) -> list[list[int]]:
     added: Counter[int] = Counter()
     for seconds in all_seconds:
         added.update(seconds)

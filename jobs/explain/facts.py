@@ -136,7 +136,7 @@ def find(address: Address, *, job_id: int | None) -> Found:
     known, names = _documents_of(address)
     if job_id is not None:
         known = known.filter(job=job_id)
-    items = list(_with_their_rows(known)[:MOST_SECTIONS]) if names else []
+    items = list(_with_related_rows(known)[:MOST_SECTIONS]) if names else []
     if items:
         shown = {item.job_id for item in items}
         return Found(address, items=items, more={id_: name for id_, name in names.items() if id_ not in shown})
@@ -161,7 +161,7 @@ def _names_of(items: QuerySet[QueueItem]) -> dict[int, str]:
     return dict(items.values_list("job_id", "job__name")[:MOST_NAMED])
 
 
-def _with_their_rows(items: QuerySet[QueueItem]) -> QuerySet[QueueItem]:
+def _with_related_rows(items: QuerySet[QueueItem]) -> QuerySet[QueueItem]:
     related = items.select_related(
         *("job__repository", "job__budget", "lane__seed__policy", "lane__bin", "batch__worker", "batch__group")
     )

@@ -19,7 +19,7 @@ from jobs.verbs import documents, seed_lists
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Refused, Unknown
 from nodes.permissions import May
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("jobs.view_queueitem")
 # Longest number of a job.
@@ -51,7 +51,7 @@ def explained(request: HttpRequest) -> HttpResponse:
 @require_POST
 def fetch_again(request: HttpRequest) -> HttpResponse:
     """Make the document of a form due immediately."""
-    name = name_of_who_may(request, documents.MAY_FETCH)
+    name = user_with_permission(request, documents.MAY_FETCH)
     return _change(
         request,
         lambda job, document: documents.fetch_again(job, document=document, made_by=name, now=read_clock()),
@@ -63,7 +63,7 @@ def fetch_again(request: HttpRequest) -> HttpResponse:
 @require_POST
 def forget(request: HttpRequest) -> HttpResponse:
     """Remove the document of a form from the queue."""
-    name = name_of_who_may(request, documents.MAY_FORGET)
+    name = user_with_permission(request, documents.MAY_FORGET)
     return _change(
         request,
         lambda job, document: documents.forget(job, document=document, made_by=name, now=read_clock()),
@@ -75,7 +75,7 @@ def forget(request: HttpRequest) -> HttpResponse:
 @require_POST
 def add_seed(request: HttpRequest) -> HttpResponse:
     """Add an address to the last seed of a job."""
-    name = name_of_who_may(request, MAY_EDIT_JOB)
+    name = user_with_permission(request, MAY_EDIT_JOB)
     url, job_id = request.POST.get("url", ""), _id_in(request.POST.get("job", ""))
     seed = Seed.objects.filter(job=job_id, removed_at=None).order_by("pk").last() if job_id is not None else None
     if seed is None:

@@ -16,7 +16,7 @@ from jobs.exports.sources import SOURCES, find, read_filter
 from nodes.api.parsing import json_in
 from nodes.errors import Invalid, NotAllowed, NotDone, Refused
 from nodes.permissions import May
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("exports.view_export")
 
@@ -37,7 +37,7 @@ def exports(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new export with the filter of a report, or schedule it."""
-    name = name_of_who_may(request, "exports.add_export")
+    name = user_with_permission(request, "exports.add_export")
     given = request.POST if request.method == "POST" else request.GET
     what, text = given.get("what", "documents"), given.get("filter", "") or "{}"
     problems: dict[str, str] = {}
@@ -86,7 +86,7 @@ def file(request: HttpRequest, export_id: int) -> HttpResponse | StreamingHttpRe
 @require_POST
 def cancel(request: HttpRequest, export_id: int) -> HttpResponse:
     """Cancel an export."""
-    name = name_of_who_may(request, "exports.add_export")
+    name = user_with_permission(request, "exports.add_export")
     try:
         verbs.cancel(export_id, may=_may(request), made_by=name)
     except Refused as refused:
@@ -103,7 +103,7 @@ def cancel(request: HttpRequest, export_id: int) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest, export_id: int) -> HttpResponse:
     """Delete an export and its file."""
-    name = name_of_who_may(request, "exports.delete_export")
+    name = user_with_permission(request, "exports.delete_export")
     try:
         verbs.delete(export_id, may=_may(request), made_by=name)
     except NotDone as refused:

@@ -13,7 +13,7 @@ from jobs.exports import verbs
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
 from nodes.database.clock import read_clock
-from nodes.permissions import May, may_everything
+from nodes.permissions import May, may_do_everything
 from nodes.web import formats
 from nodes.web.screens import Record, bar
 from nodes.web.topics import TopicUnknown
@@ -54,7 +54,7 @@ def read_screen(name: str) -> Record:
     """
     if name != TOPIC:
         raise TopicUnknown(name)
-    return exports_screen(may_everything)
+    return exports_screen(may_do_everything)
 
 
 def exports_screen(may: May) -> Record:

@@ -86,7 +86,7 @@ def _begin(context: TaskContext, arguments: Mapping[str, Any]) -> Export | None:
     if export.ended_at:
         return export
     export.attempt += 1
-    if not _are_here(export):
+    if not _has_all_parts(export):
         # The parts are missing because another machine wrote them, or because the disk was replaced.
         export.parts, export.rows, export.cursor, export.is_read = [], 0, None, False
     export.host = files.this_host()
@@ -95,7 +95,7 @@ def _begin(context: TaskContext, arguments: Mapping[str, Any]) -> Export | None:
     return export
 
 
-def _are_here(export: Export) -> bool:
+def _has_all_parts(export: Export) -> bool:
     """True if all parts are on this machine."""
     place = files.directory()
     return all((place / name).is_file() for name in export.parts)

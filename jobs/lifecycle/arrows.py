@@ -37,7 +37,7 @@ class Arrow:
 
 def target_of(row: Transition, state: JobState) -> str:
     """Return the name of the state to which a transition leads."""
-    becomes: dict[str, Any] = dict(row.becomes_from(situation_of(state)))
+    becomes: dict[str, Any] = dict(row.values_from(situation_of(state)))
     if "phase" in becomes and becomes["phase"] is None:
         return GONE
     return situation_of(replace(state, **becomes))

@@ -160,10 +160,10 @@ def opening_at(
         if began_at is not None:
             ends_at = None if window.duration is None else began_at + window.duration
             found.append(Opening(began_at, ends_at, window.minimal))
-    return max(found, key=_closes_last, default=None)
+    return max(found, key=_closing_key, default=None)
 
 
-def _closes_last(opening: Opening) -> tuple[bool, dt.datetime]:
+def _closing_key(opening: Opening) -> tuple[bool, dt.datetime]:
     return (opening.ends_at is None, opening.ends_at or opening.began_at)
 
 

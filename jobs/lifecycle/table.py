@@ -45,7 +45,7 @@ class Transition:
         """Return the kind that its events have in the journal."""
         return self.name.replace(" ", "_")
 
-    def becomes_from(self, source: str) -> Mapping[str, object]:
+    def values_from(self, source: str) -> Mapping[str, object]:
         """Return the new values for a source of this name."""
         return self.unlike.get(source, self.becomes)
 

@@ -17,9 +17,9 @@ from typing import Final
 import psycopg
 import uvloop
 
-from jobs.loops.database import WorkConnection, name_djangos_sessions
+from jobs.loops.database import WorkConnection, configure_django_sessions
 from jobs.loops.manager import Manager, ManagerFailed
-from jobs.loops.open_files import raise_the_limit_of_open_files
+from jobs.loops.open_files import raise_open_file_limit
 from jobs.loops.worker import Worker, WorkerFailed
 from jobs.partitions.agreement import check_other_partitions, check_partitions
 from jobs.settings.table import CLAIMED
@@ -82,7 +82,7 @@ def run_worker(
     except CoordinationError as error:
         raise WorkerFailed(str(error)) from error
     sys.setswitchinterval(_SWITCH)
-    raise_the_limit_of_open_files()
+    raise_open_file_limit()
     with _life_logged(identity):
         uvloop.run(_run_worker(dsn, identity, effective, store, attached=attached))
 
@@ -125,7 +125,7 @@ def _become_node(
         address=address,
     )
     set_node(name=identity.name, node_id=str(identity.id))
-    name_djangos_sessions(node_id=identity.id, timeout=identity.timeout)
+    configure_django_sessions(node_id=identity.id, timeout=identity.timeout)
     of_nodes.NODE.set_all({(str(identity.id), str(kind), identity.name, scope): 1})
     return effective, identity
 

@@ -55,7 +55,7 @@ _LOST: Final = (
 logger = logging.getLogger(__name__)
 
 
-def name_djangos_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
+def configure_django_sessions(*, node_id: uuid.UUID, timeout: dt.timedelta) -> None:
     """
     Give the connections of Django in this process the name and the time limits of the node's sessions.
 
@@ -158,7 +158,7 @@ class WorkConnection:
         error = raised if isinstance(raised, psycopg.Error) else raised.__cause__
         if not isinstance(error, psycopg.Error):
             error = psycopg.OperationalError(str(raised))
-        if isinstance(error, _LAST_WORDS) or self._is_one_broken(raised):
+        if isinstance(error, _LAST_WORDS) or self._is_a_connection_broken(raised):
             self.close()
             django_connection.close()
         elif not isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
@@ -166,7 +166,7 @@ class WorkConnection:
         # Otherwise a statement or a lock took too long: the connections are intact.
         return error
 
-    def _is_one_broken(self, raised: Exception) -> bool:
+    def _is_a_connection_broken(self, raised: Exception) -> bool:
         mine, djangos = self._connection, django_connection.connection
         if mine is None or mine.closed:
             return True

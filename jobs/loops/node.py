@@ -13,7 +13,7 @@ from nodes.database.connections import Dsn
 from nodes.life.identity import NodeIdentity
 from nodes.membership import members
 from nodes.membership.fences import count_refused
-from nodes.membership.heartbeat import HeartbeatThread, exit_at_once
+from nodes.membership.heartbeat import HeartbeatThread, exit_immediately
 from nodes.membership.members import Asks
 from nodes.settings import running, versions
 from nodes.settings.effective import Effective
@@ -63,7 +63,7 @@ class Node:
             interval=settings[HEARTBEAT_INTERVAL],
             timeout=identity.timeout,
             give_up=settings[NODE_GIVE_UP],
-            abandon=exit_at_once,
+            abandon=exit_immediately,
             channels=channels,
             on_notification=on_notification,
             asks=asks,

@@ -11,7 +11,7 @@ _FILES_A_DOCUMENT: Final = 2
 _ENOUGH: Final = 65_536
 
 
-def raise_the_limit_of_open_files() -> None:
+def raise_open_file_limit() -> None:
     """Let this process open as many files as the system allows, at most 65,536."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)

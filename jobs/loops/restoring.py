@@ -10,7 +10,7 @@ from jobs.queue.removing.restore import restore_some
 from nodes.database.address import database_dsn
 
 
-def work_off(restoration: Restoration, *, report: Callable[[int], None] = lambda _done: None) -> Restoration:
+def perform_restoration(restoration: Restoration, *, report: Callable[[int], None] = lambda _done: None) -> Restoration:
     """
     Carry out waiting restorations until the given one has ended or is refused. `report` is called with the number of
     restored documents.

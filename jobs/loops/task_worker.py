@@ -9,7 +9,7 @@ from typing import Final
 
 import psycopg
 
-from jobs.loops.database import name_djangos_sessions
+from jobs.loops.database import configure_django_sessions
 from nodes.database.address import find_database
 from nodes.life.identity import NodeIdentity
 from nodes.life.log_facts import set_node
@@ -55,7 +55,7 @@ def run_task_worker(
     try:
         settings = asking.run(partial(start_with, given), wait_at_most=wait_at_most)
         set_node(name=me.name, node_id=str(me.id))
-        name_djangos_sessions(node_id=me.id, timeout=me.timeout)
+        configure_django_sessions(node_id=me.id, timeout=me.timeout)
         # This machine knows which of its workers have died, and retires them without waiting for their timeout.
         asking.run(
             lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), wait_at_most=wait_at_most

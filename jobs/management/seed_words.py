@@ -19,7 +19,7 @@ def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect])
     return f"No seed could be read: {_named(endings, targets)}."
 
 
-def say_unread_some(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> list[str]:
+def lines_of_unread_seeds(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> list[str]:
     """Return a line for the seeds that could not be read, if other seeds could. Redirects have separate lines."""
     targets = {redirect.source for redirect in refused}
     unread = [ending for ending in endings if not ending.is_read and ending.seed not in targets]

@@ -51,7 +51,7 @@ class DocumentStream:
         self._copied = 0
         self._is_over = threading.Event()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._copy_until_over, name="standard output", daemon=True)
+        self._thread = threading.Thread(target=self._copy_until_end, name="standard output", daemon=True)
 
     @classmethod
     def of_job(cls, job: Job, *, on_closed: Callable[[str], None]) -> "DocumentStream | None":
@@ -78,7 +78,7 @@ class DocumentStream:
             self._path.unlink(missing_ok=True)
         return not self._is_closed
 
-    def _copy_until_over(self) -> None:
+    def _copy_until_end(self) -> None:
         try:
             while not self._is_over.wait(_PAUSE):
                 self._copy_whole_lines()

@@ -69,7 +69,7 @@ class PartitionedJob(models.Model):
         return f"job {self.job_id}"
 
 
-def _edges() -> "ArrayField[Any, Any]":
+def _field_of_edges() -> "ArrayField[Any, Any]":
     """Return a field for pairs of documents, of which the first redirects to the second."""
     return ArrayField(ArrayField(models.UUIDField(), size=2), default=list, db_default=[])
 
@@ -97,7 +97,7 @@ class ForeignLink(models.Model):
     # The document that names it.
     found_on = models.UUIDField()
     # The redirects that the last sent reference to this document had.
-    edges = _edges()
+    edges = _field_of_edges()
 
     class Meta:
         default_permissions = ()
@@ -133,7 +133,7 @@ class ForeignReference(models.Model):
     found_on = models.UUIDField()
     tracks_depth = models.BooleanField()
     # The redirects that lead to the document, if it is the target of a redirect.
-    edges = _edges()
+    edges = _field_of_edges()
 
     class Meta:
         default_permissions = ()

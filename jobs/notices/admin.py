@@ -47,7 +47,7 @@ class ChannelAdmin(ReadOnlyList):
     @admin.action(description=_("Send a test message"), permissions=["use"])
     def send_test(self, request: HttpRequest, queryset: QuerySet[NotificationChannel]) -> None:
         for channel in queryset:
-            verbs.test_channel(channel.pk, made_by=request.user.get_username())
+            verbs.send_test_message(channel.pk, made_by=request.user.get_username())
         messages.success(request, _("Tasks send the test messages."))
 
     @admin.action(description=_("Mute for an hour"), permissions=["use"])

@@ -211,7 +211,7 @@ class ChannelView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def test(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        message = verbs.test_channel(int(pk), made_by=_name(request))
+        message = verbs.send_test_message(int(pk), made_by=_name(request))
         return Response(MessageSerializer(message).data, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(

@@ -111,7 +111,7 @@ def delete_channel(channel_id: int, *, made_by: str) -> None:
 
 
 @transaction.atomic
-def test_channel(channel_id: int, *, made_by: str) -> NotificationMessage:
+def send_test_message(channel_id: int, *, made_by: str) -> NotificationMessage:
     """
     Send a test message, also if the channel is muted, disabled, or at its limit; return the message.
 
@@ -129,10 +129,6 @@ def test_channel(channel_id: int, *, made_by: str) -> NotificationMessage:
         now=now,
         is_limited=False,
     )
-
-
-# This is a verb, and pytest must not take it for a test.
-test_channel.__test__ = False  # type: ignore[attr-defined]
 
 
 def mute_channel(channel_id: int, *, minutes: object, made_by: str) -> NotificationChannel:

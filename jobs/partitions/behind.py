@@ -35,11 +35,11 @@ class Behind:
     most: int | None
 
     @property
-    def is_much(self) -> bool:
+    def is_too_far_behind(self) -> bool:
         return self.is_lost or self.kept > (_MUCH if self.most is None else _PART * self.most)
 
 
 def read_behind(cursor: Any, *, here: str) -> Sequence[Behind]:  # noqa: ANN401 (one of Django, or of psycopg)
     """Return the partitions for which this server keeps much of its log, or has lost it."""
     cursor.execute(_KEPT, {"prefix": f"crawlctl_{here}_to_"})
-    return [one for one in (Behind(*row) for row in cursor.fetchall()) if one.is_much]
+    return [one for one in (Behind(*row) for row in cursor.fetchall()) if one.is_too_far_behind]

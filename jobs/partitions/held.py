@@ -29,7 +29,7 @@ class Held(Generic[T]):
 
     found: Merged[T | None]
 
-    def beside(self, own: T) -> Merged[T]:
+    def with_own(self, own: T) -> Merged[T]:
         """Return these answers together with `own`, the answer of this partition."""
         others = {name: answer for name, answer in self.found.others.items() if answer is not None}
         return Merged(own, others, self.found.silent)

@@ -19,7 +19,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.agreement import noted_names
-from jobs.partitions.move_notes import go_on_without, is_on, read_move
+from jobs.partitions.move_notes import continue_without_partition, is_on, read_move
 from jobs.partitions.moving import Move, MovePhase, change_owner
 from jobs.partitions.placement import Placement
 from jobs.partitions.removing import NotRemovable, check_name, finish_removal, first_running_job, open_one
@@ -86,7 +86,7 @@ def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> 
             slots move without the partition or wait for jobs.
     """
     with ExitStack() as opened:
-        databases = _open_left(opened, placement, addresses, name)
+        databases = _open_remaining(opened, placement, addresses, name)
         return _plan_move(placement, databases, name) or _plan(placement, databases, name)
 
 
@@ -101,10 +101,10 @@ def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -
         Invalid, NotRemovable: as for the plan, or the exchange is still in use.
     """
     with ExitStack() as opened:
-        databases = _open_left(opened, placement, addresses, name)
+        databases = _open_remaining(opened, placement, addresses, name)
         moving = _plan_move(placement, databases, name)
         if moving is not None:
-            go_on_without(databases[placement.here], placement, name)
+            continue_without_partition(databases[placement.here], placement, name)
             return moving
         planned = _plan(placement, databases, name)
         new = _map_without(databases[placement.here], placement, name)
@@ -188,7 +188,7 @@ def _loss_of(
     return Loss(name, len(lost), given, body.get("documents"), told_at, links)
 
 
-def _open_left(
+def _open_remaining(
     opened: ExitStack, placement: Placement, addresses: Mapping[str, str], name: str
 ) -> dict[str, psycopg.Connection[Any]]:
     """Return connections to the databases of all other partitions, with the control partition first."""

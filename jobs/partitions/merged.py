@@ -168,7 +168,7 @@ def change_in(name: str, change: Callable[[], T]) -> T:
     return _ask_one(name, change, within=CHANGES_WITHIN, is_change=True)
 
 
-def change_at_home(change: Callable[[], T]) -> T:
+def change_in_own_partition(change: Callable[[], T]) -> T:
     """
     Run `change` in the own database of this process, although this thread uses another partition's. Return its result.
     """

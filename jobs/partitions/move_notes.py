@@ -184,7 +184,7 @@ def request_move(
     return move
 
 
-def go_on_without(connection: psycopg.Connection[Any], placement: Placement, name: str) -> Move:
+def continue_without_partition(connection: psycopg.Connection[Any], placement: Placement, name: str) -> Move:
     """
     Let a move that copies documents continue without a lost partition. Return the move that follows.
 

@@ -161,7 +161,7 @@ def _with_others(own: _Part, span: str) -> tuple[_Part, Sequence[Silent]]:
     held = _held(span).answers() if here.control_name() else None
     if held is None:
         return own, []
-    found = held.beside(own)
+    found = held.with_own(own)
     parts = [own, *(part for _name, part in sorted(found.others.items()))]
     charges: dict[Cause, float] = {}
     for part in parts:

@@ -222,7 +222,7 @@ def _find(what: str, wanted: TaskFilter, *, is_open: bool) -> Merged[Any]:
     if not is_open or not here.control_name():
         return read_everywhere(lambda: read(wanted), lambda _name: read(wanted))
     own, held = read(wanted), _held(what, wanted).answers()
-    return Merged(own) if held is None else held.beside(own)
+    return Merged(own) if held is None else held.with_own(own)
 
 
 @lru_cache(maxsize=_LISTS_HELD)

@@ -82,7 +82,7 @@ def lowered(text: str) -> str:
     return text.encode().lower().decode()
 
 
-def grams_of(addresses: Iterable[str]) -> list[int]:
+def trigrams_of(addresses: Iterable[str]) -> list[int]:
     """Return all sequences of three bytes in these addresses, in lower case, as numbers."""
     text = lowered("\n".join(addresses)).encode()
     found = {text[place : place + GRAM] for place in range(len(text) - GRAM + 1)}
@@ -116,7 +116,7 @@ def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
             jobs.append(job)
             firsts.append(block[0] + 1)
             documents.append(len(block))
-            of_block = grams_of(addresses[block[0] : block[-1] + 1])
+            of_block = trigrams_of(addresses[block[0] : block[-1] + 1])
             grams.append("{" + ",".join(map(str, of_block)) + "}")
     hashes = [hash_ for _job, hash_, _address in rows]
     return {
@@ -154,7 +154,7 @@ def find(connection: psycopg.Connection[Any], text: str, *, job_id: int | None) 
 
     Some of these documents may have left the queue.
     """
-    facts: dict[str, Any] = {"contained": lowered(text), "grams": grams_of([text]), "job": job_id}
+    facts: dict[str, Any] = {"contained": lowered(text), "grams": trigrams_of([text]), "job": job_id}
     with connection.cursor(row_factory=tuple_row) as cursor:
         found = [row[0] for row in cursor.execute(_FIND, facts)]
     return sorted(set(found)) if len(found) <= MOST_FOUND else None

@@ -179,7 +179,7 @@ def read_examples(
 
 
 @retried
-def change_some(
+def change_next_documents(
     connection: psycopg.Connection[Any],
     operation: Operation,
     choice: Choice,

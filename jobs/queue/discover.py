@@ -14,7 +14,7 @@ import psycopg
 
 from jobs.connectors.repository.kind import BinKind
 from jobs.lifecycle.document import Stage
-from jobs.queue.pace.addresses import put_below_addresses
+from jobs.queue.pace.addresses import set_address_parents
 from jobs.queue.sql.columns import columns_of
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.retrying import retried
@@ -81,7 +81,7 @@ def open_lanes(
             cursor.execute(statement, facts)
         rows = cursor.execute(_FIND_LANES, facts).fetchall()
         if known := {row.bin_id for row in rows if row.is_known}:
-            put_below_addresses(cursor, bins=sorted(known))
+            set_address_parents(cursor, bins=sorted(known))
         return {(row.seed_id, row.name): row.id for row in rows}
 
 

@@ -125,7 +125,7 @@ def discover_seeds(
                 for key in left - set(known)
             ]
             nearer = {row.hash for row in rows if tracks_depth and row.depth > 0}
-            due = [row for row in rows if _comes_back(row, run_no=run, again=again or row.hash in nearer)]
+            due = [row for row in rows if _is_wanted_again(row, run_no=run, again=again or row.hash in nearer)]
             waiting = [row for row in rows if row.hash in nearer and row.run_no == run and row.stage in _NOT_DONE]
             facts = _parameters(new, due, waiting, nearer=nearer, run_no=run)
             inserted = cursor.execute(_WRITE, {"job": job_id, **facts}).fetchall()
@@ -146,7 +146,7 @@ def discover_seeds(
     return len(named)
 
 
-def _comes_back(row: Any, *, run_no: int, again: bool) -> bool:
+def _is_wanted_again(row: Any, *, run_no: int, again: bool) -> bool:
     if row.run_no < run_no:
         return row.stage in {Stage.PENDING, Stage.DONE, Stage.HOPCOUNT_REMOVED}
     return again and row.stage == Stage.DONE

@@ -74,7 +74,7 @@ def _encoding_of(body: bytes, content_type: str, from_header: str | None) -> str
     if declared is None:
         return _UTF8 if _is_mostly_utf8(body) else _guess(body) or _WESTERN
     if declared == _UTF8:
-        return _UTF8 if _is_mostly_utf8(body) else _instead_of_utf8(body, in_document)
+        return _UTF8 if _is_mostly_utf8(body) else _encoding_instead_of_utf8(body, in_document)
     if from_header is None:
         return declared
     if in_document is None or in_document == _UTF8:
@@ -82,7 +82,7 @@ def _encoding_of(body: bytes, content_type: str, from_header: str | None) -> str
     return _likelier(body, declared, in_document)
 
 
-def _instead_of_utf8(body: bytes, in_document: str | None) -> str:
+def _encoding_instead_of_utf8(body: bytes, in_document: str | None) -> str:
     """Return the encoding of a body that is declared as UTF-8 but is not."""
     if in_document is not None and in_document != _UTF8:
         return in_document

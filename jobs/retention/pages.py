@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from jobs.duties.cleaning import COUNTED_AT_MOST
 from jobs.retention import verbs
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 from nodes.web.words import translated
 
 page: Final = page_for("tasks.view_task")
@@ -27,7 +27,7 @@ def retention(request: HttpRequest) -> HttpResponse:
 @require_POST
 def clean(request: HttpRequest, subject: str) -> HttpResponse:
     """Schedule the cleaning of a subject."""
-    task = verbs.clean(subject, made_by=name_of_who_may(request, "tasks.run_task"))
+    task = verbs.clean(subject, made_by=user_with_permission(request, "tasks.run_task"))
     messages.success(request, _("Task %(id)d is scheduled.") % {"id": task.pk})
     return redirect("retention")
 

@@ -17,7 +17,7 @@ from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, TooSlow
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 _HITS_A_PAGE: Final = 20
 
@@ -55,6 +55,6 @@ def _search(request: HttpRequest, query: str, other: str) -> FoundEverywhere:
     after = request.GET.get("after") or None
     user: Any = request.user
     if other:
-        made_by = name_of_who_may(request, MAY_SEARCH_AS)
+        made_by = user_with_permission(request, MAY_SEARCH_AS)
         return search_as(other, query, limit=_HITS_A_PAGE, after=after, made_by=made_by)
     return search_for(user.get_username(), query, limit=_HITS_A_PAGE, after=after)

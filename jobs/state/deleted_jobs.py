@@ -61,7 +61,7 @@ def store_deleted_job(job: Job, *, now: dt.datetime) -> None:
     )
 
 
-def dig_out(job_id: int, *, now: dt.datetime) -> Job:
+def recreate_deleted_job(job_id: int, *, now: dt.datetime) -> Job:
     """
     Restore a deleted job, stopped and without its documents.
 

@@ -91,7 +91,7 @@ def make_transition(
         job = _hold(job_id, name, term=term)
         row, before = TRANSITIONS[name], job.state
         # The schedule of the job may have another result in the new state.
-        changes = {"schedule_due_at": None, **row.becomes_from(situation_of(before)), **(facts or {})}
+        changes = {"schedule_due_at": None, **row.values_from(situation_of(before)), **(facts or {})}
         if reason or not row.keeps_reason:
             changes["reason"] = reason
         for column, value in changes.items():

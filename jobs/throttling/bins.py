@@ -404,7 +404,7 @@ def _starts_a_second(limits: Limits, *, page_bytes: float) -> float:
     return min(by_gap, by_bytes, float(MOST_A_TURN))
 
 
-def _documents_a_turn(seen: BinSeen, *, requests: int, largest: int, seconds: float = TURN_SECONDS) -> int:
+def _documents_per_turn(seen: BinSeen, *, requests: int, largest: int, seconds: float = TURN_SECONDS) -> int:
     """
     Return the number of documents that `requests` open requests read in these seconds.
 
@@ -436,16 +436,16 @@ def _places(seen: BinSeen, *, workers: int, largest: int, has_parents: bool) -> 
     if is_limited(limits):
         # Below a parent, a turn has no successor. So a longer turn leaves less of the pace unused between two turns.
         seconds = _LONGEST_TURN if has_parents else TURN_SECONDS
-        documents = _documents_a_turn(seen, requests=most, largest=largest, seconds=seconds)
+        documents = _documents_per_turn(seen, requests=most, largest=largest, seconds=seconds)
         if not seen.turns:
             return [_Place(documents, most)]
         # A successor is planned only if the work of both turns fits into the longest plan.
         fits = 2 * documents * limits.gap <= LONGEST_PLAN.total_seconds()
         return [_Place(documents, 0, followed[0])] if len(seen.turns) == 1 and followed and fits else []
     free = most - seen.open_requests
-    places = [_Place(_documents_a_turn(seen, requests=share, largest=largest), 0, turn) for turn in followed]
+    places = [_Place(_documents_per_turn(seen, requests=share, largest=largest), 0, turn) for turn in followed]
     while free > 0:
         requests = min(share, free)
-        places.append(_Place(_documents_a_turn(seen, requests=requests, largest=largest), requests))
+        places.append(_Place(_documents_per_turn(seen, requests=requests, largest=largest), requests))
         free -= requests
     return places

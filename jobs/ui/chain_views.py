@@ -10,14 +10,14 @@ from jobs.models import Job
 from jobs.ui.pages import page
 from jobs.verbs import chains
 from nodes.errors import NotDone, Unknown
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 
 @page
 @require_POST
 def add(request: HttpRequest, job_id: int) -> HttpResponse:
     """Add a chain: the job with this name starts after the job of the page has ended well."""
-    made_by = name_of_who_may(request, chains.MAY_CHAIN)
+    made_by = user_with_permission(request, chains.MAY_CHAIN)
     name = request.POST.get("successor", "").strip()
     successor = Job.objects.filter(name=name).first() if "\0" not in name else None
     if successor is None:
@@ -39,7 +39,7 @@ def add(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, job_id: int, chain_id: int) -> HttpResponse:
     """Remove a chain."""
-    made_by = name_of_who_may(request, chains.MAY_CHAIN)
+    made_by = user_with_permission(request, chains.MAY_CHAIN)
     try:
         chains.remove(chain_id, made_by=made_by)
     except Unknown as unknown:

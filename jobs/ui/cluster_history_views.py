@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from jobs.partitions import here
 from jobs.queries.cluster.history import read_versions_before
-from jobs.queries.cluster.history_of_all import find_usual_minute, read_histories
+from jobs.queries.cluster.history_of_all import find_default_minute, read_histories
 from jobs.ui.cluster_history_screen import address_of_minute, moment_of_address
 from jobs.ui.clusters_history_screen import history_screen
 from jobs.ui.clusters_screen import partition_in_words
@@ -72,7 +72,7 @@ def cluster_history(request: HttpRequest) -> HttpResponse:
     form = MinuteForm(request.GET)
     is_valid = form.is_valid()
     present = now.astimezone(dt.UTC).replace(second=0, microsecond=0)
-    at: dt.datetime = min(form.cleaned_data.get("at") or find_usual_minute(present=present), present)
+    at: dt.datetime = min(form.cleaned_data.get("at") or find_default_minute(present=present), present)
     partition: str = form.cleaned_data.get("partition", "")
     found = read_histories(at, now=now, partition=partition)
     screen = history_screen(found, now=now, partition=partition)

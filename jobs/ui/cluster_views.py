@@ -21,7 +21,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.lifecycle import NodeKind
 from nodes.models import ClusterRequest
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 
 @page
@@ -35,7 +35,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
 @require_POST
 def rebalance(request: HttpRequest) -> HttpResponse:
     """Show the main manager's plan to even the balance; or, with `go`, execute it."""
-    name = name_of_who_may(request, "nodes.control_cluster")
+    name = user_with_permission(request, "nodes.control_cluster")
     dry_run = "go" not in request.POST
     answer = _ask(request, lambda: cluster_verbs.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
@@ -56,7 +56,7 @@ def group(request: HttpRequest, group_id: int) -> HttpResponse:
         return render(
             request, "ui/cluster_group.html", {"group": seen, "choices": _choices(seen.carriers, seen.weight)}
         )
-    name = name_of_who_may(request, "nodes.control_cluster")
+    name = user_with_permission(request, "nodes.control_cluster")
     try:
         to = uuid.UUID(request.POST.get("to", ""))
     except ValueError:
@@ -78,7 +78,7 @@ def drain(request: HttpRequest, node_id: uuid.UUID) -> HttpResponse:
     shown = {"node": node, "is_manager": node.kind == NodeKind.MANAGER}
     if request.method != "POST":
         return render(request, "ui/cluster_drain.html", shown)
-    name = name_of_who_may(request, "nodes.control_cluster")
+    name = user_with_permission(request, "nodes.control_cluster")
     dry_run = "plan" in request.POST
     answer = _ask(request, lambda: cluster_verbs.drain_node(node_id, dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:

@@ -32,7 +32,7 @@ from jobs.verbs.hosts import MAY_STOP, HostsUnknown
 from jobs.verbs.policies import EVERYWHERE
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Refused
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 
 @page
@@ -82,7 +82,7 @@ def host(request: HttpRequest, host_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def stop(request: HttpRequest, host_id: int) -> HttpResponse:
     """Describe the effect of a stop. POST with a reason stops the host."""
-    name = name_of_who_may(request, MAY_STOP)
+    name = user_with_permission(request, MAY_STOP)
     found = _find(host_id)
     asked = {"reason": request.POST.get("reason", "")}
     problems: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ def stop(request: HttpRequest, host_id: int) -> HttpResponse:
 @require_POST
 def release(request: HttpRequest, host_id: int) -> HttpResponse:
     """Release a stopped host."""
-    name = name_of_who_may(request, MAY_STOP)
+    name = user_with_permission(request, MAY_STOP)
     try:
         found = host_verbs.release(host_id, made_by=name, now=read_clock())
     except Refused as refused:
@@ -118,7 +118,7 @@ def release(request: HttpRequest, host_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def end_back_off(request: HttpRequest, host_id: int) -> HttpResponse:
     """Describe the effect. POST ends the back-off of a host, so that it gets requests again immediately."""
-    name = name_of_who_may(request, EVERYWHERE)
+    name = user_with_permission(request, EVERYWHERE)
     found = _find(host_id)
     now = read_clock()
     if request.method != "POST" and found.host.back_off_level:
@@ -147,7 +147,7 @@ def denied(request: HttpRequest) -> HttpResponse:
     now = read_clock()
     context: dict[str, Any] = {"may_stop": request.user.has_perm(MAY_STOP)}
     if request.method == "POST":
-        name = name_of_who_may(request, MAY_STOP)
+        name = user_with_permission(request, MAY_STOP)
         pattern, reason = request.POST.get("pattern", "").strip(), request.POST.get("reason", "")
         confirm = "confirm" in request.POST
         context.update(pattern=pattern, reason=reason)

@@ -50,7 +50,7 @@ def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
         "steps": [_step(arrow, here) for arrow in steps if arrow.transition.verb not in _ASKED],
         "asked": [_asked(arrow, here, job.id) for arrow in steps if arrow.transition.verb in _ASKED],
         "by_itself": [
-            _by_itself(arrow)
+            _loop_row(arrow)
             for arrow in arrows
             if arrow.transition.owner != Owner.OPERATOR and (is_one_shot or arrow.transition.name not in _OF_ONE_SHOTS)
         ],
@@ -84,7 +84,7 @@ def _asked(arrow: Arrow, here: str, job_id: int) -> Record:
     return {**_step(arrow, here), "address": reverse(_ASKED[verb], args=[job_id]) + anchor}
 
 
-def _by_itself(arrow: Arrow) -> Record:
+def _loop_row(arrow: Arrow) -> Record:
     row = arrow.transition
     return {
         "key": row.name,

@@ -15,7 +15,7 @@ from jobs.ui.pages import page
 from jobs.verbs import editing
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.seen import CHANGED, SEEN, mark_of
 
 _MAY_CHANGE = "jobs.change_job"
@@ -32,7 +32,7 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
     status = 200
     seen = mark_of([job.pipeline, outputs])
     if request.method == "POST":
-        made_by = name_of_who_may(request, _MAY_CHANGE)
+        made_by = user_with_permission(request, _MAY_CHANGE)
         form = PipelineForm(read_pipeline(job.pipeline), outputs=outputs, data=request.POST)
         sent = request.POST.get(SEEN, seen)
         if form.was_asked_for_a_stage():

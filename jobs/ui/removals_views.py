@@ -20,7 +20,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.settings.running import current
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 
 # Largest number of digits of a run number, and of deleted jobs on a page.
 _LONGEST: Final = 10
@@ -63,7 +63,7 @@ def removals(request: HttpRequest, job_id: int) -> HttpResponse:
 @require_POST
 def restore(request: HttpRequest, job_id: int) -> HttpResponse:
     """Restore the removals of a run."""
-    name = name_of_who_may(request, "jobs.control_job")
+    name = user_with_permission(request, "jobs.control_job")
     run = request.POST.get("run", "")
     output = request.POST.get("output", "")
     asked: Any = {"made_by": name, "now": read_clock()}
@@ -97,7 +97,7 @@ def deleted_jobs(request: HttpRequest) -> HttpResponse:
 @require_POST
 def restore_deleted(request: HttpRequest, job_id: int) -> HttpResponse:
     """Restore a deleted job."""
-    name = name_of_who_may(request, "jobs.delete_job")
+    name = user_with_permission(request, "jobs.delete_job")
     try:
         asked = restoring.restore_deleted(job_id, made_by=name, now=read_clock())
     except Refused as refused:

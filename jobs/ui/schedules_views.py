@@ -27,7 +27,7 @@ from jobs.words.schedules import show_opening
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.words import translated
 
 # Sentences about the effect of a window that opens during a run.
@@ -88,7 +88,7 @@ def resume_schedule(request: HttpRequest) -> HttpResponse:
 def _change_schedules(
     request: HttpRequest, *, one: Callable[..., Job], every: Callable[..., int], said: str
 ) -> HttpResponse:
-    made_by, now = name_of_who_may(request, MAY_CONTROL), read_clock()
+    made_by, now = user_with_permission(request, MAY_CONTROL), read_clock()
     named = request.POST.get("job", "")
     try:
         if named == "all":

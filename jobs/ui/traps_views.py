@@ -29,7 +29,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats
 from nodes.web.filters import FilterForm
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.screens import Record
 
 # Suspects on a page.
@@ -131,7 +131,7 @@ def suspect(request: HttpRequest, suspect_id: int) -> HttpResponse:
 @require_POST
 def accept(request: HttpRequest, suspect_id: int) -> HttpResponse:
     """Give the job the rule of a suspect."""
-    name = name_of_who_may(request, traps.MAY_ACCEPT)
+    name = user_with_permission(request, traps.MAY_ACCEPT)
     rule, confirm = request.POST.get("rule", ""), "confirm" in request.POST
     try:
         accepted = traps.accept(suspect_id, rule=rule, confirm=confirm, made_by=name, now=read_clock())
@@ -149,7 +149,7 @@ def accept(request: HttpRequest, suspect_id: int) -> HttpResponse:
 @require_POST
 def release(request: HttpRequest, suspect_id: int) -> HttpResponse:
     """Release a suspect."""
-    name = name_of_who_may(request, traps.MAY_RELEASE)
+    name = user_with_permission(request, traps.MAY_RELEASE)
     try:
         released = traps.release(suspect_id, made_by=name, now=read_clock())
     except NotDone as refused:
@@ -164,7 +164,7 @@ def release(request: HttpRequest, suspect_id: int) -> HttpResponse:
 @require_POST
 def undo(request: HttpRequest, suspect_id: int) -> HttpResponse:
     """Undo the decision about a suspect."""
-    name = name_of_who_may(request, traps.MAY_RELEASE)
+    name = user_with_permission(request, traps.MAY_RELEASE)
     user: Any = request.user
     try:
         undone = traps.undo(suspect_id, may=user.has_perm, made_by=name, now=read_clock())

@@ -16,7 +16,7 @@ from jobs.verbs.hosts import MAY_STOP
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.screens import Record
 
 
@@ -25,7 +25,7 @@ from nodes.web.screens import Record
 def limits(request: HttpRequest) -> HttpResponse:
     """List the limits. POST withdraws the limit of a host."""
     if request.method == "POST":
-        name = name_of_who_may(request, MAY_STOP)
+        name = user_with_permission(request, MAY_STOP)
         host = request.POST.get("host", "")
         try:
             webmasters.withdraw(host, made_by=name)

@@ -111,13 +111,13 @@ def change(
             else:
                 check_file(connection)
                 LostLines.objects.filter(output=connection).delete()
-            distrust_versions(connection)
+            invalidate_versions(connection)
         if isinstance(connection, RepositoryConnection) and authority_group_id is not ...:
             is_another = authority_group_id != connection.authority_group_id
             connection.authority_group_id = _checked_group(authority_group_id)
             if is_another:
                 # Documents still have the tokens of the earlier group, so they must be read again.
-                distrust_versions(connection)
+                invalidate_versions(connection)
         if isinstance(connection, RepositoryConnection):
             _check_tokens(connection)
         connection.save()
@@ -304,7 +304,7 @@ def _lock(kind: Kind, connection_id: int) -> Connection:
     return connection
 
 
-def distrust_versions(changed: Connection) -> None:
+def invalidate_versions(changed: Connection) -> None:
     """
     Give each job that uses a changed connection a new version of its specification, so that stored versions of
     documents no longer count.

@@ -13,7 +13,7 @@ from typing import Final
 
 from django.db import transaction
 
-from jobs.checks.policies import RuleWanted, as_kept, why_no_pattern
+from jobs.checks.policies import RuleWanted, stored_pattern, why_no_pattern
 from jobs.lifecycle.limits import MOST_REQUESTS
 from jobs.models import Bin, DenialReason, ThrottlePolicy, ThrottleRule
 from jobs.throttling.patterns import EVERY_PORT, patterns_of
@@ -121,7 +121,7 @@ def pattern_meant(typed: str) -> str:
     Raises:
         Invalid: the text is not a pattern, or means every host.
     """
-    pattern = as_kept(typed)
+    pattern = stored_pattern(typed)
     if not pattern:
         raise Invalid({"pattern": ["This pattern matches every host. To stop all requests, pause the jobs."]})
     why = why_no_pattern(pattern)
@@ -144,14 +144,14 @@ def allow(policy_id: int, *, pattern: str, made_by: str, everywhere: bool) -> No
         if policy is None:
             raise Unknown("policy", policy_id)
         rules = policies.rules_of(policy)
-        meant = {each.lower() for each in patterns_of(as_kept(pattern))}
-        kept = [rule for rule in rules if not (rule.denies and as_kept(rule.pattern).lower() in meant)]
+        meant = {each.lower() for each in patterns_of(stored_pattern(pattern))}
+        kept = [rule for rule in rules if not (rule.denies and stored_pattern(rule.pattern).lower() in meant)]
         if len(kept) == len(rules):
             raise Refused(f"{policy.name} does not deny {pattern}.")
         policies.change(
             policy_id, rules=kept, unlimited=True, everywhere=everywhere or policy.name == DENY_LIST, made_by=made_by
         )
-        DenialReason.objects.filter(policy=policy, pattern__iexact=as_kept(pattern)).delete()
+        DenialReason.objects.filter(policy=policy, pattern__iexact=stored_pattern(pattern)).delete()
         record_request(f"{made_by} removed {pattern} from the deny list", made_by=made_by, before={"denied": pattern})
 
 
@@ -192,7 +192,7 @@ def _as_regex(pattern: str) -> str:
 
 
 def _is_same(pattern: str, typed: str) -> bool:
-    return as_kept(pattern).lower() == as_kept(typed).lower()
+    return stored_pattern(pattern).lower() == stored_pattern(typed).lower()
 
 
 def _as_wanted(rule: ThrottleRule) -> RuleWanted:

@@ -16,7 +16,7 @@ from django.db import connection
 
 from jobs.models import Job, QueueItem
 from jobs.partitions.merged import PartitionAway, change_elsewhere, local_job
-from jobs.queue.chosen import Choice, Chunk, JobMoves, Operation, change_some
+from jobs.queue.chosen import Choice, Chunk, JobMoves, Operation, change_next_documents
 from jobs.queue.fetch_now import Fetching, fetch_now
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts
@@ -55,7 +55,7 @@ def fetch_again(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datet
         Refused: the document is claimed, already due, or not of the present run, or the job is in a transition.
         PartitionAway: a partition that may have it does not answer.
     """
-    return _change_where_it_is(_FETCH_AGAIN, job_id, document=document, made_by=made_by, now=now)
+    return _change_in_its_partition(_FETCH_AGAIN, job_id, document=document, made_by=made_by, now=now)
 
 
 def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) -> Changed:
@@ -67,7 +67,7 @@ def forget(job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime) 
         Refused: an output may hold the document, the document is claimed, or the job is in a transition.
         PartitionAway: a partition that may have it does not answer.
     """
-    return _change_where_it_is(_FORGET, job_id, document=document, made_by=made_by, now=now)
+    return _change_in_its_partition(_FORGET, job_id, document=document, made_by=made_by, now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Change:
     make: Callable[[QueueItem, dt.datetime], None]
 
 
-def _change_where_it_is(
+def _change_in_its_partition(
     change: _Change, job_id: int, *, document: uuid.UUID, made_by: str, now: dt.datetime
 ) -> Changed:
     """Change a document in the partition that has it. The journals of that partition and of this one get the event."""
@@ -132,7 +132,7 @@ def _forget(item: QueueItem, now: dt.datetime) -> None:
     if item.job.carries:
         raise Refused("Documents of this job pass data to others. Forget it by an operation on documents of the job.")
     try:
-        chunk = change_some(
+        chunk = change_next_documents(
             connection.connection,
             Operation.FORGET,
             Choice(job_id=item.job_id, documents=[item.hash.hex]),

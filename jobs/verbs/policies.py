@@ -11,7 +11,7 @@ from typing import Any, Final, Unpack
 
 from django.db import connection, transaction
 
-from jobs.checks.policies import RuleWanted, as_kept, check, is_unlimited
+from jobs.checks.policies import RuleWanted, check, is_unlimited, stored_pattern
 from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
 from jobs.partitions.here import refuse_elsewhere
@@ -81,7 +81,7 @@ class Rehearsed:
     warnings: Sequence[str]
 
 
-def gap_unless_given(*, unlimited: bool, starts: int | None) -> float:
+def default_gap(*, unlimited: bool, starts: int | None) -> float:
     """Return the gap of a policy for which none is given (seconds): 0 if the policy has a rate or is unlimited."""
     return 0.0 if unlimited or starts is not None else _USUAL_GAP
 
@@ -284,7 +284,7 @@ def _write(
     if policy_id is not None:
         policy, before = _lock(policy_id)
     else:
-        policy.min_gap = gap_unless_given(unlimited=unlimited, starts=facts.get("starts"))
+        policy.min_gap = default_gap(unlimited=unlimited, starts=facts.get("starts"))
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
@@ -324,7 +324,9 @@ def _put_in_force(policy: ThrottlePolicy) -> None:
 
 def _as_stored(rule: RuleWanted) -> RuleWanted:
     """Return the rule in its stored form."""
-    return RuleWanted(**(asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": as_kept(rule.pattern)}))
+    return RuleWanted(
+        **(asdict(rule) | {"days": tuple(sorted(set(rule.days))), "pattern": stored_pattern(rule.pattern)})
+    )
 
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:

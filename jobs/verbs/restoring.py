@@ -13,7 +13,7 @@ from jobs.models import DeletedJob, Job, OutputConnection, Restoration
 from jobs.queries.jobs.removals import jobs_of_cleared_output, read_outputs, read_runs
 from jobs.queue.removing.tombstones import CLEARED, NO_RUN
 from jobs.state import journal
-from jobs.state.deleted_jobs import dig_out
+from jobs.state.deleted_jobs import recreate_deleted_job
 from jobs.state.transitions import lock_job
 from jobs.verbs import editing
 from nodes.errors import Refused, Unknown
@@ -151,7 +151,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
         Refused: the job is no longer kept, its name is taken, or an object that it needs no longer exists.
     """
     with transaction.atomic():
-        job = dig_out(job_id, now=now)
+        job = recreate_deleted_job(job_id, now=now)
         wanted = Restoration.objects.create(
             job_id=job_id, run_no=job.run_no, cause=_DELETED, asked_at=now, asked_by=made_by
         )

@@ -62,7 +62,7 @@ def restore(
         found = read_removals_everywhere(job_id)
         run_no = found.runs[0].run_no if found is not None and found.runs else None
 
-    def there() -> list[Restoration]:
+    def restore_there() -> list[Restoration]:
         local = local_job(job_id)
         if local is None:
             return []
@@ -71,7 +71,9 @@ def restore(
         except restoring.NothingRemoved:
             return []
 
-    return _ask(lambda: [restoring.restore(job_id, run_no=run_no, since=since, made_by=made_by, now=now)], there)
+    return _ask(
+        lambda: [restoring.restore(job_id, run_no=run_no, since=since, made_by=made_by, now=now)], restore_there
+    )
 
 
 def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
@@ -96,7 +98,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
                 restoring.give_back(lock_job(job_id), output, made_by=made_by, now=now)
             return []
 
-    def there() -> list[Restoration]:
+    def restore_there() -> list[Restoration]:
         local = local_job(job_id)
         output = OutputConnection.objects.filter(name=name).first()
         if local is None or output is None:
@@ -107,7 +109,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
         except restoring.NothingRemoved:
             return []
 
-    return _ask(own, there, output_id=output_id, requires_own=True)
+    return _ask(own, restore_there, output_id=output_id, requires_own=True)
 
 
 def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
@@ -119,14 +121,16 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
     name = _name_of(output_id)
 
-    def there() -> list[Restoration]:
+    def restore_there() -> list[Restoration]:
         output = OutputConnection.objects.filter(name=name).first()
         try:
             return [] if output is None else restoring.restore_cleared(output.pk, made_by=made_by, now=read_clock())
         except restoring.NothingRemoved:
             return []
 
-    return _ask(lambda: restoring.restore_cleared(output_id, made_by=made_by, now=now), there, output_id=output_id)
+    return _ask(
+        lambda: restoring.restore_cleared(output_id, made_by=made_by, now=now), restore_there, output_id=output_id
+    )
 
 
 def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
@@ -140,7 +144,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
     kept = DeletedJob.objects.filter(pk=job_id).values_list("name", flat=True).first() if here.control_name() else ""
 
-    def there() -> list[Restoration]:
+    def restore_there() -> list[Restoration]:
         deleted = restoring.find_deleted(kept or "")
         if deleted is None:
             return []
@@ -149,7 +153,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     # The other partitions restore the job before this transaction commits and sends them the facts of the job.
     # Otherwise, they would create a new job of this name.
     with transaction.atomic():
-        asked = _ask(lambda: [restoring.restore_deleted(job_id, made_by=made_by, now=now)], there)
+        asked = _ask(lambda: [restoring.restore_deleted(job_id, made_by=made_by, now=now)], restore_there)
     for one in asked.restorations:
         one.job_id = job_id
     return asked
@@ -173,11 +177,11 @@ def _is_removed_elsewhere(job_id: int, name: str) -> bool:
         PartitionAway: no partition that answers has such documents, and another partition does not answer.
     """
 
-    def there(_partition: str) -> bool:
+    def has_output(_partition: str) -> bool:
         local = local_job(job_id)
         return local is not None and any(one.output == name for one in read_outputs(local))
 
-    found = read_everywhere(lambda: False, there)
+    found = read_everywhere(lambda: False, has_output)
     if any(found.others.values()):
         return True
     if found.silent:
@@ -188,7 +192,7 @@ def _is_removed_elsewhere(job_id: int, name: str) -> bool:
 
 def _ask(
     own: Callable[[], list[Restoration]],
-    there: Callable[[], list[Restoration]],
+    restore_there: Callable[[], list[Restoration]],
     *,
     output_id: int | None = None,
     requires_own: bool = False,
@@ -208,7 +212,7 @@ def _ask(
 
     def elsewhere(name: str) -> list[Restoration] | str:
         try:
-            found = there()
+            found = restore_there()
         except NotDone as refused:
             return f"Partition {name} refused: {refused}"
         numbers = numbers_of({one.job_id for one in found})

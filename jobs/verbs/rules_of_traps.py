@@ -18,7 +18,7 @@ from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleState, TrapDecision, TrapSuspect
 from jobs.partitions import here
 from jobs.partitions.here import refuse_job_elsewhere
-from jobs.partitions.merged import change_at_home, numbers_of
+from jobs.partitions.merged import change_in_own_partition, numbers_of
 from jobs.state import channels, journal, trap_rules
 from jobs.state.transitions import lock_job
 from jobs.verbs import editing
@@ -118,12 +118,12 @@ def give_rule_of(
             journal.record(controlled, kind="trap accepted", message=message, made_by=made_by, now=now)
         return found.rule_state
 
-    state = change_at_home(give)
+    state = change_in_own_partition(give)
     waits = state == RuleState.WAITS and job.phase != Phase.INACTIVE
     suspect.accepted_as = rule
     suspect.rule_state = state if waits or state != RuleState.WAITS else RuleState.ADDED
     if waits:
-        outdate_workers(job)
+        make_workers_read_again(job)
 
 
 def take_rule(job: Job, suspect: TrapSuspect, *, made_by: str, now: dt.datetime) -> Effect:
@@ -165,16 +165,16 @@ def take_rule_of(known: SuspectElsewhere, job: Job, suspect: TrapSuspect, *, mad
         )
         journal.record(controlled, kind="trap decision undone", message=message, made_by=made_by, now=now)
         if waited:
-            outdate_workers(controlled)
+            make_workers_read_again(controlled)
         return effect
 
-    effect = change_at_home(take)
+    effect = change_in_own_partition(take)
     leaves = effect == Effect.LEAVES and job.phase != Phase.INACTIVE
     suspect.rule_state = RuleState.LEAVES if leaves else RuleState.NONE
     return effect
 
 
-def outdate_workers(job: Job) -> None:
+def make_workers_read_again(job: Job) -> None:
     """
     Let workers read the job again, so that they know its present suspects for all documents that they take from now on.
     """
@@ -218,4 +218,4 @@ def _let_rule_wait(job: Job, suspect: TrapSuspect) -> None:
     if problems:
         raise Invalid({f"specification.{name}": said for name, said in problems.items()})
     suspect.rule_state = RuleState.WAITS
-    outdate_workers(job)
+    make_workers_read_again(job)

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.utils.translation import ngettext
 
-from jobs.connectors.repository.web.ended_redirects import begun_at_no_seed
+from jobs.connectors.repository.web.ended_redirects import redirects_without_seed
 from jobs.connectors.repository.web.urls import canonical, typed_without_userinfo
 from jobs.models import Job, Seed, SeedRedirect, ThrottlePolicy
 from jobs.queue.pace.limits import rebind_bins
@@ -146,6 +146,6 @@ def _forget_redirects(job: Job, *, seeds: Collection[str]) -> None:
     redirects = dict(SeedRedirect.objects.filter(job=job).values_list("source", "target"))
     if not redirects:
         return
-    ended = begun_at_no_seed(redirects, seeds=[canonical(url) for url in seeds])
+    ended = redirects_without_seed(redirects, seeds=[canonical(url) for url in seeds])
     with connection.cursor() as cursor:
         forget_redirects(cursor, job=job.pk, sources=ended)

@@ -25,7 +25,7 @@ from jobs.verbs.rules_of_traps import (
     elsewhere,
     give_rule,
     give_rule_of,
-    outdate_workers,
+    make_workers_read_again,
     take_rule,
     take_rule_of,
 )
@@ -125,7 +125,7 @@ def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
         _decide(suspect, TrapDecision.RELEASED, made_by=made_by, now=now)
         message = f"the suspect {suspect.template} at {suspect.host} was released: it is not a trap"
         journal.record(job, kind="trap released", message=message, made_by=made_by, now=now)
-        outdate_workers(job)
+        make_workers_read_again(job)
     sent = _send_back(job, now=now)
     return Released(suspect, sent or SentBack(0, has_more=True))
 
@@ -162,7 +162,7 @@ def undo(suspect_id: int, *, may: May, made_by: str, now: dt.datetime) -> Undone
         suspect.save(update_fields=["decision", "decided_by", "decided_at", "accepted_as", "rule_state"])
         message = f"the decision about {suspect.template} at {suspect.host} was undone ({decision}): {effect}"
         journal.record(job, kind="trap decision undone", message=message, made_by=made_by, now=now)
-        outdate_workers(job)
+        make_workers_read_again(job)
     if before == RuleState.WAITS and trap_rules.trap_guard_of(job) != TrapGuard.HOLD:
         sent = _send_back(job, now=now)
         return Undone(suspect, effect, sent.documents if sent else 0)

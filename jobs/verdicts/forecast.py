@@ -87,7 +87,7 @@ def forecast(
     are_hosts_the_limit = recent >= served * _AT_THE_LIMIT
     capacity = math.inf if are_hosts_the_limit else recent * workers
     pace = min(_FASTEST, max(_SLOWEST, recent / served)) if are_hosts_the_limit else 1.0
-    few, likely, many = _to_be_found(samples, waiting=waiting)
+    few, likely, many = _estimate_undiscovered(samples, waiting=waiting)
     changed = [one * rate for one in allowed]
 
     def last(found: float) -> float:
@@ -142,7 +142,7 @@ def _recent_rate(samples: Sequence[Sample]) -> float:
     return max(0.0, (samples[-1].ended - middle.ended) / (samples[-1].seconds - middle.seconds))
 
 
-def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, float, float]:
+def _estimate_undiscovered(samples: Sequence[Sample], *, waiting: float) -> tuple[float, float, float]:
     """
     Return three numbers of documents that are still to be found: the least, the likely and the most.
 
@@ -151,8 +151,8 @@ def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, f
     finds as many as a document of the last minutes did.
     """
     first, middle, last = samples[0], samples[len(samples) // 2], samples[-1]
-    before = _found_by_each(first, middle)
-    lately = _found_by_each(middle, last)
+    before = _found_per_outcome(first, middle)
+    lately = _found_per_outcome(middle, last)
     if not lately:
         return 0.0, 0.0, 0.0
     ended = (last.ended - first.ended) / 2
@@ -165,7 +165,7 @@ def _to_be_found(samples: Sequence[Sample], *, waiting: float) -> tuple[float, f
     return likely / 2, likely, max(likely, min(most, 2 * fading))
 
 
-def _found_by_each(earlier: Sample, later: Sample) -> float:
+def _found_per_outcome(earlier: Sample, later: Sample) -> float:
     ended = later.ended - earlier.ended
     return max(0.0, (later.known - earlier.known) / ended) if ended > 0 else 0.0
 

@@ -126,19 +126,19 @@ def hold_of(job: JobSeen, cluster: ClusterSeen) -> Verdict | None:
     """Return the cause that holds the whole job; None if there is none."""
     if cluster.disk_shortage and job.state.phase != Phase.INACTIVE:
         return Verdict(Cause.DISK, detail=cluster.disk_shortage)
-    cause = _hold_by_people(job)
+    cause = _cause_set_by_people(job)
     if cause is None and job.archive_hold:
         return Verdict(Cause.ARCHIVE, since=job.archive_held_since, detail=job.archive_hold)
     if cause is None and job.move_hold:
         return Verdict(Cause.SLOTS)
-    cause = cause or _hold_by_the_run(job.state, cluster)
+    cause = cause or _cause_in_the_run(job.state, cluster)
     if cause in {None, Cause.NO_MANAGER, Cause.NO_WORKER}:
         return None if cause is None else Verdict(cause)
     until = job.opens_at if cause == Cause.WINDOW else None
     return Verdict(cause, since=job.since, until=until, by=job.by, detail=job.reason)
 
 
-def _hold_by_people(job: JobSeen) -> Cause | None:
+def _cause_set_by_people(job: JobSeen) -> Cause | None:
     """Return the cause that lasts until an operator, a schedule or an installation changes it."""
     state = job.state
     if state.phase == Phase.INACTIVE:
@@ -154,7 +154,7 @@ def _hold_by_people(job: JobSeen) -> Cause | None:
     return None
 
 
-def _hold_by_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
+def _cause_in_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
     """Return the cause of a job that may run: missing nodes, or a run that begins or ends."""
     if not cluster.managers:
         return Cause.NO_MANAGER

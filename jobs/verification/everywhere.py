@@ -38,11 +38,11 @@ def covers_others(partition: str) -> bool:
     return partition != here.name() if partition else bool(here.control_name())
 
 
-def begin(partition: str, *, own: Callable[[], T] | None, there: Callable[[], T | None]) -> Begun[T]:
+def begin(partition: str, *, own: Callable[[], T] | None, start_there: Callable[[], T | None]) -> Begun[T]:
     """
     Schedule a verification in one partition, or in all for "".
 
-    `own` schedules it here; None leaves this partition out. `there` schedules it in the database of another partition,
+    `own` schedules it here; None leaves this partition out. `start_there` schedules it in the database of another partition,
     and returns None if that partition has nothing to verify.
 
     Raises:
@@ -53,7 +53,7 @@ def begin(partition: str, *, own: Callable[[], T] | None, there: Callable[[], T 
     if not covers_others(partition):
         return Begun([] if own is None else [Placed(own())])
     if partition:
-        return _begin_in(partition, there)
+        return _begin_in(partition, start_there)
     rows, refused = [], {}
     problem: Exception | None = None
     if own is not None:
@@ -65,7 +65,7 @@ def begin(partition: str, *, own: Callable[[], T] | None, there: Callable[[], T 
 
     def ask(_name: str) -> _Answer[T]:
         try:
-            return _Answer(there())
+            return _Answer(start_there())
         except (Invalid, Refused) as error:
             return _Answer(refused=str(error))
 
@@ -80,9 +80,9 @@ def begin(partition: str, *, own: Callable[[], T] | None, there: Callable[[], T 
     return Begun(rows, [one.name for one in asked.silent], refused)
 
 
-def _begin_in(partition: str, there: Callable[[], T | None]) -> Begun[T]:
+def _begin_in(partition: str, start_there: Callable[[], T | None]) -> Begun[T]:
     try:
-        made = change_in(partition, there)
+        made = change_in(partition, start_there)
     except Unknown as unknown:
         raise Invalid({"partition": [str(unknown)]}) from None
     if made is None:

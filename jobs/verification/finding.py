@@ -26,7 +26,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.verified import lock_records, read_known, read_of_twins, unlock_records
 from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import candidates, compare
-from jobs.verification.of_others import may_be_of_another
+from jobs.verification.of_others import may_belong_elsewhere
 from jobs.verification.reading import Group, read_groups
 
 # Documents that are compared under lock in one transaction.
@@ -117,7 +117,7 @@ def _confirm(
             continue
         of_jobs = known.get(hash_)
         is_unknown_ghost = kind == Fault.GHOST and of_jobs is None
-        if is_unknown_ghost and (hash_ in of_twins or may_be_of_another(held[hash_].url, others)):
+        if is_unknown_ghost and (hash_ in of_twins or may_belong_elsewhere(held[hash_].url, others)):
             of_others += 1
             continue
         if of_jobs is not None and of_jobs.is_claimed:

@@ -24,7 +24,7 @@ def sharing_partitions(connection: psycopg.Connection[Any], output: Output) -> P
     return here.placement_of_hosts(connection)
 
 
-def may_be_of_another(url: str, placement: Placement | None) -> bool:
+def may_belong_elsewhere(url: str, placement: Placement | None) -> bool:
     """True if a document that this partition does not know may belong to another partition."""
     if placement is None:
         return False

@@ -19,7 +19,7 @@ from jobs.verification.everywhere import Begun
 from jobs.verification.screens import screen_of, topic_of
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("jobs.view_outputconnection")
 
@@ -49,7 +49,7 @@ def verifications(request: HttpRequest, output_id: int) -> HttpResponse:
 @require_POST
 def start(request: HttpRequest, output_id: int) -> HttpResponse:
     """Schedule a verification."""
-    name = name_of_who_may(request, MAY_CONTROL)
+    name = user_with_permission(request, MAY_CONTROL)
     user: Any = request.user
     try:
         begun = verbs.start_everywhere(
@@ -68,7 +68,7 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
     except NotDone as refused:
         messages.warning(request, refused.by_field if isinstance(refused, Invalid) else str(refused))
     else:
-        say_begun(request, begun)
+        show_begun(request, begun)
     return redirect("output-verification", output_id)
 
 
@@ -78,7 +78,7 @@ def partitions() -> Sequence[str]:
     return placement.names if placement is not None and placement.is_control else ()
 
 
-def say_begun(request: HttpRequest, begun: Begun[int | None]) -> None:
+def show_begun(request: HttpRequest, begun: Begun[int | None]) -> None:
     """Show a message with the partitions that verify, and their tasks."""
     for row in begun.rows:
         said = _("Partition %(name)s: task %(id)d is scheduled.") if row.partition else _("Task %(id)d is scheduled.")

@@ -28,7 +28,7 @@ from jobs.settings.table import KEEP_HISTORY
 from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import compare
 from jobs.verification.finding import cursor_of_database
-from jobs.verification.of_others import may_be_of_another, sharing_partitions
+from jobs.verification.of_others import may_belong_elsewhere, sharing_partitions
 from jobs.verification.reading import Group, read_groups
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
@@ -151,7 +151,7 @@ def _plan(
         return IN_ORDER
     if known is not None and known.is_claimed:
         return CLAIMED
-    if kind == Fault.GHOST and known is None and may_be_of_another(held[hash_].url, others):
+    if kind == Fault.GHOST and known is None and may_belong_elsewhere(held[hash_].url, others):
         return OF_ANOTHER
     if kind == Fault.GHOST and (known is None or not known.is_kept):
         if not may_remove:

@@ -57,7 +57,7 @@ def read_screen(name: str) -> Record:
     if output is None:
         raise TopicUnknown(name)
     own, held = _part_of(output), _held_of(output.name).answers()
-    return screen_of_parts(Merged(own) if held is None else held.beside(own), _total)
+    return screen_of_parts(Merged(own) if held is None else held.with_own(own), _total)
 
 
 def screen_of(output: OutputConnection) -> tuple[Record, Sequence[Silent]]:

@@ -19,7 +19,7 @@ from jobs.verification.of_others import sharing_partitions
 from jobs.verification.repairing import repair
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
-from nodes.permissions import May, may_everything
+from nodes.permissions import May, may_do_everything
 from nodes.tasks import book
 from nodes.tasks.models import Task
 
@@ -129,16 +129,16 @@ def start_everywhere(
         return describe(start(output_id, may=may, made_by=made_by, **choice))
 
     if not covers_others(partition):
-        return begin(partition, own=own if with_own else None, there=lambda: None)
+        return begin(partition, own=own if with_own else None, start_there=lambda: None)
     name = OutputConnection.objects.filter(pk=output_id).values_list("name", flat=True).first()
     if name is None:
         raise Unknown("output", output_id)
 
-    def there() -> T | None:
+    def start_there() -> T | None:
         found = OutputConnection.objects.filter(name=name).values_list("pk", flat=True).first()
-        return None if found is None else describe(start(found, may=may_everything, made_by=made_by, **choice))
+        return None if found is None else describe(start(found, may=may_do_everything, made_by=made_by, **choice))
 
-    return begin(partition, own=own if with_own else None, there=there)
+    return begin(partition, own=own if with_own else None, start_there=start_there)
 
 
 def create_for_task(

@@ -68,7 +68,7 @@ def read_json(body: bytes) -> object:
     try:
         read = json.loads(
             body.decode(),
-            object_pairs_hook=_members_once,
+            object_pairs_hook=_object_without_repeats,
             parse_constant=_refuse_constant,
             parse_float=_finite_number,
         )
@@ -102,7 +102,7 @@ def json_in(text: str, *, name: str = "The text") -> object:
         raise ValueError(str(error).replace(_BODY, name, 1)) from None
 
 
-def _members_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(members: list[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(members)
     if len(read) < len(members):
         raise ParseError(f"The body has the key {_first_repeated(members)[:40]!r} twice.")

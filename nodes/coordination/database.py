@@ -292,7 +292,7 @@ class DatabaseCoordination(Participant):
         return changed
 
     def mine(self) -> Mapping[str, frozenset[str]]:
-        with self._asking() as connection, self._read_once(connection):
+        with self._asking() as connection, self._one_snapshot(connection):
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
                 raise self._is_no_member()
             by_job: dict[str, set[str]] = {}
@@ -329,7 +329,7 @@ class DatabaseCoordination(Participant):
                 self._notify(connection)
 
     def look(self) -> ClusterState:
-        with self._asking() as connection, self._read_once(connection):
+        with self._asking() as connection, self._one_snapshot(connection):
             office = connection.execute(_OFFICE, self._who).fetchone()
             members = connection.execute(_MEMBERS, self._who).fetchall()
             pools = connection.execute(_POOLS, self._who).fetchall()
@@ -347,7 +347,7 @@ class DatabaseCoordination(Participant):
         )
 
     def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
-        seen.must_know(shares)
+        seen.refuse_strangers(shares)
         changed = {item: node for item, node in shares.items() if seen.shares.get(item) != node}
         dropped = seen.shares.keys() - shares.keys()
         if not changed and not dropped and not seen.gone:
@@ -502,7 +502,7 @@ class DatabaseCoordination(Participant):
         self._connection = None
 
     @contextmanager
-    def _read_once(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def _one_snapshot(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
         """Open a transaction whose statements all see the same snapshot."""
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -173,7 +173,7 @@ class ZooKeeperCoordination(Participant):
         session.sync(tree.root)
         guards = [self._counting(session, tree.pool_version), self._counting(session, tree.worker_version)]
         # A node that joins again gives up leadership: its own, or the leadership of an earlier process with its name.
-        operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_my_name(session)]
+        operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_own_name(session)]
         if session.stat(tree.member(self._node)) is not None:
             operations.append(Delete(tree.member(self._node)))
         operations += self._removal(session, self._node)
@@ -366,7 +366,7 @@ class ZooKeeperCoordination(Participant):
     def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
         versions = seen.versions
         assert isinstance(versions, _Versions)
-        seen.must_know(shares)
+        seen.refuse_strangers(shares)
         tree = self._tree
         wanted: dict[str, dict[str, set[str]]] = {node: defaultdict(set) for node in seen.members}
         for item, node in shares.items():
@@ -677,7 +677,7 @@ class ZooKeeperCoordination(Participant):
         """Return the latch of a session, even if the answer to its creation was lost."""
         return next((latch for latch in sorted(latches, key=_place) if latch.startswith(session.token)), None)
 
-    def _latches_of_my_name(self, session: Session) -> list[str]:
+    def _latches_of_own_name(self, session: Session) -> list[str]:
         latches = sorted(session.children(self._tree.latches))
         names = session.get_of([self._tree.latch(latch) for latch in latches])
         return [latch for latch, name in zip(latches, names, strict=True) if name and name[0] == self._node.encode()]

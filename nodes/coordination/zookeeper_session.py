@@ -364,14 +364,14 @@ class Session:
 
         def fired(event: WatchedEvent) -> None:
             if event.type != EventType.NONE and not self._is_over:
-                set_it()
+                set_watch()
                 fire()
 
-        def set_it() -> None:
+        def set_watch() -> None:
             asking = self._client.get_children_async if children else self._client.exists_async
             asking(path, fired)
 
-        return set_it
+        return set_watch
 
     # --- Kazoo -----------------------------------------------------------------------------------
 

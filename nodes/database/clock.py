@@ -4,10 +4,10 @@ import datetime as dt
 
 from django.db import connection
 
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 
 
-@once_a_moment
+@cached_in_moment
 def read_clock() -> dt.datetime:
     """
     Return the database's time, as of this statement.

@@ -13,7 +13,7 @@ def lost_a_conflict(error: BaseException | None) -> bool:
     return _is_one_of(CONFLICTS, error)
 
 
-def came_too_late(error: BaseException | None) -> bool:
+def is_late_conflict(error: BaseException | None) -> bool:
     """
     Return True if a unique value was taken, or a referenced row was deleted.
 

@@ -42,7 +42,7 @@ def kept(what: str) -> dict[Any, Any]:
     return {} if present is None else present.setdefault(what, {})
 
 
-def once_a_moment(read: Callable[[], _T]) -> Callable[[], _T]:
+def cached_in_moment(read: Callable[[], _T]) -> Callable[[], _T]:
     """Wrap a function that reads the database: within a moment it runs once, and then returns its first result."""
 
     @wraps(read)

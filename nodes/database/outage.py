@@ -32,7 +32,7 @@ _BY_WORDS: Final = (
 )
 
 
-def why_away(error: BaseException | None) -> str:
+def reason_of_outage(error: BaseException | None) -> str:
     """Return the known reason of an outage as a clause; '' if none is known."""
     for one in _chain(error):
         for kind, reason in _BY_CLASS:
@@ -48,7 +48,7 @@ def why_away(error: BaseException | None) -> str:
 
 def outage(error: BaseException | None) -> str:
     """Return the sentence about an outage, without the full stop at its end."""
-    reason = why_away(error)
+    reason = reason_of_outage(error)
     return f"The database does not answer: {reason}" if reason else "The database does not answer"
 
 

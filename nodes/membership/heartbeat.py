@@ -34,7 +34,7 @@ _TIMEOUTS_OF_HANGING = 2
 logger = logging.getLogger(__name__)
 
 
-def exit_at_once() -> None:
+def exit_immediately() -> None:
     """End this process whatever its other threads do. Its claims are released as for any lost node."""
     os._exit(1)
 

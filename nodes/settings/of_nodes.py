@@ -94,7 +94,7 @@ METRICS_ADDRESS: Final = Setting(
 )
 
 
-def _two_beats(value: Callable[[Setting[Any]], Any]) -> str:
+def _breach_of_timeout(value: Callable[[Setting[Any]], Any]) -> str:
     beat, timeout = value(HEARTBEAT_INTERVAL), value(NODE_TIMEOUT)
     if timeout >= 2 * beat:
         return ""
@@ -110,13 +110,13 @@ def _an_address(value: Callable[[Setting[Any]], Any]) -> str:
     return "CRAWLCTL_COORDINATION is ZOOKEEPER, so this must be the address of ZooKeeper, such as host:2181."
 
 
-def _a_user_and_a_password(value: Callable[[Setting[Any]], Any]) -> str:
+def _breach_of_credentials(value: Callable[[Setting[Any]], Any]) -> str:
     user, colon, _password = value(ZOOKEEPER_CREDENTIALS).partition(":")
     return "" if bool(user) == bool(colon) else "This must be user:password, with a colon between them."
 
 
 RULES: Final = (
-    Rule(paths=(NODE_TIMEOUT.path, HEARTBEAT_INTERVAL.path), breach=_two_beats),
+    Rule(paths=(NODE_TIMEOUT.path, HEARTBEAT_INTERVAL.path), breach=_breach_of_timeout),
     Rule(paths=(ZOOKEEPER.path, COORDINATION.path), breach=_an_address),
-    Rule(paths=(ZOOKEEPER_CREDENTIALS.path,), breach=_a_user_and_a_password),
+    Rule(paths=(ZOOKEEPER_CREDENTIALS.path,), breach=_breach_of_credentials),
 )

@@ -116,7 +116,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
 
     def spawn_process(self, target: Callable[..., object], *args: Any) -> BaseProcess:
         """Start a child for a part of django-q2. Children end with this process."""
-        process = _FORK.Process(target=self._be_child, args=(target, args), name=f"{target.__name__} of {os.getpid()}")
+        process = _FORK.Process(target=self._run_child, args=(target, args), name=f"{target.__name__} of {os.getpid()}")
         process.daemon = True
         if target.__name__ == "worker":
             # A task may start processes of its own.
@@ -125,7 +125,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         process.start()
         return process
 
-    def _be_child(self, target: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def _run_child(self, target: Callable[..., object], args: tuple[Any, ...]) -> None:
         os.close(self._alive_there)
         # The parent tells its children to end. A signal of the terminal goes to all of them. The handler is an empty
         # function, because an ignored signal would also be ignored in the programs that a task starts.

@@ -40,7 +40,7 @@ def page_for(permission: str) -> Callable[[Callable[..., HttpResponseBase]], Cal
     return page
 
 
-def name_of_who_may(request: HttpRequest, permission: str) -> str:
+def user_with_permission(request: HttpRequest, permission: str) -> str:
     """
     Return the user's name, for an action that needs this permission in addition to the one for the page.
 

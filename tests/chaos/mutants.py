@@ -78,17 +78,17 @@ class Trial:
                 node.user = self._make_role(node)
             node.environment["CRAWLCTL_NODE_TIMEOUT"] = str(_TIMEOUT)
             node.start()
-        self.tend_until(cluster.is_whole, saying="the cluster is whole")
+        self.supervise_until(cluster.is_whole, saying="the cluster is whole")
 
     def crawl(self, **site):
         """Start a crawl, and wait until it is in progress."""
         crawl = self.cluster.begin_crawl(slow="1000000:1", **site)
-        self.tend_until(
+        self.supervise_until(
             lambda: crawl.site.count_requests() > 5 and self.cluster.is_whole(), saying="the crawl is in progress"
         )
         return crawl
 
-    def tend_until(self, condition, *, saying):
+    def supervise_until(self, condition, *, saying):
         """Wait for the condition. Restart processes that end meanwhile because the machine is busy."""
 
         def tend():
@@ -243,7 +243,7 @@ def _flushes_are_repeated(trial):
     for _ in range(12):
         before = trial.outcomes_of(worker)
         worker.proxy.lose_answer(SYNC).result(20)
-        trial.tend_until(lambda before=before: trial.outcomes_of(worker) > before, saying="it goes on")
+        trial.supervise_until(lambda before=before: trial.outcomes_of(worker) > before, saying="it goes on")
 
 
 def _it_crawls_for_a_while(trial):
@@ -285,48 +285,51 @@ def _a_worker_is_cut_off(trial):
 # --- Schedules of pace: hosts shared by two jobs of two policies ---------------------------------
 
 
-def _hosts_are_shared(trial, *, befalls, **facts):
+def _hosts_are_shared(trial, *, inject_faults, **facts):
     """Crawl the same hosts with two jobs of two policies, and inject a fault."""
     from tests.support.pace.scenario import Scenario
 
     with Scenario(trial.cluster, orders=trial.orders, **facts) as scenario:
-        befalls(scenario)
+        inject_faults(scenario)
         trial.found += ["pace"] * len(scenario.broken())
 
 
 def _pages_take_longer_than_the_gap(trial):
     _hosts_are_shared(
-        trial, befalls=lambda scenario: scenario.go_on(40), strict=Limits(gap=0.1, open_requests=1), latency_ms=250
+        trial,
+        inject_faults=lambda scenario: scenario.go_on(40),
+        strict=Limits(gap=0.1, open_requests=1),
+        latency_ms=250,
     )
 
 
 def _hosts_change_their_worker(trial):
     """Stop each worker that serves a host, so that other workers take over immediately."""
 
-    def befall(scenario):
+    def inject_fault(scenario):
         for _ in range(4):
             scenario.asker().stop()
             scenario.go_on(4)
 
-    _hosts_are_shared(trial, befalls=befall, strict=Limits(gap=1.5, open_requests=1))
+    _hosts_are_shared(trial, inject_faults=inject_fault, strict=Limits(gap=1.5, open_requests=1))
 
 
 def _groups_are_moved(trial):
-    def befall(scenario):
+    def inject_fault(scenario):
         for _ in range(3):
             scenario.move_groups()
             scenario.go_on(10)
 
-    _hosts_are_shared(trial, befalls=befall)
+    _hosts_are_shared(trial, inject_faults=inject_fault)
 
 
 def _pages_are_large(trial):
     strict = Limits(gap=0.02, open_requests=2, bytes_per_second=60_000)
-    _hosts_are_shared(trial, befalls=lambda scenario: scenario.go_on(60), strict=strict)
+    _hosts_are_shared(trial, inject_faults=lambda scenario: scenario.go_on(60), strict=strict)
 
 
 def _a_cap_is_lower_than_all_limits(trial):
-    _hosts_are_shared(trial, befalls=lambda scenario: scenario.go_on(25), cap=Limits(starts=(3, 1.0)))
+    _hosts_are_shared(trial, inject_faults=lambda scenario: scenario.go_on(25), cap=Limits(starts=(3, 1.0)))
 
 
 def _busiest(trial):

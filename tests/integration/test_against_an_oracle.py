@@ -30,7 +30,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.job import Phase as JobPhase
 from jobs.lifecycle.job import RunEnd, Scan
 from jobs.lifecycle.scan import Model
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import Job, OutputConnection, ThrottleGroup
 from jobs.state.transitions import TransitionRefused
 from jobs.verbs import control, editing, restoring
@@ -63,7 +63,7 @@ _ACTS = {
     "manage what it took for its own": lambda crawls, which: crawls.cluster.managers[which].perform(),
     "take": lambda crawls, which: crawls.cluster.workers[which].take(),
     "take a little": lambda crawls, which: crawls.cluster.workers[which].take(2),
-    "take without hearing of it": lambda crawls, which: crawls.cluster.workers[which].lose_take(),
+    "take without hearing of it": lambda crawls, which: crawls.cluster.workers[which].take_with_lost_answer(),
     "process": lambda crawls, which: crawls.cluster.workers[which].process(),
     "process a little": lambda crawls, which: crawls.cluster.workers[which].process(2),
     "write": lambda crawls, which: crawls.cluster.workers[which].write(),
@@ -222,13 +222,13 @@ class Crawls(RuleBasedStateMachine):
     @rule(which=_which, then=_acts)
     def what_a_run_removed_is_brought_back(self, which, then):
         with contextlib.suppress(Unknown, Refused):
-            work_off(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
+            perform_restoration(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
     @rule(then=_acts)
     def the_second_job_is_brought_back(self, then):
         with contextlib.suppress(Refused):
-            work_off(restoring.restore_deleted(self.jobs[1].id, made_by="a test", now=self.cluster.clock.at))
+            perform_restoration(restoring.restore_deleted(self.jobs[1].id, made_by="a test", now=self.cluster.clock.at))
         self._act(then)
 
     @rule(amount=st.sampled_from([0.2, 2, 60]), then=_acts)
@@ -243,17 +243,17 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(which=_which, then=_acts)
     def a_worker_dies_between_its_flush_and_what_follows_it(self, which, then):
-        self.cluster.workers[which].flush_unheard()
+        self.cluster.workers[which].flush_with_lost_answer()
         self.a_worker_dies(which, then)
 
     @rule(which=_which, then=_acts)
     def a_worker_dies_between_its_outputs_and_its_commit(self, which, then):
-        self.cluster.workers[which].flush_in_vain()
+        self.cluster.workers[which].flush_without_commit()
         self.a_worker_dies(which, then)
 
     @rule(which=_which, then=_acts)
     def a_worker_does_not_hear_of_its_flush_and_does_it_again(self, which, then):
-        self.cluster.workers[which].flush_unheard()
+        self.cluster.workers[which].flush_with_lost_answer()
         self.cluster.workers[which].write()
         self._act(then)
 
@@ -269,7 +269,7 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(then=_acts)
     def who_was_replaced_goes_on(self, then):
-        self.cluster.lay_ghosts()
+        self.cluster.retire_ghosts()
         self._act(then)
 
     # --- Invariants ------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Crawls(RuleBasedStateMachine):
     def a_full_run_that_is_let_alone_brings_what_follows_from_the_site(self):
         for name, page in self.site.items():
             self._put(name, page)
-        self.cluster.lay_ghosts()
+        self.cluster.retire_ghosts()
         for which in range(len(self.jobs)):
             self.ask("resume", which)
         self._work_until_all_is_at_rest()

@@ -16,7 +16,7 @@ from jobs.bulk.models import BulkOperation
 from jobs.connectors.output.base import OutputError
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import Batch, IndexedDocument, Job, JobEvent, Outcome, QueueItem, SearchDocument
 from jobs.queue import chosen
 from jobs.queue.chosen import JobMoves
@@ -182,7 +182,7 @@ def test_an_attempt_of_a_task_that_was_replaced_changes_nothing(crawl):
     BulkOperation.objects.update(attempt=2)
 
     with pytest.raises(kinds.AnotherAttempt):
-        chosen.change_some(
+        chosen.change_next_documents(
             crawl.connection,
             chosen.Operation.RETRY,
             verbs.choice_of(crawl.job.pk, {}),
@@ -301,7 +301,7 @@ def test_dropped_documents_are_removed_from_outputs_and_can_return(site, file):
     assert not QueueItem.objects.filter(identifier__contains="page").exists()
     assert_is_sound(connection)
 
-    back = work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    back = perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
 
     assert (back.restored, back.unread) == (len(dropped), 0)
     assert site.held == everything
@@ -356,7 +356,7 @@ def test_a_drop_that_was_killed_before_its_commit_counts_each_document_once(site
     assert site.held == everything - dropped
     assert held_by(file) == {f"scripted://here/{name}" for name in everything - dropped}
     assert_is_sound(site.cluster.connection)
-    work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
     written = len(read_lines(file))
     site.run()
     # Restored documents keep their versions, so the run writes none.

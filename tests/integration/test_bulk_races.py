@@ -38,7 +38,7 @@ def drop_all(connection, running):
     """
     after, dropped, skipped = None, 0, 0
     while True:
-        chunk = chosen.change_some(
+        chunk = chosen.change_next_documents(
             connection,
             Operation.DROP,
             Choice(job_id=running.job.pk, pattern="example"),
@@ -107,7 +107,7 @@ def test_a_document_is_dropped_or_handed_out_and_never_both(dsn, running):
 def test_a_drop_waits_for_stuffing_and_leaves_its_documents(connection, other_connection, rival, running):
     with connection.transaction():
         handed_out = stuff_some(connection, running, room=50)
-        rival.waits_in(drop_all_in_a_thread, other_connection, running)
+        rival.start_and_wait(drop_all_in_a_thread, other_connection, running)
 
     dropped, _ = rival.result()
 

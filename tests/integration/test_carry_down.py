@@ -196,7 +196,7 @@ def test_a_child_is_reread_when_the_last_parent_with_a_value_drops_it(family, co
 
     with connection.transaction():
         flush(connection, worker=family.worker.id, results=[mother], now=NOON)
-        rival.waits_in(flush, other_connection, worker=family.worker.id, results=[father], now=NOON)
+        rival.start_and_wait(flush, other_connection, worker=family.worker.id, results=[father], now=NOON)
     rival.result()
 
     assert family.stage("child") == Stage.PENDING

@@ -35,7 +35,7 @@ def test_a_lane_that_changes_while_its_turn_is_taken_is_still_woken(
 
     with connection.transaction():
         connection.execute(OTHERS_CHANGE)
-        rival.waits_in(take_all, other_connection, worker)
+        rival.start_and_wait(take_all, other_connection, worker)
 
     assert rival.result()
     assert LaneState.objects.get().ready_at == NOON
@@ -46,7 +46,7 @@ def test_a_lane_that_changes_while_it_is_filled_is_still_woken(connection, other
 
     with connection.transaction():
         connection.execute(OTHERS_CHANGE)
-        rival.waits_in(close_turns, other_connection, filled=[lane.pk], now=NOON)
+        rival.start_and_wait(close_turns, other_connection, filled=[lane.pk], now=NOON)
 
     assert rival.result() == 1
     assert LaneState.objects.get().ready_at == NOON
@@ -67,7 +67,7 @@ def test_a_closing_turn_frees_its_places_at_the_old_and_the_new_ip_address(
             "UPDATE jobs_binstate SET closed_at = clock_timestamp(), version = version + 1 WHERE bin_id = %s",
             [address.pk],
         )
-        rival.waits_in(close_turns, other_connection, turns=[ClosedTurn(turn.pk, None)], now=NOON)
+        rival.start_and_wait(close_turns, other_connection, turns=[ClosedTurn(turn.pk, None)], now=NOON)
     rival.result()
 
     assert set(BinState.objects.values_list("open_turns", "open_requests")) == {(0, 0)}
@@ -82,7 +82,7 @@ def test_counts_that_two_mains_add_concurrently_are_not_lost(connection, other_c
 
     with connection.transaction():
         connection.execute("UPDATE jobs_counter SET amount = amount + 4")
-        rival.waits_in(fold, other_connection, term=term, now=NOON)
+        rival.start_and_wait(fold, other_connection, term=term, now=NOON)
     rival.result()
 
     assert Counter.objects.get().amount == 17

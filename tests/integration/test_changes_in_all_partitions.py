@@ -249,7 +249,7 @@ def test_an_open_page_does_not_return_to_older_answers_of_a_partition(control):
     goes_on.set()
     reading.join()
 
-    assert held.answers().beside("own").others == {"b": "new"}
+    assert held.answers().with_own("own").others == {"b": "new"}
 
 
 # --- Archives ------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.authorities import verbs as authorities
 from jobs.connectors.repository.access import Access, Level
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import OutputConnection, RepositoryConnection, SearchAccess, SearchDocument
 from jobs.verbs import connections, editing, restoring
 from nodes.errors import Invalid
@@ -104,7 +104,7 @@ def test_a_restored_document_has_its_access_in_every_output(site):
     site.run()
     assert site.held == {"root", "page1"}
 
-    work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
 
     assert in_search() == in_lines(site.file) == FOLDERS.scoped("staff")
     assert [line["action"] for line in read_lines(site.file) if line["url"].endswith("page0")] == [
@@ -121,7 +121,7 @@ def test_a_text_without_rows_of_its_access_is_not_restored_as_public(site):
     SearchAccess.objects.all().delete()
     site.file.unlink()
 
-    done = work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    done = perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
 
     assert (done.restored, done.unread) == (0, 1)
     assert site.held == {"root", "page1"}

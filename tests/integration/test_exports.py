@@ -24,7 +24,7 @@ from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
 from jobs.models import Activity, QueueItem
 from nodes.errors import Invalid
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
 from tests.support.api import NOON, assert_problem, client_of, make_documents, make_job
@@ -55,7 +55,7 @@ def job():
 
 
 def request(what="documents", form="csv", **filter_):
-    return verbs.request(what=what, format=form, filter=filter_, may=may_everything, made_by="a test")
+    return verbs.request(what=what, format=form, filter=filter_, may=may_do_everything, made_by="a test")
 
 
 def write(export, *, retry=0, is_cancelled=lambda: False):

@@ -195,7 +195,7 @@ def test_a_gate_that_opens_waits_for_new_documents_behind_it(crawl, other_connec
 
     with crawl.connection.transaction():
         crawl.flush(claimed, **WAITS)
-        rival.waits_in(open_gate, other_connection, gate=GATE, key=KEY)
+        rival.start_and_wait(open_gate, other_connection, gate=GATE, key=KEY)
 
     rival.result()
     assert QueueItem.objects.get().seq is not None
@@ -210,7 +210,7 @@ def test_a_document_that_arrives_while_the_gate_opens_finds_it_open(crawl, other
 
     with crawl.connection.transaction():
         open_gate(crawl.connection, gate=GATE, key=KEY)
-        rival.waits_in(flush, other_connection, worker=crawl.worker.id, results=[result], now=NOON)
+        rival.start_and_wait(flush, other_connection, worker=crawl.worker.id, results=[result], now=NOON)
 
     assert rival.result().lanes == {crawl.lane.pk}
     assert set(crawl.claim()) == {"page"}

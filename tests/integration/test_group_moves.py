@@ -189,7 +189,7 @@ def test_retiring_a_group_waits_for_edits_of_its_seeds_before_it_locks_any(main,
 
     with transaction.atomic():
         Job.objects.select_for_update(no_key=True).get()
-        rival.waits_in(main.step, retire_groups)
+        rival.start_and_wait(main.step, retire_groups)
         Seed.objects.filter(job=job).update(policy=make_policy())
 
     rival.result()
@@ -320,7 +320,7 @@ def test_a_group_is_handed_over_by_its_owner_or_the_main_but_never_by_both(main,
 
     with connection.transaction():
         assert _hand_over(connection, let_go(**_seen(connection), me=owner.id))
-        rival.waits_in(main.step, allocate_groups)
+        rival.start_and_wait(main.step, allocate_groups)
 
     rival.result()
     group = ThrottleGroup.objects.get()

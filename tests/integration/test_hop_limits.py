@@ -441,7 +441,7 @@ def test_two_concurrent_flushes_count_a_removed_and_an_added_link(crawl, connect
 
     with connection.transaction():
         flush(connection, worker=crawl.worker.id, results=[takes], now=NOON)
-        rival.waits_in(flush, other_connection, worker=crawl.worker.id, results=[gives], now=NOON)
+        rival.start_and_wait(flush, other_connection, worker=crawl.worker.id, results=[gives], now=NOON)
     rival.result()
 
     assert HopCount.objects.get(hash=hash_of("b")).via == hash_of("d")

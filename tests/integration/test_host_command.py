@@ -21,7 +21,7 @@ def user(monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "vera")
 
 
-def said(capsys, *arguments):
+def run_host(capsys, *arguments):
     call_command("host", *arguments)
     return capsys.readouterr().out.strip()
 
@@ -34,7 +34,7 @@ def refused(*arguments):
 
 def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
     make_bin(HOST)
-    told = said(capsys, HOST, "stop", "--reason", "its owner has asked us")
+    told = run_host(capsys, HOST, "stop", "--reason", "its owner has asked us")
 
     assert told == f"{HOST}: stopped, {NONE}. vera stopped {HOST} just now: its owner has asked us."
     assert NodeEvent.objects.filter(message=f"vera stopped {HOST}: its owner has asked us").exists()
@@ -42,16 +42,16 @@ def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
 
 def test_a_stopped_host_is_released(capsys):
     make_bin(HOST)
-    said(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
+    run_host(capsys, f"http://{HOST}/some/page", "stop", "--reason", "its owner has asked us")
 
-    assert said(capsys, HOST, "release") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
+    assert run_host(capsys, HOST, "release") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
     assert Bin.objects.get(name=HOST).stopped_at is None
 
 
 def test_a_back_off_is_ended_under_the_users_name(capsys):
     make_bin(HOST, back_off_level=9, back_off_until="2100-01-01T00:00Z")
 
-    assert said(capsys, HOST, "end-back-off") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
+    assert run_host(capsys, HOST, "end-back-off") == f"{HOST}: nothing waits, {NONE}. No document waits for {HOST}."
     assert (
         NodeEvent.objects.get().message == f"vera ended the back-off of {HOST} (level 9, until 2100-01-01 00:00:00 UTC)"
     )
@@ -97,18 +97,18 @@ def test_invalid_input_is_named_ends_with_2_and_changes_nothing(arguments, sente
 
 
 def test_a_pattern_is_denied_and_allowed_again(capsys):
-    told = said(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
+    told = run_host(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
     assert told == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
 
-    assert said(capsys, "*.example.com", "allow") == "No hosts are denied."
+    assert run_host(capsys, "*.example.com", "allow") == "No hosts are denied."
 
 
 def test_the_command_names_the_rule_that_denies_a_host(capsys):
     make_bin(HOST)
 
-    said(capsys, "*.example.com", "deny", "--reason", "they asked")
+    run_host(capsys, "*.example.com", "deny", "--reason", "they asked")
 
     assert (
-        said(capsys, HOST)
+        run_host(capsys, HOST)
         == f"{HOST}: denied, {NONE}. Nothing is fetched from {HOST}: rule 1 of policy “Deny list” denies it."
     )

@@ -18,7 +18,7 @@ def job():
     return make_job("manual")
 
 
-def said(capsys, *arguments):
+def run_job(capsys, *arguments):
     call_command("job", *arguments)
     return capsys.readouterr().out.strip()
 
@@ -26,13 +26,13 @@ def said(capsys, *arguments):
 def test_a_job_shows_its_state(job, capsys):
     Job.objects.update(phase=Phase.READY_FOR_STARTUP, reason="its source does not answer")
 
-    assert said(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"
+    assert run_job(capsys, "manual") == "manual: Starting up (READYFORSTARTUP): its source does not answer"
 
 
 def test_an_action_is_carried_out_and_recorded_under_the_users_name(job, capsys, monkeypatch):
     monkeypatch.setattr("getpass.getuser", lambda: "vera")
 
-    assert said(capsys, "manual", "start-minimal") == "manual: Starting up (READYFORSTARTUPMINIMAL)"
+    assert run_job(capsys, "manual", "start-minimal") == "manual: Starting up (READYFORSTARTUPMINIMAL)"
     assert JobEvent.objects.get(kind="start_minimal").made_by == "vera"
 
 

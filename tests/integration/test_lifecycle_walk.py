@@ -85,7 +85,7 @@ def test_a_transition_from_its_situations_is_made_and_recorded(job, situation, n
 
     stored = Job.objects.get(pk=job.pk)
     assert (change.before, change.after) == (before, stored.state)
-    becomes = row.becomes_from(situation)
+    becomes = row.values_from(situation)
     assert {column: getattr(stored, column) for column in becomes} == becomes
     event = JobEvent.objects.first()
     assert (event.job_id, event.made_by, event.at) == (job.pk, "a test", NOON)

@@ -6,7 +6,7 @@ import pytest
 from psycopg.rows import namedtuple_row
 
 from jobs.lifecycle.document import Stage
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import IndexedDocument, Job, OutputConnection, PartitionFact, QueueItem, SearchDocument
 from jobs.partitions.placement import slot_of
 from jobs.queue.removing import tombstones
@@ -67,7 +67,7 @@ def test_removed_documents_can_be_restored_where_their_host_has_moved(moving, mo
     assert stones_of(moving) == before
 
     Job.objects.update(move_hold=0)
-    done = work_off(restoring.restore(moving.job.pk, run_no=1, made_by="vera", now=NOON))
+    done = perform_restoration(restoring.restore(moving.job.pk, run_no=1, made_by="vera", now=NOON))
     assert (done.restored, done.unread, done.refused) == (3, 0, "")
     assert set(SearchDocument.objects.values_list("hash", "text")) == {(hash_of(name), "words") for name in names}
     assert set(QueueItem.objects.values_list("hash", flat=True)) == {hash_of(name) for name in names}

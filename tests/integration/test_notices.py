@@ -341,7 +341,7 @@ def test_a_rule_reports_a_lasting_condition_after_its_muting(hook):
 
 def test_a_webhook_is_signed_over_its_time_and_body(hook):
     channel = webhook_to(hook)
-    verbs.test_channel(channel.pk, made_by="olga")
+    verbs.send_test_message(channel.pk, made_by="olga")
     send_all()
 
     (request,) = hook.requests
@@ -358,7 +358,7 @@ def test_a_webhook_is_signed_over_its_time_and_body(hook):
 
 def test_a_failed_message_is_retried_under_the_same_id(hook):
     channel = webhook_to(hook, retry_policy={"policy": "times", "times": 1, "seconds": 5})
-    message = verbs.test_channel(channel.pk, made_by="olga")
+    message = verbs.send_test_message(channel.pk, made_by="olga")
     assert Task.objects.get(pk=message.task).retry_policy == {"policy": "times", "times": 1, "seconds": 5}
     hook.answers += [(503, b"busy " * 1000, {}), (503, b"busy", {})]
 
@@ -381,7 +381,7 @@ def test_a_failed_message_is_retried_under_the_same_id(hook):
 
 def test_a_redirect_is_not_followed(hook):
     channel = webhook_to(hook)
-    message = verbs.test_channel(channel.pk, made_by="olga")
+    message = verbs.send_test_message(channel.pk, made_by="olga")
     hook.answers.append((302, b"", {"Location": f"{hook.url}/elsewhere"}))
 
     with pytest.raises(NotSent, match="answered 302"):
@@ -405,11 +405,11 @@ def test_slack_and_rocket_chat_get_text_without_mentions(hook):
 
 def test_a_mail_server_gets_the_password_and_no_log_has_it(mails, caplog):
     good = email_to(mails, username="crawl", password="right")
-    send(verbs.test_channel(good.pk, made_by="olga"))
+    send(verbs.send_test_message(good.pk, made_by="olga"))
     assert len(mails.mails) == 1
 
     verbs.change_channel(good.pk, configuration={**good.configuration, "password": "wrong-and-secret"}, made_by="vera")
-    message = verbs.test_channel(good.pk, made_by="olga")
+    message = verbs.send_test_message(good.pk, made_by="olga")
     with pytest.raises(NotSent, match="refused the user and the password"):
         send(message)
 
@@ -423,12 +423,12 @@ def test_a_refused_recipient_is_named(mails):
     mails.refused.add("ops@a.example")
 
     with pytest.raises(NotSent, match=r"refused the recipients ops@a\.example"):
-        send(verbs.test_channel(email_to(mails).pk, made_by="olga"))
+        send(verbs.send_test_message(email_to(mails).pk, made_by="olga"))
 
 
 def test_an_absent_receiver_fails_within_its_time():
     channel = make_channel("slack", {"url": "http://127.0.0.1:9/a-secret-path"})
-    message = verbs.test_channel(channel.pk, made_by="olga")
+    message = verbs.send_test_message(channel.pk, made_by="olga")
 
     with pytest.raises(NotSent, match=r"^the request failed: Client\w+$"):
         send(message)
@@ -586,7 +586,7 @@ def test_commands_make_test_and_delete_channels_and_rules(hook, tmp_path, capsys
 def test_a_message_whose_task_ended_without_sending_is_shown_as_failed(hook, connection):
     main = Main(connection)
     channel = webhook_to(hook)
-    first, second, waiting = (verbs.test_channel(channel.pk, made_by="vera") for _ in range(3))
+    first, second, waiting = (verbs.send_test_message(channel.pk, made_by="vera") for _ in range(3))
     facts = {"scope": CLUSTER_SCOPE}
     assert main.connection.execute(f"SELECT {NOTICES_TO_CHECK}", facts).fetchone() == (False,)
     book.cancel(first.task, made_by="vera")

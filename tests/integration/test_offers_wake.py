@@ -17,7 +17,7 @@ from tests.support.stepping import Manager
 AT_ONCE = seconds(0)
 
 
-class Ears:
+class Listeners:
     """A session that listens on the channels of some workers."""
 
     def __init__(self, dsn, workers):
@@ -40,10 +40,10 @@ def workers(connection):
 
 
 @pytest.fixture
-def ears(dsn, workers):
-    ears = Ears(dsn, workers)
-    yield ears
-    ears.close()
+def listeners(dsn, workers):
+    listeners = Listeners(dsn, workers)
+    yield listeners
+    listeners.close()
 
 
 def offer(connection, running, *, preferred=None, tag="", age=AT_ONCE):
@@ -60,7 +60,7 @@ def helpers(connection, workers, *, now=NOON):
     return known._helpers(connection, scope="cluster", now=now)
 
 
-def test_an_offer_wakes_only_the_preferred_worker(connection, workers, ears):
+def test_an_offer_wakes_only_the_preferred_worker(connection, workers, listeners):
     manager = Manager(connection)
     running = make_running_job(manager.node)
     lane = make_lane(running.seed, "a.example")
@@ -68,22 +68,22 @@ def test_an_offer_wakes_only_the_preferred_worker(connection, workers, ears):
 
     assert manager.step(stuff_groups) == 1
 
-    assert ears.woken() == {keepers_of(lane.bin_id, [worker.id for worker in workers])[0]}
+    assert listeners.woken() == {keepers_of(lane.bin_id, [worker.id for worker in workers])[0]}
 
 
-def test_a_worker_with_an_open_offer_is_not_woken_again(connection, workers, ears):
+def test_a_worker_with_an_open_offer_is_not_woken_again(connection, workers, listeners):
     manager = Manager(connection)
     running = make_running_job(manager.node)
     for host in range(20):
         make_documents(make_lane(running.seed, f"a{host}.example"), [f"{host}"])
     assert manager.step(stuff_groups) == 20
-    assert ears.woken() == {worker.id for worker in workers}
+    assert listeners.woken() == {worker.id for worker in workers}
     for host in range(20):
         make_documents(make_lane(running.seed, f"b{host}.example"), [f"b {host}"])
 
     assert manager.step(stuff_groups) == 20
 
-    assert ears.woken() == set()
+    assert listeners.woken() == set()
 
 
 def test_a_late_batch_wakes_a_few_other_workers_once(connection, workers):

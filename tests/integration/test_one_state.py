@@ -60,7 +60,7 @@ def test_a_second_state_of_a_lane_or_a_bin_is_refused(connection, lane):
 def test_the_second_of_two_simultaneous_replacements_is_refused(connection, other_connection, rival, lane):
     with connection.transaction():
         replace_state(connection, lane)
-        rival.waits_in(replace_state, other_connection, lane)
+        rival.start_and_wait(replace_state, other_connection, lane)
 
     with refused:
         rival.result()

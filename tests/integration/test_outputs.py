@@ -487,7 +487,7 @@ def test_the_later_of_two_jobs_that_drop_a_document_removes_it(
 
     with connection.transaction():
         done = drop_of(connection, worker, first, its_claim)
-        rival.waits_in(drop_of, other_connection, worker, second, the_other_claim)
+        rival.start_and_wait(drop_of, other_connection, worker, second, the_other_claim)
         assert (done.dropped, done.removed) == (1, 0)
     done = rival.result()
 
@@ -506,7 +506,7 @@ def test_a_clean_up_keeps_a_document_that_another_job_adds(
 
     with connection.transaction():
         flush(connection, worker=worker, results=[added], outputs=JobOutputs(), now=NOON)
-        rival.waits_in(drop_of, other_connection, worker, one, claim)
+        rival.start_and_wait(drop_of, other_connection, worker, one, claim)
     done = rival.result()
 
     assert (done.dropped, done.removed) == (1, 0)

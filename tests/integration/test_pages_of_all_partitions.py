@@ -401,22 +401,22 @@ def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_i
 def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
     answers = iter(["old", "new"])
     held = HeldAnswers(lambda _name: next(answers))
-    assert held.answers().beside("own").others == {"b": "old"}
+    assert held.answers().with_own("own").others == {"b": "old"}
 
     held._answers["en"].read_at -= 3600
 
-    assert held.answers().beside("own").others == {"b": "new"}
+    assert held.answers().with_own("own").others == {"b": "new"}
 
 
 @pytest.mark.usefixtures("control")
 def test_an_open_page_shows_a_change_in_another_partition_immediately():
     answers = iter(["stopped", "released"])
     held = HeldAnswers(lambda _name: next(answers))
-    assert held.answers().beside("own").others == {"b": "stopped"}
+    assert held.answers().with_own("own").others == {"b": "stopped"}
 
     change_in("b", lambda: None)
 
-    assert held.answers().beside("own").others == {"b": "released"}
+    assert held.answers().with_own("own").others == {"b": "released"}
 
 
 @pytest.mark.usefixtures("control")
@@ -435,7 +435,7 @@ def test_an_open_page_ignores_answers_to_questions_from_before_a_change():
     change_in("b", lambda: None)
     goes_on.set()
 
-    assert held.answers().beside("own").others == {"b": "released"}
+    assert held.answers().with_own("own").others == {"b": "released"}
 
 
 # --- Notifications, and the metric ---------------------------------------------------------------

@@ -211,7 +211,7 @@ def test_a_log_that_grows_for_a_partition_needs_attention(connection, here, monk
 
     (line,) = attention.partitions_behind(NOON)
 
-    assert behind.is_much
+    assert behind.is_too_far_behind
     assert (line.kind, line.key) == ("partition_behind", "b")
     assert says in line.sentence
 

@@ -10,7 +10,7 @@ from jobs.connectors.repository.base import hash_of
 from jobs.connectors.schema import NOTHING
 from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.base import Item, Stage, TransformationKind
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import IndexedDocument, OutputFault, QueueItem, SearchDocument
 from jobs.queue.removing.clear_output import clear_some
 from jobs.verbs import connections, restoring
@@ -78,7 +78,7 @@ def lines_of(site):
 
 
 def bring_back(site):
-    return work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    return perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
 
 
 # --- Versions --------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_removed_part_is_not_restored_without_its_document(site):
     run_no = site.job.run_no
     site.put_root(links=[name for name in site.pages if name != "page1"])
     site.run()
-    work_off(restoring.restore(site.job_id, run_no=run_no, made_by="operator", now=site.cluster.clock.at))
+    perform_restoration(restoring.restore(site.job_id, run_no=run_no, made_by="operator", now=site.cluster.clock.at))
     assert (texts(site), held_in_file(site)) == ({}, set())
     assert QueueItem.objects.count() == len(site.everything) - 1
 

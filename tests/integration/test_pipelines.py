@@ -16,12 +16,12 @@ from jobs.definitions.importing import Refused as ImportRefused
 from jobs.definitions.reading import read_rows
 from jobs.definitions.subjects import JOB
 from jobs.lifecycle.document import Stage as Place
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import Activity, IndexedDocument, Job, JobEvent, PipelineRefusal, QueueItem, SearchDocument
 from jobs.queue.removing.orphans import drop_orphans
 from jobs.verbs import editing, restoring
 from nodes.errors import Invalid
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 from tests.integration.test_against_an_oracle import UNSOUND
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.cluster import seconds
@@ -186,7 +186,7 @@ def test_documents_that_a_stage_refused_can_be_restored(site):
     texts = dict(SearchDocument.objects.values_list("url", "text"))
     site.change(stage("short", "allowed", {"exclude": ["page[12]$"]}), outputs={site.lines: "source"})
     site.run()
-    done = work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    done = perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
     assert (done.restored, done.refused) == (2, "")
     assert dict(SearchDocument.objects.values_list("url", "text")) == texts
     assert refusals() == []
@@ -438,7 +438,7 @@ def test_a_definition_has_the_stages_with_outputs_by_their_names(site):
 
     def import_(**changes):
         given = [Given("a file", {**definition, **changes})]
-        return import_definitions(given, may=may_everything, made_by="olga", dry_run=False)[0]
+        return import_definitions(given, may=may_do_everything, made_by="olga", dry_run=False)[0]
 
     assert import_().result == "unchanged"
     assert import_(name="copy").result == "created"

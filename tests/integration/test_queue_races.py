@@ -101,7 +101,7 @@ def test_a_seed_that_is_restored_meanwhile_belongs_to_the_run(connection, other_
 
     with connection.transaction():
         connection.execute(INSERT_KNOWN, [reference.hash, running.job.pk, lane.pk, Stage.DONE])
-        rival.waits_in(
+        rival.start_and_wait(
             discover_seeds,
             other_connection,
             manager=running.manager.id,
@@ -130,7 +130,7 @@ def test_stuffing_waits_while_its_node_is_marked_failed_and_is_refused(connectio
 
     with connection.transaction():
         connection.execute("SELECT 1 FROM nodes_node WHERE id = %s FOR UPDATE", [running.manager.id])
-        rival.waits_in(stuff_all, other_connection, running)
+        rival.start_and_wait(stuff_all, other_connection, running)
         connection.execute(
             "UPDATE nodes_node SET status = 'failed', reason = 'a test', stopped_at = now() WHERE id = %s",
             [running.manager.id],
@@ -151,7 +151,7 @@ def test_marking_a_node_failed_waits_for_its_stuffing(connection, other_connecti
     with connection.transaction():
         assert stuff_all(connection, running).documents == 3
         # A mark first ends the sessions that are recorded for its node. This session is not recorded.
-        rival.waits_in(leadership.mark_failed, other_connection, verdict=verdict, term=term)
+        rival.start_and_wait(leadership.mark_failed, other_connection, verdict=verdict, term=term)
 
     assert rival.result()
     assert stages() == [Stage.ACTIVE] * 3
@@ -162,7 +162,7 @@ def test_a_manager_that_lost_its_group_while_it_waited_stuffs_nothing(connection
 
     with connection.transaction():
         connection.execute("UPDATE jobs_throttlegroup SET epoch = epoch + 1")
-        rival.waits_in(stuff_all, other_connection, running)
+        rival.start_and_wait(stuff_all, other_connection, running)
 
     with pytest.raises(FenceRefused, match="group fence"):
         rival.result()
@@ -174,7 +174,7 @@ def test_a_group_moves_only_after_the_stuffing_under_its_old_epoch(connection, o
 
     with connection.transaction():
         stuff_all(connection, running)
-        rival.waits_in(other_connection.execute, "UPDATE jobs_throttlegroup SET epoch = epoch + 1")
+        rival.start_and_wait(other_connection.execute, "UPDATE jobs_throttlegroup SET epoch = epoch + 1")
 
     rival.result()
     assert stages() == [Stage.ACTIVE] * 3
@@ -191,7 +191,7 @@ def test_a_stop_of_a_job_waits_for_stuffing_and_nothing_is_stuffed_later(
 
     with connection.transaction():
         stuff_all(connection, running)
-        rival.waits_in(_ask, verb, running.job.pk)
+        rival.start_and_wait(_ask, verb, running.job.pk)
     rival.result()
 
     assert stages() == [Stage.ACTIVE] * 3
@@ -212,7 +212,7 @@ def test_stuffing_that_waited_for_a_pause_offers_nothing(connection, other_conne
 
     with connection.transaction():
         connection.execute("UPDATE jobs_job SET pause = 'pausing' WHERE id = %s", [running.job.pk])
-        rival.waits_in(stuff_all, other_connection, running)
+        rival.start_and_wait(stuff_all, other_connection, running)
 
     assert rival.result().documents == 0
     assert stages() == [Stage.PENDING] * 3
@@ -368,7 +368,7 @@ def test_a_turn_that_closes_while_it_gets_a_successor_passes_on_requests(
 
     with connection.transaction():
         assert stuff_all(connection, running).documents > 0
-        rival.waits_in(close_turns, other_connection, turns=[ClosedTurn(first.id, None)], now=NOON)
+        rival.start_and_wait(close_turns, other_connection, turns=[ClosedTurn(first.id, None)], now=NOON)
     rival.result()
 
     assert places_given() == ((1, 1000), (1, 1000))
@@ -547,7 +547,7 @@ def test_two_flushes_with_links_to_the_same_new_documents_create_each_once(
 
     with connection.transaction():
         flush_all(connection, worker, [make_result(first, running.facts, names=named, lanes=[lane])])
-        rival.waits_in(
+        rival.start_and_wait(
             flush_all,
             other_connection,
             worker,
@@ -573,7 +573,7 @@ def test_the_smaller_of_two_depths_counts_in_any_order(connection, other_connect
 
     with connection.transaction():
         flush_all(connection, worker, [_naming(claims[3], running, lane, **depth)])
-        rival.waits_in(flush_all, other_connection, worker, [_naming(claims[1], running, lane, **depth)])
+        rival.start_and_wait(flush_all, other_connection, worker, [_naming(claims[1], running, lane, **depth)])
     rival.result()
 
     assert QueueItem.objects.get(hash=hash_of("target")).depth == 2
@@ -609,7 +609,7 @@ def test_a_loop_of_redirects_is_found_when_two_flushes_wait_for_each_other(
 
     with connection.transaction():
         flush_all(connection, worker, [_redirect(claims["a"], running, lane, to="b")])
-        rival.waits_in(flush_all, other_connection, worker, [_redirect(claims["b"], running, lane, to="a")])
+        rival.start_and_wait(flush_all, other_connection, worker, [_redirect(claims["b"], running, lane, to="a")])
     rival.result()
 
     assert _codes() == {"a": "REDIRECT", "b": "REDIRECT_LOOP"}

@@ -29,7 +29,7 @@ from jobs.partitions.move_notes import (
     REPORT_KEY,
     MoveRefused,
     cancel_move,
-    go_on_without,
+    continue_without_partition,
     read_move,
     read_report,
     request_move,
@@ -433,7 +433,7 @@ def test_a_move_continues_without_a_lost_partition_and_takes_back_chunks(moving)
     assert QueueItem.objects.count() == 0
     lost = moving.move
 
-    go_on_without(moving.connection, placement(), "b")
+    continue_without_partition(moving.connection, placement(), "b")
     moving.step(6)
 
     assert (moving.move.number, moving.move.phase) == (lost.number + 1, MovePhase.DONE)
@@ -462,7 +462,7 @@ def test_only_a_copying_move_continues_without_a_partition(moving):
     moving.request()
 
     with pytest.raises(MoveRefused, match="is not copying documents"):
-        go_on_without(moving.connection, placement(), "b")
+        continue_without_partition(moving.connection, placement(), "b")
 
 
 def test_a_killed_main_manager_has_sent_a_chunk_completely_or_not_at_all(moving, monkeypatch):

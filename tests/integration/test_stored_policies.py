@@ -144,7 +144,7 @@ def test_no_seed_gets_a_policy_that_is_being_deleted(other_connection):
     with transaction.atomic():
         policies.delete(policy.pk, everywhere=True)
         rival = Rival(other_connection, django_connection.connection)
-        rival.waits_in(give_elsewhere, seed.pk, policy)
+        rival.start_and_wait(give_elsewhere, seed.pk, policy)
 
     with pytest.raises(IntegrityError):
         rival.result()

@@ -374,9 +374,9 @@ def test_hosts_with_one_ip_address_share_its_limits(connection, manager, worker)
     assert sum(requests.values()) == 2
 
 
-def know(connection, running, host, address):
+def know_host(connection, running, host, address):
     lane = running.seed.lanes.get(bin__name=host)
-    hosts.know(connection, reports=[hosts.HostReport(lane.pk, None, address)])
+    hosts.store_robots_reports(connection, reports=[hosts.HostReport(lane.pk, None, address)])
 
 
 def parent_of(host):
@@ -388,7 +388,7 @@ def test_a_host_gets_its_ip_address_as_parent_if_a_policy_limits_addresses(conne
     gentle = crawl(manager, "a.example", "b.example", per_address=True, min_gap=2.0)
     quick = crawl(manager, "c.example")
     for running, host in ((gentle, "a.example"), (gentle, "b.example"), (quick, "c.example")):
-        know(connection, running, host, "192.0.2.1")
+        know_host(connection, running, host, "192.0.2.1")
 
     assert parent_of("a.example") == parent_of("b.example") == (Bin.ADDRESS, "192.0.2.1")
     assert parent_of("c.example") is None
@@ -408,7 +408,7 @@ def known(connection, manager):
     """Return a job whose hosts all have a known IP address, before any policy limits IP addresses."""
     running = crawl(manager, *HOSTS, documents=1)
     for host in HOSTS:
-        know(connection, running, host, "192.0.2.1")
+        know_host(connection, running, host, "192.0.2.1")
     assert not placed()
     return running
 
@@ -492,7 +492,7 @@ def test_the_hosts_of_a_seed_that_gets_a_policy_for_addresses_are_placed(connect
 
 def test_a_seed_that_changes_its_policy_loses_the_old_address_limits(connection, manager):
     running = crawl(manager, "a.example", per_address=True, min_gap=9.0)
-    know(connection, running, "a.example", "192.0.2.1")
+    know_host(connection, running, "a.example", "192.0.2.1")
     slow, quick = running.seed.policy, make_policy(min_gap=0.5, per_address=True)
 
     with connection.cursor() as cursor:
@@ -588,7 +588,7 @@ def test_a_back_off_grows_by_level_and_each_good_answer_lowers_the_level(connect
     level = 0
     for answer, asked in several:
         if answer == "well":
-            hosts.calm(connection, lanes=[lane.pk])
+            hosts.lower_back_off_levels(connection, lanes=[lane.pk])
             level = max(0, level - 1)
         else:
             if answer == "too much, after its time":
@@ -653,7 +653,7 @@ def test_a_host_gets_one_document_at_a_time_after_a_back_off(connection, manager
         stuff_all(connection, running, workers=1)
         (turn,) = take_turns(connection, worker)
         sizes.append((len(turn.documents), turn.requests, turn.is_trial))
-        hosts.calm(connection, lanes=[lane.pk])
+        hosts.lower_back_off_levels(connection, lanes=[lane.pk])
         close_turns(connection, turns=[ClosedTurn(turn.id, None)], filled=[lane.pk], now=NOON)
 
     assert sizes == [(1, 1, True), (1, 1, True), (18, 2, False)]

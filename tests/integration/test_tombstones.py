@@ -14,7 +14,7 @@ from django.db.models import F
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.connectors.output.registry import open_output
 from jobs.lifecycle.job import Kind, Phase, RunEnd
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import (
     IndexedDocument,
     Job,
@@ -116,7 +116,7 @@ def site(connection, world, file):
 
 
 def bring_back(site, **facts):
-    return work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at, **facts))
+    return perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at, **facts))
 
 
 def assert_is_sound(site):
@@ -251,10 +251,10 @@ def test_an_interrupted_restoration_continues(site, monkeypatch):
             raise Killed
 
     with pytest.raises(Killed):
-        work_off(wanted, report=dies)
+        perform_restoration(wanted, report=dies)
     assert 0 < real() < 31
 
-    done = work_off(wanted)
+    done = perform_restoration(wanted)
 
     assert (done.restored, site.held) == (31, site.everything)
     assert_is_sound(site)
@@ -311,7 +311,7 @@ def take_away(site, output):
 
 
 def restore_output(site, output):
-    return work_off(restoring.restore_output(site.job_id, output.pk, made_by="operator", now=NOON))
+    return perform_restoration(restoring.restore_output(site.job_id, output.pk, made_by="operator", now=NOON))
 
 
 @pytest.mark.parametrize("at_once", [7, 500])
@@ -326,7 +326,7 @@ def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypa
 
     for output in (site.search, other):
         (wanted,) = restoring.restore_cleared(output.pk, made_by="administrator", now=NOON)
-        assert work_off(wanted).restored == 31
+        assert perform_restoration(wanted).restored == 31
 
     after = Photograph(site)
     assert (after.texts, after.account, after.items, after.links) == (
@@ -350,7 +350,7 @@ def test_a_restoration_ends_a_clearing_in_progress(site, monkeypatch):
 
     (wanted,) = restoring.restore_cleared(site.search.pk, made_by="administrator", now=NOON)
     clear_outputs(site)
-    work_off(wanted)
+    perform_restoration(wanted)
 
     assert site.held == site.everything
 
@@ -417,7 +417,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     assert "Output search, cleared" in client.get(f"/jobs/{site.job_id}/removals/").content.decode()
     assert operator.post(f"/api/v1/outputs/{site.search.pk}/restore/").status_code == 403
     assert administrator.post(f"/api/v1/outputs/{site.search.pk}/restore/").json()[0]["output"] == site.search.pk
-    work_off(Restoration.objects.latest("pk"))
+    perform_restoration(Restoration.objects.latest("pk"))
     assert site.held == site.everything
 
     take_away(site, site.search)
@@ -425,13 +425,13 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     both = {"output": site.search.pk, "run_no": 1}
     assert operator.post(f"{address}/restore/", both, format="json").status_code == 400
     assert operator.post(f"{address}/restore/", {"output": site.search.pk}, format="json").status_code == 202
-    work_off(Restoration.objects.latest("pk"))
+    perform_restoration(Restoration.objects.latest("pk"))
     assert site.held == site.everything
 
     clear(site, site.search)
     clear_outputs(site)
     client.post(f"/jobs/{site.job_id}/restore/", {"output": site.search.pk})
-    work_off(Restoration.objects.latest("pk"))
+    perform_restoration(Restoration.objects.latest("pk"))
     assert site.held == site.everything
 
     clear(site, site.search)
@@ -449,7 +449,7 @@ def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, 
         site.cluster.work()
     assert (Job.objects.count(), SearchDocument.objects.count(), QueueItem.objects.count()) == (0, 0, 0)
 
-    done = work_off(restoring.restore_deleted(job.pk, made_by="administrator", now=NOON))
+    done = perform_restoration(restoring.restore_deleted(job.pk, made_by="administrator", now=NOON))
 
     assert done.restored == 31
     assert Photograph(site).texts == before.texts
@@ -526,7 +526,7 @@ def test_a_run_and_a_deleted_job_are_restored_on_pages(site, client):
 
     assert 'name="run" value="2"' in page
     assert "Workers are restoring the removals of run 2." in answer
-    assert work_off(Restoration.objects.get()).restored == 30
+    assert perform_restoration(Restoration.objects.get()).restored == 30
     assert "Restored documents: 30." in client.get(f"/jobs/{site.job_id}/removals/").content.decode()
 
     site.ask("delete")

@@ -33,7 +33,7 @@ from jobs.traps.radar import BUDGET
 from jobs.ui import traps_views
 from jobs.verbs import traps
 from nodes.errors import Invalid, Refused, Unknown
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 from tests.support.api import assert_problem, client_of, make_user
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import facts_of, make_documents, make_job, make_lane, make_result, make_running_job
@@ -329,12 +329,12 @@ def test_undoing_an_acceptance_removes_the_rule_that_it_added(job):
     for suspect in (first, second):
         traps.accept(suspect.pk, made_by="operator", now=timezone.now())
 
-    undone = traps.undo(first.pk, may=may_everything, made_by="operator", now=timezone.now())
+    undone = traps.undo(first.pk, may=may_do_everything, made_by="operator", now=timezone.now())
 
     job.refresh_from_db()
     assert (undone.effect, undone.suspect.is_open) == ("removed", True)
     assert job.specification["exclude"] == ["zip$", "/other$"]
-    traps.undo(second.pk, may=may_everything, made_by="operator", now=timezone.now())
+    traps.undo(second.pk, may=may_do_everything, made_by="operator", now=timezone.now())
     job.refresh_from_db()
     assert "exclude" not in job.specification
 
@@ -343,13 +343,13 @@ def test_an_undone_acceptance_leaves_rules_that_the_job_had_before(job):
     suspect = suspect_of(job)
     Job.objects.update(specification={"exclude": [suspect.rule]})
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
-    assert traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now()).effect == "kept"
+    assert traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now()).effect == "kept"
     assert Job.objects.get().specification["exclude"] == [suspect.rule]
     Job.objects.update(specification={})
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
     Job.objects.update(specification={"exclude": ["zip$"]})
 
-    assert traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now()).effect == "missing"
+    assert traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now()).effect == "missing"
 
     assert Job.objects.get().specification["exclude"] == ["zip$"]
 
@@ -360,7 +360,7 @@ def test_a_running_job_loses_an_undone_rule_when_its_run_ends(running):
     end_run(running)
     Job.objects.update(phase=Phase.ACTIVE, stop_request="abort")
 
-    assert traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now()).effect == "leaves"
+    assert traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now()).effect == "leaves"
 
     running.refresh_from_db()
     assert running.specification["exclude"] == [suspect.rule]
@@ -374,7 +374,7 @@ def test_undoing_before_the_end_of_the_run_makes_documents_due(running):
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
     add(running, months(3), outcome=Outcome.EXCLUDED, result_code=TRAP, indexed_before=False, run_no=1)
 
-    undone = traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now())
+    undone = traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now())
 
     assert (undone.effect, undone.documents) == ("withdrawn", 3)
     end_run(running)
@@ -385,11 +385,11 @@ def test_a_released_group_is_suspected_again(job):
     suspect = suspect_of(job)
     traps.release(suspect.pk, made_by="operator", now=timezone.now())
 
-    undone = traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now())
+    undone = traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now())
 
     assert (undone.effect, trap_gate(f"{CALENDAR}77", job).status) == ("suspected", Status.BLOCKED)
     with pytest.raises(Refused, match="No decision"):
-        traps.undo(suspect.pk, may=may_everything, made_by="operator", now=timezone.now())
+        traps.undo(suspect.pk, may=may_do_everything, made_by="operator", now=timezone.now())
 
 
 def test_an_acceptance_is_undone_by_the_role_that_accepts(job, client):

@@ -18,7 +18,7 @@ from jobs.connectors.output.buckets import ranges_of
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import IndexedDocument, OutputConnection, OutputFault, OutputVerification, QueueItem, SearchDocument
 from jobs.partitions.placement import even_owner, slot_of
 from jobs.queue import verified
@@ -26,7 +26,7 @@ from jobs.verbs import restoring
 from jobs.verification import finding, kinds, repairing, verbs
 from jobs.verification.attempts import AnotherAttempt, state_of
 from nodes.errors import Invalid, Refused
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
 from tests.integration.test_against_an_oracle import UNSOUND
@@ -364,7 +364,9 @@ def test_a_removed_ghost_of_a_job_can_be_restored(site, connection):
     assert results(verify(site.search, repairs=True)) == {"page1": "removed"}
     assert not SearchDocument.objects.filter(hash=key).exists()
 
-    work_off(restoring.restore_output(site.job_id, site.search.pk, made_by="operator", now=site.cluster.clock.at))
+    perform_restoration(
+        restoring.restore_output(site.job_id, site.search.pk, made_by="operator", now=site.cluster.clock.at)
+    )
 
     assert SearchDocument.objects.get(hash=key).text == text
     assert verify(site.search).faults == 0
@@ -375,7 +377,7 @@ def test_restored_documents_are_in_sync(site, lines, of_file, connection):
     site.put_root(links=site.pages[5:])
     site.run()
     assert site.held == {"root", *site.pages[5:]}
-    work_off(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
+    perform_restoration(restoring.restore(site.job_id, made_by="operator", now=site.cluster.clock.at))
     assert site.held == site.everything
 
     assert verify(lines if of_file else site.search).faults == 0
@@ -498,7 +500,7 @@ def small_chunks(monkeypatch):
 
 def scheduled(output, **facts):
     facts = {"repairs": True, **facts}
-    return verbs.start(output.pk, may=may_everything, made_by="a test", **facts)
+    return verbs.start(output.pk, may=may_do_everything, made_by="a test", **facts)
 
 
 def carry_out(verification):

@@ -166,7 +166,7 @@ def test_a_document_that_another_job_writes_meanwhile_stays(
 
     with connection.transaction():
         flushed(other.indexed(PAGE))
-        rival.waits_in(drop_all, other_connection)
+        rival.start_and_wait(drop_all, other_connection)
 
     assert rival.result() == 0
     assert actions(lines)[-1] == ("add", PAGE)

@@ -144,7 +144,7 @@ class Application:
     def metrics(self):
         return render(registry_of(FIGURES, more=figures_of_jobs))[0].decode()
 
-    def hear(self):
+    def confirm_reports(self):
         """Do nothing. The test waits for the answer, which arrives after all earlier reports."""
 
     def leave(self):

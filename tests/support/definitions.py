@@ -9,7 +9,7 @@ from jobs.connectors.output import registry as outputs
 from jobs.connectors.repository import registry as repositories
 from jobs.definitions import importing
 from jobs.models import Job, OutputConnection, RepositoryConnection, ThrottlePolicy
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 LOGIN = {
     "name": "portal",
@@ -209,7 +209,7 @@ def everything(directory):
     ]
 
 
-def store(definitions, *, made_by="vera", dry_run=False, may=may_everything):
+def store(definitions, *, made_by="vera", dry_run=False, may=may_do_everything):
     """Import definitions, and return their changes."""
     given = [importing.Given(str(place), one) for place, one in enumerate(definitions)]
     return importing.import_definitions(given, may=may, made_by=made_by, dry_run=dry_run)

@@ -74,14 +74,14 @@ def explaining(connection: psycopg.Connection[Any]) -> Iterator[list[Explained]]
     """Yield a list that receives each statement on `connection` as it runs. The connection's user is a superuser."""
     found: list[Explained] = []
 
-    def hear(notice: Diagnostic) -> None:
+    def keep_plan(notice: Diagnostic) -> None:
         _, has_plan, told = (notice.message_primary or "").partition(_PLANS)
         if has_plan:
             explained = json.loads(told)
             found.append(Explained(text=explained["Query Text"], plan=explained["Plan"]))
 
     connection.execute(f"LOAD '{MODULE}'")
-    connection.add_notice_handler(hear)
+    connection.add_notice_handler(keep_plan)
     for name, value in _SETTINGS.items():
         connection.execute(f"SET {MODULE}.{name} = {value}")
     found.clear()
@@ -89,7 +89,7 @@ def explaining(connection: psycopg.Connection[Any]) -> Iterator[list[Explained]]
         yield found
     finally:
         connection.execute(f"SET {MODULE}.log_min_duration = -1")
-        connection.remove_notice_handler(hear)
+        connection.remove_notice_handler(keep_plan)
 
 
 def _nodes_of(plan: Plan) -> Iterator[Plan]:

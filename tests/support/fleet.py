@@ -83,7 +83,7 @@ class Ledger:
         with self._lock:
             self._runs.append(run)
 
-    def of(self, job=None, *, node=None, since=0.0):
+    def runs_of(self, job=None, *, node=None, since=0.0):
         """Return the runs that began since a moment."""
         with self._lock:
             return [
@@ -123,7 +123,7 @@ class Nursery:
                 stderr=log,
             )
 
-    def bear(self):
+    def start_application(self):
         """Start an application, and return our end of its line."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -173,7 +173,7 @@ class Instance:
     def __init__(self, name, ledger, nursery):
         self.name = name
         self._ledger, self._nursery = ledger, nursery
-        self._connection = nursery.bear()
+        self._connection = nursery.start_application()
         self._asking = threading.Lock()
         self._answers = queue.SimpleQueue()
         self._jobs = {}
@@ -215,9 +215,9 @@ class Instance:
     def metrics(self):
         return self._ask("metrics")
 
-    def hear(self):
+    def confirm_reports(self):
         """Return after all its earlier reports are in the ledger."""
-        self._ask("hear")
+        self._ask("confirm_reports")
 
     @property
     def strategy(self):
@@ -348,10 +348,10 @@ class Fleet:
         """Return items that two runs held at the same time, by the reports that have arrived."""
         for instance in self.instances.values():
             if not instance.is_frozen:
-                instance.hear()
-        return conflicts_in(self.ledger.of())
+                instance.confirm_reports()
+        return conflicts_in(self.ledger.runs_of())
 
-    def way_of(self, name):
+    def link_of(self, name):
         """Return the line of an application, which can be cut and healed."""
         return self.bench.line(name)
 

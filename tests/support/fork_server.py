@@ -271,7 +271,7 @@ def _run(words):
             manage.main()
 
 
-def _take_machine():
+def _set_machine():
     """Give a node of a cluster of the chaos test its machine, as `tests/chaos/inside` does in a new Python."""
     orders = json.loads(os.environ.get("CRAWLCTL_CHAOS", "{}"))
     assert not [name for name in ("stops", "mutant") if orders.get(name)], "these orders need a new Python"
@@ -315,7 +315,7 @@ def main():
         _show_words(asked["words"], room)
         gc.enable()
         try:
-            _take_machine()
+            _set_machine()
             _run(asked["words"])
         except SystemExit as ended:
             _end(ended.code)

@@ -36,7 +36,7 @@ class HostileWork:
     def talks(self, facts):
         return "x" * (3 * 2**20)
 
-    def babbles(self, facts):
+    def prints_garbage(self, facts):
         os.write(1, b"not a number\n")
         time.sleep(600)
 

@@ -119,5 +119,5 @@ def _shrink(installation):
     _wait_until_stopped(installation.data)
     binaries, home = find_binaries(), Home(installation.var / "postgres")
     account = choose_account(home=home, binaries=binaries, announce=lambda _line: None)
-    reset = [*account.prefix, binaries.of("pg_resetwal"), "--wal-segsize=1", "-D", home.data]
+    reset = [*account.prefix, binaries.path_of("pg_resetwal"), "--wal-segsize=1", "-D", home.data]
     subprocess.run(reset, cwd="/", stdout=subprocess.DEVNULL, check=True)

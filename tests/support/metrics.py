@@ -37,10 +37,10 @@ def scrape(port):
 
 
 def scrape_when_up(port):
-    def try_it():
+    def scrape_or_none():
         try:
             return scrape(port)
         except OSError:
             return None
 
-    return wait_for(try_it, saying="the process shows its metrics")
+    return wait_for(scrape_or_none, saying="the process shows its metrics")

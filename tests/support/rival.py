@@ -13,7 +13,7 @@ class Rival:
         self._pool = ThreadPoolExecutor(1)
         self._future = None
 
-    def waits_in(self, call, *arguments, **facts):
+    def start_and_wait(self, call, *arguments, **facts):
         """Start the call, and return once it waits."""
         self._future = self._pool.submit(call, *arguments, **facts)
         wait_until(lambda: self._is_blocked() or self._future.done())

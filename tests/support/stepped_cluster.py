@@ -174,10 +174,10 @@ class SteppedCluster:
         self.workers = [SteppedWorker(self) if other is worker else other for other in self.workers]
         self.ghosts.append(worker)
 
-    def lay_ghosts(self):
+    def retire_ghosts(self):
         """Let each ghost try its remaining work, then remove the ghost. Fences refuse its guarded writes."""
         for ghost in self.ghosts:
-            ghost.haunt()
+            ghost.try_remaining_work()
         self.ghosts = []
 
 
@@ -234,7 +234,7 @@ class SteppedManager:
             self._kept_house[duty.name] = at
         return is_due
 
-    def haunt(self):
+    def try_remaining_work(self):
         with contextlib.suppress(FenceRefused):
             self.perform()
 
@@ -337,7 +337,7 @@ class SteppedWorker:
         """Take batches of about `room` documents."""
         self._step(self._taking.take(room))
 
-    def lose_take(self):
+    def take_with_lost_answer(self):
         """Take batches by a statement whose answer is lost, and recover from that."""
         with _losing_answers_of(take, "take"):
             self.take()
@@ -357,12 +357,12 @@ class SteppedWorker:
         """Flush ended documents, return released ones, and close turns and batches."""
         self._step(self._flushing.write_everything())
 
-    def flush_unheard(self):
+    def flush_with_lost_answer(self):
         """Flush ended documents, but lose the answer."""
         with _losing_answers_of(flush, "flush"):
             self.write()
 
-    def flush_in_vain(self):
+    def flush_without_commit(self):
         """Flush ended documents, but lose the connection after the writes to the outputs and before the commit."""
         with _losing_answers_of(JobOutputs, "write"):
             self.write()
@@ -372,7 +372,7 @@ class SteppedWorker:
         with _losing_answers_of(JobOutputs, "remove"):
             self.process()
 
-    def haunt(self):
+    def try_remaining_work(self):
         with contextlib.suppress(FenceRefused):
             self.process()
             self.write()

@@ -33,7 +33,7 @@ def each_row(names, rows, ids=None):
             async def run(**fixtures):
                 differences = _Differences()
                 for name, values in named:
-                    with differences.of(name):
+                    with differences.row(name):
                         await test(**fixtures, **values)
                 differences.report(len(named))
 
@@ -42,7 +42,7 @@ def each_row(names, rows, ids=None):
             def run(**fixtures):
                 differences = _Differences()
                 for name, values in named:
-                    with differences.of(name), _forgotten():
+                    with differences.row(name), _forgotten():
                         test(**fixtures, **values)
                 differences.report(len(named))
 
@@ -91,7 +91,7 @@ class _Differences:
     def __init__(self):
         self._failed = {}
 
-    def of(self, name):
+    def row(self, name):
         return _Row(self._failed, name)
 
     def report(self, count):

@@ -1,6 +1,6 @@
 """Proves which redirects of seeds end when one of their addresses answers with a page."""
 
-from jobs.connectors.repository.web.ended_redirects import begun_at_no_seed, ended_with
+from jobs.connectors.repository.web.ended_redirects import ended_with, redirects_without_seed
 from tests.support.tables import each_row
 
 CHAIN = {"seed": "x", "x": "y", "y": "www"}
@@ -35,4 +35,4 @@ def test_an_ended_redirect_ends_redirects_behind_it_without_another_source(sourc
     ],
 )
 def test_a_redirect_to_which_no_seed_leads_ends(redirects, seeds, ended):
-    assert begun_at_no_seed(redirects, seeds=seeds) == ended
+    assert redirects_without_seed(redirects, seeds=seeds) == ended

@@ -71,7 +71,7 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
         "hangs": (Reason.TIME, "no result within 4 s"),
         "allocates": (Reason.MEMORY, ""),
         "talks": (Reason.OUTPUT, "more than 1 MiB"),
-        "babbles": (Reason.CRASH, "SIGKILL"),
+        "prints_garbage": (Reason.CRASH, "SIGKILL"),
         "floods": (Reason.CRASH, "SIGKILL"),
         "nests": (Reason.CRASH, "SIGKILL"),
         "raises": (Reason.CRASH, "ZeroDivisionError"),

@@ -239,7 +239,7 @@ def test_a_transition_leads_from_a_state_that_has_a_name_to_another(where, name)
     if not is_possible(row, state) or name == "go":
         return
 
-    after = replace(state, **row.becomes_from(situation_of(state)))
+    after = replace(state, **row.values_from(situation_of(state)))
 
     assert name_of_job(state)
     assert name_of_job(after)

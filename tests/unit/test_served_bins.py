@@ -16,7 +16,7 @@ def serve_one_document(bins, bin_id=HOST, *, now=0.0):
     def end():
         queue.end(turn)
         queue.close_ended()
-        bins.let_rest(queue)
+        bins.retire_if_idle(queue)
 
     return end
 
@@ -47,7 +47,7 @@ def test_a_bin_with_an_open_request_stays_active():
     bins = ServedBins()
     serve_one_document(bins)
 
-    bins.let_rest(bins.serve(HOST))
+    bins.retire_if_idle(bins.serve(HOST))
 
     assert bins.find(HOST) is not None
 
@@ -79,10 +79,10 @@ def test_a_bin_that_was_not_served_for_a_while_is_forgotten():
 def test_the_end_of_a_forgotten_turn_does_not_affect_a_later_turn():
     bins = ServedBins()
     gone = bins.serve(HOST)
-    bins.let_rest(gone)
+    bins.retire_if_idle(gone)
     bins.forget(before=1.0)
     serve_one_document(bins)
 
-    bins.let_rest(gone)
+    bins.retire_if_idle(gone)
 
     assert bins.find(HOST) is not None

@@ -148,5 +148,5 @@ def test_a_stage_describes_all_of_its_settings():
 
 
 def test_a_kind_that_is_not_installed_is_named():
-    with pytest.raises(registry.UnknownKind, match="'magic'. Choose one of: allowed"):
+    with pytest.raises(registry.UnknownKind, match=r"'magic'\. Choose one of: allowed"):
         registry.open_stage("magic", {})

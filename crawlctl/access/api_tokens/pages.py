@@ -11,12 +11,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlctl.access.api_tokens import verbs
 from crawlctl.access.api_tokens.scopes import scopes_of
-from crawlctl.access.logins import what_is_offered
+from crawlctl.access.logins import login_methods
 from crawlctl.models import ApiToken
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("crawlctl.view_apitoken")
 # Days until a token expires that the form suggests.
@@ -35,7 +35,7 @@ def account(request: HttpRequest) -> HttpResponse:
 @require_POST
 def new_token(request: HttpRequest) -> HttpResponse:
     """Create an API token, and show its text, which no other page shows."""
-    made_by = name_of_who_may(request, "crawlctl.add_apitoken")
+    made_by = user_with_permission(request, "crawlctl.add_apitoken")
     given = {name: request.POST.get(name, "").strip() for name in ("name", "scope", "days")}
     days = given["days"]
     user: Any = request.user
@@ -64,7 +64,7 @@ def new_token(request: HttpRequest) -> HttpResponse:
 @_page
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    made_by = name_of_who_may(request, "crawlctl.delete_apitoken")
+    made_by = user_with_permission(request, "crawlctl.delete_apitoken")
     verbs.revoke(token_id, among=verbs.visible_to(request.user), made_by=made_by)
     messages.success(request, _("The token was revoked."))
     return redirect("account")
@@ -79,7 +79,7 @@ def _context(request: HttpRequest, *, given: dict[str, str] | None = None, **mor
     shown = list(others[: _MOST_OF_OTHERS + 1])
     roles = sorted(user.groups.values_list("name", flat=True))
     return {
-        "has_password": user.has_usable_password() and what_is_offered()["passwords"],
+        "has_password": user.has_usable_password() and login_methods()["passwords"],
         "roles": [*roles, *([_("superuser")] if user.is_superuser else [])],
         "scopes": scopes_of(user),
         "given": given or {"name": "", "scope": "", "days": _DAYS},

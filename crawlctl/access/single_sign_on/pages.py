@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from crawlctl.access.logins import what_is_offered
+from crawlctl.access.logins import login_methods
 from crawlctl.access.single_sign_on import links, provider, users
 from crawlctl.access.single_sign_on.identity import Identity, identity_of
 from crawlctl.access.single_sign_on.sessions import start_session
@@ -166,5 +166,5 @@ def _unavailable(request: HttpRequest, error: provider.Unavailable) -> HttpRespo
 
 
 def _refusal(request: HttpRequest, sentence: str, *, status: int) -> HttpResponse:
-    shown = {"refusal": sentence, "form": AuthenticationForm(request), **what_is_offered()}
+    shown = {"refusal": sentence, "form": AuthenticationForm(request), **login_methods()}
     return render(request, "ui/login.html", shown, status=status)

@@ -19,7 +19,7 @@ from django.core.management.base import BaseCommand, CommandError
 from crawlctl.backups import catalogue
 from crawlctl.backups.checking import check
 from crawlctl.backups.errors import BackupError, Damaged, Unusable
-from crawlctl.backups.keys import put_key_back
+from crawlctl.backups.keys import restore_key_files
 from crawlctl.backups.places import log_folder, open_place, work_folder
 from crawlctl.backups.reach import Way, spoken
 from crawlctl.backups.restoring import restore
@@ -223,7 +223,7 @@ class Command(BaseCommand):
         )
         if way.gap:
             self.stdout.write(f"The write-ahead log has a gap: {way.gap}. It was restored up to the gap.")
-        put_key_back(restored.secrets, say=self.stdout.write)
+        restore_key_files(restored.secrets, say=self.stdout.write)
         self.stdout.write("Start crawlctl again: runs continue from that moment.")
 
     def _announce(self, line: str) -> None:

@@ -46,14 +46,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._session = options.pop("session")
         directory, companion = options.pop("directory", None), options.pop("companion", "")
         if directory is not None:
-            self._bring_up(Path(directory), companion=companion)
+            self._start_server(Path(directory), companion=companion)
         self.settings_dict = {**whole, "OPTIONS": options}
         try:
             return super().get_connection_params()
         finally:
             self.settings_dict = whole
 
-    def _bring_up(self, directory: Path, *, companion: str) -> None:
+    def _start_server(self, directory: Path, *, companion: str) -> None:
         try:
             dsn = lifetime.ensure_running(directory, announce=_announce, companion=companion)
         except EmbeddedPostgresError as error:

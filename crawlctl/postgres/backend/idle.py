@@ -38,7 +38,7 @@ class IdleConnections:
     def take(self, parameters: Mapping[str, Any]) -> ConnectionWithTimeouts[Any] | None:
         """Return a connection with these parameters, or None. The server may have ended it meanwhile."""
         with self._lock:
-            self._close_old()
+            self._close_idle()
             if self._waiting and self._waiting[-1].parameters == parameters:
                 return self._waiting.pop().connection
         self.close()
@@ -47,8 +47,8 @@ class IdleConnections:
     def give_back(self, connection: ConnectionWithTimeouts[Any], parameters: Mapping[str, Any]) -> bool:
         """Keep a connection for its next user, and return True. Return False if its user has to close it."""
         with self._lock:
-            self._close_old()
-            if len(self._waiting) >= _MOST or not _is_as_new(connection):
+            self._close_idle()
+            if len(self._waiting) >= _MOST or not _is_unused(connection):
                 return False
             self._waiting.append(_Idle(connection, parameters, time.monotonic()))
             return True
@@ -59,12 +59,12 @@ class IdleConnections:
             while self._waiting:
                 self._waiting.pop().connection.close()
 
-    def _close_old(self) -> None:
+    def _close_idle(self) -> None:
         while self._waiting and time.monotonic() - self._waiting[0].since > _IDLE_AT_MOST:
             self._waiting.pop(0).connection.close()
 
 
-def _is_as_new(connection: ConnectionWithTimeouts[Any]) -> bool:
+def _is_unused(connection: ConnectionWithTimeouts[Any]) -> bool:
     """
     Return True if no transaction of the last user is open. Pages and the API change settings of a session only within
     transactions.

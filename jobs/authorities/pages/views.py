@@ -18,7 +18,7 @@ from jobs.connectors.authority.kind import Checked, Status
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("authorities.view_authoritygroup")
 _TONES: Final = {
@@ -39,7 +39,7 @@ def authorities(request: HttpRequest) -> HttpResponse:
 @require_POST
 def check(request: HttpRequest) -> HttpResponse:
     """Check all connections now, and show the results on the page."""
-    name_of_who_may(request, verbs.MAY_ASK)
+    user_with_permission(request, verbs.MAY_ASK)
     return render(request, "authorities/authorities.html", _context(request, checked=desk().check_all()))
 
 
@@ -47,7 +47,7 @@ def check(request: HttpRequest) -> HttpResponse:
 @require_safe
 def ask(request: HttpRequest) -> HttpResponse:
     """Show what a user may see, and why: the answer of each authority."""
-    name_of_who_may(request, verbs.MAY_ASK)
+    user_with_permission(request, verbs.MAY_ASK)
     user, domain = request.GET.get("username", ""), request.GET.get("domain", "")
     context: dict[str, Any] = {"username": user, "domain": domain, "problems": [], "answers": None}
     if "username" in request.GET:
@@ -67,7 +67,7 @@ def ask(request: HttpRequest) -> HttpResponse:
 @require_POST
 def new_token(request: HttpRequest) -> HttpResponse:
     """Create a token of a service, and show its text, which no later page shows."""
-    made_by = name_of_who_may(request, "authorities.add_servicetoken")
+    made_by = user_with_permission(request, "authorities.add_servicetoken")
     days = request.POST.get("days", "").strip()
     try:
         given = int(days) if days.isascii() and days.isdecimal() and len(days) < 9 else days or None
@@ -80,7 +80,7 @@ def new_token(request: HttpRequest) -> HttpResponse:
 @_page
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    made_by = name_of_who_may(request, "authorities.delete_servicetoken")
+    made_by = user_with_permission(request, "authorities.delete_servicetoken")
     verbs.delete_token(token_id, made_by=made_by)
     messages.success(request, _("The token was revoked."))
     return redirect("authorities")

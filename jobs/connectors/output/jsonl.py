@@ -178,7 +178,7 @@ class JsonLinesOutput:
             descriptor = self._open(os.O_CREAT)
             try:
                 self._lock(descriptor)
-                mark = self._ask_for_the_claims(cursor)
+                mark = self._query_mark(cursor)
                 length = self._whole_length(descriptor)
                 if self._memory is not None:
                     self._memory.compare(mark=mark)
@@ -195,7 +195,7 @@ class JsonLinesOutput:
             finally:
                 os.close(descriptor)
 
-    def _ask_for_the_claims(self, cursor: psycopg.Cursor[Any]) -> str:
+    def _query_mark(self, cursor: psycopg.Cursor[Any]) -> str:
         """
         Read the mark of the output, and prove by this query that the database has not ended this transaction. Return
         the mark.

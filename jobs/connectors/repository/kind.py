@@ -280,7 +280,7 @@ class Runtime(abc.ABC):
 
         Return a predicate: True if the stored knowledge is about the bin of an identifier.
         """
-        return _is_about_nothing
+        return _never
 
     def address_of(self, identifier: str) -> str | None:
         """Return the network address that was used for the document's source, if it has one."""
@@ -298,7 +298,7 @@ class Runtime(abc.ABC):
         return
 
 
-def _is_about_nothing(_identifier: str) -> bool:
+def _never(_identifier: str) -> bool:
     return False
 
 

@@ -26,7 +26,7 @@ from nodes.membership.changes import Differences
 from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.filters import FilterForm
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("jobs.view_job")
 # Each object needs the permission of its kind, too.
@@ -96,7 +96,7 @@ def version(request: HttpRequest, version_id: int) -> HttpResponse:
 @require_POST
 def revert(request: HttpRequest, version_id: int) -> HttpResponse:
     """Save the definition of a version again, and return to the versions of its object."""
-    name = name_of_who_may(request, MAY_REVERT)
+    name = user_with_permission(request, MAY_REVERT)
     newest = request.POST.get("newest", "")
     try:
         change = verbs.revert(

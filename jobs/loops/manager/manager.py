@@ -129,11 +129,11 @@ class Manager:
             self._work.run(self._node.join)
             self._node.start()
             while not should_stop() and not self._heartbeats.drains.is_set():
-                self._go_round(after_pass)
+                self._perform_cycle(after_pass)
             self._work.run(self._begin_leaving)
             leaves_at = time.monotonic() + self._me.timeout.total_seconds()
             while self._work.run(self._has_successors) and time.monotonic() < leaves_at:
-                self._go_round(after_pass)
+                self._perform_cycle(after_pass)
             self._work.run(self._node.leave)
         except FenceRefused as refused:
             self._work.run(self._node.count_refused)
@@ -145,7 +145,7 @@ class Manager:
             self._work.close()
             django_connection.close()
 
-    def _go_round(self, after_pass: Callable[[], None]) -> None:
+    def _perform_cycle(self, after_pass: Callable[[], None]) -> None:
         moved = self._work.run(self._pass)
         after_pass()
         self._rest(moved)
@@ -157,7 +157,7 @@ class Manager:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
         self._node.membership.stand_down()
         self._node.begin_draining(connection)
-        self._office.look_soon()
+        self._office.read_nodes_soon()
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
@@ -256,7 +256,7 @@ class Manager:
             self._owner.speed_up()
             self._asked_at = float("-inf")
             if is_main:
-                self._office.look_soon()
+                self._office.read_nodes_soon()
         if happened(self.events.groups_changed):
             # Groups were handed over, or have to be. The new owner must start immediately.
             self._main.speed_up()
@@ -270,7 +270,7 @@ class Manager:
             # Only a round over all lanes finds the lanes whose wait follows from the previous limits.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
-            self._office.look_soon()
+            self._office.read_nodes_soon()
 
     def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """Read the conditions of the duties, and the groups of this manager."""

@@ -50,7 +50,7 @@ class Office:
         """Record that this node is no longer the main manager: another node is, or no node."""
         self.term = self.workers = None
 
-    def look_soon(self) -> None:
+    def read_nodes_soon(self) -> None:
         """Make the next pass read the nodes of the scope, even if the heartbeats saw no reason for it."""
         self._looked_at = float("-inf")
 

@@ -104,7 +104,7 @@ class DocumentPace:
     def _has_left(self) -> None:
         now = time.monotonic()
         for paced in self._paces:
-            paced.count_left(now=now)
+            paced.note_left(now=now)
         # Without a gap, no request was delayed.
         if any(paced.cadence.gap for paced in self._paces):
             self._left()

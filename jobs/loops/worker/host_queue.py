@@ -102,7 +102,7 @@ class PacedBin:
         self.bytes_read += size
         self.cadence.read(size, paid=paid, now=now)
 
-    def take_use(self) -> Use:
+    def take_usage(self) -> Use:
         """Return the requests, bytes and documents of the bin at this worker since the last call."""
         use = Use(self.starts, self.bytes_read, self.ended, self.seconds)
         self.starts = self.bytes_read = self.ended = 0
@@ -114,7 +114,7 @@ class PacedBin:
         self.ended += 1
         self.seconds += seconds
 
-    def count_left(self, *, now: float) -> None:
+    def note_left(self, *, now: float) -> None:
         """Record that an admitted request has left."""
         self.leaving -= 1
         self.asked_at = now
@@ -307,8 +307,8 @@ class BinQueue:
                     _pace_of(self.paced),
                     follows=turn.follows,
                     parents=parents,
-                    use=self.paced.take_use(),
-                    uses_above={paced.bin_id: paced.take_use() for paced in turn.parents},
+                    use=self.paced.take_usage(),
+                    uses_above={paced.bin_id: paced.take_usage() for paced in turn.parents},
                 )
             )
         return closed

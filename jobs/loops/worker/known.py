@@ -72,14 +72,14 @@ class KnownReferences:
             if written is None:
                 return None
             self._put(run, hash_, written)
-        self._hand(run, hash_, written)
+        self._keep_at_hand(run, hash_, written)
         return written
 
     def _note(self, run: _Run, hash_: str, depth: int) -> None:
         depth = min(depth, _DEEPEST)
         self._put(run, hash_, depth)
         # A page has just named this reference, so the next pages probably name it, too.
-        self._hand(run, hash_, depth)
+        self._keep_at_hand(run, hash_, depth)
 
     def _put(self, run: _Run, hash_: str, depth: int) -> None:
         # Another depth of a hash that is in the young half takes no additional memory.
@@ -90,7 +90,7 @@ class KnownReferences:
             self._clear_at_hand()
         self._young.put(run, hash_, depth)
 
-    def _hand(self, run: _Run, hash_: str, depth: int) -> None:
+    def _keep_at_hand(self, run: _Run, hash_: str, depth: int) -> None:
         if self._size_at_hand >= self._most_at_hand:
             self._clear_at_hand()
         at_hand = self._at_hand.setdefault(run, {})

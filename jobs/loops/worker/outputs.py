@@ -240,7 +240,7 @@ class JobOutputs(OutputWriter):
         if candidates:
             free = candidates - _kept(cursor, candidates, leaving)
             gone = free & held
-            corrected = self._perhaps_logged(cursor, free - held, leaving)
+            corrected = self._possibly_logged(cursor, free - held, leaving)
             self._store_tombstones(cursor, leaving, held=held & candidates, gone=gone, now=now)
         if written:
             versions = [written[key].version for key in sorted(written)]
@@ -292,7 +292,7 @@ class JobOutputs(OutputWriter):
             now=now,
         )
 
-    def _perhaps_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
+    def _possibly_logged(self, cursor: psycopg.Cursor[Any], absent: set[Key], leaving: list[_Leaving]) -> set[Key]:
         """
         Return documents without a record that a log may still contain: its writer died between the line and the
         commit.

@@ -56,7 +56,7 @@ class ServedBins:
             self._at_work[bin_id] = queue
         return queue
 
-    def let_rest(self, queue: BinQueue) -> None:
+    def retire_if_idle(self, queue: BinQueue) -> None:
         """Move the bin to the recently served ones if it has no work."""
         if queue.is_idle and self.find(queue.bin_id) is queue:
             self._recently_served[queue.bin_id] = self._at_work.pop(queue.bin_id)

@@ -203,7 +203,7 @@ class Serving:
             self._awaited[queue.bin_id] = awaited
         else:
             self._awaited.pop(queue.bin_id, None)
-        self._state.bins.let_rest(queue)
+        self._state.bins.retire_if_idle(queue)
         if closed:
             self._state.results.close(closed, is_followed=bool(queue.turns))
 

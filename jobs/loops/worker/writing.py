@@ -275,8 +275,8 @@ class Writer:
                 delay = one.job.connector.interval_of(identifier)
                 interval = delay or (0.0 if has_report else None)
                 reports[lane_id] = hosts.HostReport(lane_id, interval, one.job.runtime.address_of(identifier))
-        hosts.calm(connection, lanes=answered)
-        hosts.know(connection, reports=list(reports.values()))
+        hosts.lower_back_off_levels(connection, lanes=answered)
+        hosts.store_robots_reports(connection, reports=list(reports.values()))
         self._unknown_lanes -= reports.keys()
 
     def _wake_managers(self, connection: psycopg.Connection[Any]) -> None:

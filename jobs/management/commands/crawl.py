@@ -22,7 +22,7 @@ from jobs.management.crawl_options import NO_ARCHIVE, CrawlOptions, prepare_job
 from jobs.management.crawl_sources import CrawlRefused
 from jobs.management.exit_codes import ExitCode
 from jobs.management.progress import NO_SEED_READ, Bar, summary
-from jobs.management.seed_words import print_redirects, print_unread, say_unread_some
+from jobs.management.seed_words import lines_of_unread_seeds, print_redirects, print_unread
 from jobs.management.standard_output import DocumentStream
 from jobs.metrics.table import shown_by
 from jobs.models import Job, LostLines
@@ -163,7 +163,7 @@ class Command(BaseCommand):
         if ended.reason == NO_SEED_READ:
             self._say(print_unread(endings, refused))
         else:
-            for line in (*say_unread_some(endings, refused), *print_redirects(read_new_hosts(job), refused)):
+            for line in (*lines_of_unread_seeds(endings, refused), *print_redirects(read_new_hosts(job), refused)):
                 self._say(line)
         for lost in LostLines.objects.filter(output__jobs=job).select_related("output"):
             self._say(sentence_of_lost_lines(lost))

@@ -72,7 +72,7 @@ class Command(BaseCommand):
             elif verb == "end-back-off":
                 hosts.end_back_off(hosts.find_named(name).pk, made_by=made_by, now=read_clock())
             found = hosts.find_named(name)
-            return "\n".join(_how_it_stands(line) for line in read_host_statuses([found.pk], now=read_clock()))
+            return "\n".join(_line_of_host(line) for line in read_host_statuses([found.pk], now=read_clock()))
 
         done = _do(lambda: hosts.where_it_is(perform))
         self.stdout.write(f"{done.line} (partition {done.partition})" if done.partition else done.line)
@@ -104,6 +104,6 @@ def _do(action: Callable[[], _T]) -> _T:
         raise CommandError(str(refused), returncode=1) from refused
 
 
-def _how_it_stands(line: HostStatus) -> str:
+def _line_of_host(line: HostStatus) -> str:
     counts = f"{line.in_progress} documents in progress, {line.waiting} waiting"
     return f"{line.name}: {verdicts.brief(line.verdict)}, {counts}. {verdicts.sentence_of_host(line, now=line.read_at)}"

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.dateparse import parse_datetime
 
-from jobs.loops.restoring import work_off
+from jobs.loops.restoring import perform_restoration
 from jobs.models import Job, OutputConnection, Restoration
 from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.restoring import find_deleted
@@ -41,19 +41,19 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, name: str, **given: Any) -> None:
         check_database()
         try:
-            asked = self._ask_for_the_deleted(name) if given["deleted"] else self._ask(name, given)
+            asked = self._restore_deleted_job(name) if given["deleted"] else self._ask(name, given)
         except NotDone as refused:
             raise CommandError(str(refused), returncode=1) from refused
         for one in asked.restorations:
             if one.partition:
                 self.stdout.write(f"Partition {one.partition}: workers are restoring its documents of {name}.")
             else:
-                self._work_off(name, one)
+                self._perform(name, one)
         if asked.problems:
             raise CommandError(" ".join(asked.problems), returncode=1)
 
-    def _work_off(self, name: str, wanted: Restoration) -> None:
-        done = work_off(wanted)
+    def _perform(self, name: str, wanted: Restoration) -> None:
+        done = perform_restoration(wanted)
         self.stdout.write(f"{name}: restored documents: {done.restored:,}.")
         if done.unread:
             self.stdout.write(
@@ -67,17 +67,17 @@ class Command(BaseCommand):
         if job is None:
             raise CommandError(f"No job has the name {name!r}. To restore a deleted job, add --deleted.", returncode=2)
         if given["output"]:
-            return self._ask_for_the_output(job, given["output"])
+            return self._restore_output_of_job(job, given["output"])
         since = _moment(given["since"]) if given["since"] else None
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
 
-    def _ask_for_the_output(self, job: Job, name: str) -> Asked:
+    def _restore_output_of_job(self, job: Job, name: str) -> Asked:
         output = OutputConnection.objects.filter(name=name).first()
         if output is None:
             raise CommandError(f"There is no output named {name!r}.", returncode=2)
         return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
 
-    def _ask_for_the_deleted(self, name: str) -> Asked:
+    def _restore_deleted_job(self, name: str) -> Asked:
         deleted = find_deleted(name)
         if deleted is None:
             raise CommandError(f"No deleted job has the name {name!r}, or its retention has passed.", returncode=2)

@@ -14,7 +14,7 @@ from jobs.verbs.rules_of_traps import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 # Digits of a number of a suspect.
 _LONGEST_NUMBER: Final = 18
@@ -125,7 +125,7 @@ class Command(BaseCommand):
                 else f"The job has the rule of {suspect.template} at {suspect.host}."
             )
         elif verb == "undo":
-            undone = traps.undo(given["suspect"], may=may_everything, made_by=made_by, now=now)
+            undone = traps.undo(given["suspect"], may=may_do_everything, made_by=made_by, now=now)
             self.stdout.write(f"The suspect is open again. {_UNDONE[undone.effect]}")
         else:
             released = traps.release(given["suspect"], made_by=made_by, now=now)

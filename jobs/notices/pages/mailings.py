@@ -17,7 +17,7 @@ from jobs.notices.pages.forms import add_problems
 from nodes.api.parsing import json_in
 from nodes.errors import Invalid
 from nodes.tasks.models import TaskTemplate
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 from nodes.web.seen import SeenForm
 
 _page: Final = page_for("notices.view_notificationrule")
@@ -101,7 +101,7 @@ class MailingForm(SeenForm, forms.Form):
 @_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.change_reportmailing")
+    made_by = user_with_permission(request, "notices.change_reportmailing")
     form = MailingForm(data=request.POST or None)
     if request.method == "POST" and form.is_valid():
         if ReportMailing.objects.filter(name=form.cleaned_data["name"]).exists():
@@ -114,7 +114,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, mailing_id: int) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.change_reportmailing")
+    made_by = user_with_permission(request, "notices.change_reportmailing")
     stored = get_object_or_404(ReportMailing, pk=mailing_id)
     form = MailingForm(stored=stored, data=request.POST or None)
     if request.method == "POST" and form.is_valid() and _store(request, form, made_by=made_by):
@@ -126,7 +126,7 @@ def change(request: HttpRequest, mailing_id: int) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, mailing_id: int) -> HttpResponse:
     """Remove a mailing with its template of tasks."""
-    made_by = name_of_who_may(request, "notices.delete_reportmailing")
+    made_by = user_with_permission(request, "notices.delete_reportmailing")
     name = get_object_or_404(ReportMailing, pk=mailing_id).name
     mailings.remove_mailing(name, made_by=made_by)
     messages.success(request, _("%(name)s was removed.") % {"name": name})

@@ -27,7 +27,7 @@ from nodes.errors import InUse, Invalid
 from nodes.tasks.models import TaskTemplate
 from nodes.tasks.pages.screens import schedule_in_words
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("notices.view_notificationrule")
 # Minutes of the button that mutes.
@@ -64,7 +64,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 @_page
 @require_http_methods(_FORM)
 def new_channel(request: HttpRequest, kind: str) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.add_notificationchannel")
+    made_by = user_with_permission(request, "notices.add_notificationchannel")
     found = KINDS.get(kind)
     if found is None:
         raise Http404(_("This kind of channel does not exist."))
@@ -82,7 +82,7 @@ def new_channel(request: HttpRequest, kind: str) -> HttpResponse:
 @_page
 @require_http_methods(_FORM)
 def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.change_notificationchannel")
+    made_by = user_with_permission(request, "notices.change_notificationchannel")
     stored = get_object_or_404(NotificationChannel, pk=channel_id)
     found = KINDS.get(stored.kind)
     if found is None:
@@ -100,7 +100,7 @@ def channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 @_page
 @require_http_methods(_FORM)
 def new_rule(request: HttpRequest) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.add_notificationrule")
+    made_by = user_with_permission(request, "notices.add_notificationrule")
     form = RuleForm(data=request.POST or None)
 
     def store() -> str:
@@ -114,7 +114,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @_page
 @require_http_methods(_FORM)
 def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
-    made_by = name_of_who_may(request, "notices.change_notificationrule")
+    made_by = user_with_permission(request, "notices.change_notificationrule")
     stored = get_object_or_404(NotificationRule, pk=rule_id)
     form = RuleForm(stored=stored, data=request.POST or None)
 
@@ -131,7 +131,7 @@ def rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 def act_on_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Test, mute or delete a channel."""
     if "delete" in request.POST:
-        made_by = name_of_who_may(request, "notices.delete_notificationchannel")
+        made_by = user_with_permission(request, "notices.delete_notificationchannel")
         try:
             verbs.delete_channel(channel_id, made_by=made_by)
         except InUse as used:
@@ -139,11 +139,11 @@ def act_on_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
         else:
             messages.success(request, _("The channel was deleted."))
     elif "test" in request.POST:
-        made_by = name_of_who_may(request, verbs.MAY_USE)
-        verbs.test_channel(channel_id, made_by=made_by)
+        made_by = user_with_permission(request, verbs.MAY_USE)
+        verbs.send_test_message(channel_id, made_by=made_by)
         messages.success(request, _("A task sends the test message. Reload the page to see its result."))
     else:
-        made_by = name_of_who_may(request, verbs.MAY_USE)
+        made_by = user_with_permission(request, verbs.MAY_USE)
         minutes = 0 if "unmute" in request.POST else _MUTED
         verbs.mute_channel(channel_id, minutes=minutes, made_by=made_by)
     return redirect("notifications")
@@ -154,11 +154,11 @@ def act_on_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
 def act_on_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     """Mute or delete a rule."""
     if "delete" in request.POST:
-        made_by = name_of_who_may(request, "notices.delete_notificationrule")
+        made_by = user_with_permission(request, "notices.delete_notificationrule")
         verbs.delete_rule(rule_id, made_by=made_by)
         messages.success(request, _("The rule was deleted."))
     else:
-        made_by = name_of_who_may(request, verbs.MAY_USE)
+        made_by = user_with_permission(request, verbs.MAY_USE)
         minutes = 0 if "unmute" in request.POST else _MUTED
         verbs.mute_rule(rule_id, minutes=minutes, made_by=made_by)
     return redirect("notifications")

@@ -19,7 +19,7 @@ def read_clusters(*, now: dt.datetime) -> Merged[ClusterPage]:
 def read_clusters_for_open_page(*, now: dt.datetime) -> Merged[ClusterPage]:
     """Read the clusters. Figures of other partitions may be some seconds old."""
     own, held = read_cluster_page(now=now), _held.answers()
-    return Merged(own) if held is None else held.beside(own)
+    return Merged(own) if held is None else held.with_own(own)
 
 
 def sum_of_totals(parts: Sequence[Totals]) -> Totals:

@@ -49,7 +49,7 @@ def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") ->
     )
 
 
-def find_usual_minute(*, present: dt.datetime) -> dt.datetime:
+def find_default_minute(*, present: dt.datetime) -> dt.datetime:
     """Return the minute to show if none is chosen: the last one that was kept."""
     return usual_minute(find_last_minute(), present=present, is_of_all=bool(here.control_name()))
 

@@ -16,7 +16,7 @@ from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.queries.standing import Standing
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from nodes.database.clock import read_clock
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node, NodeEvent
 
@@ -167,7 +167,7 @@ def read_nodes_everywhere() -> NodesPage:
 def read_nodes_for_open_page() -> NodesPage:
     """Read the nodes of all partitions. Figures of other partitions may be some seconds old."""
     own, held = read_nodes_page(), _held.answers()
-    return own if held is None else _together(held.beside(own))
+    return own if held is None else _together(held.with_own(own))
 
 
 def _together(found: Merged[NodesPage]) -> NodesPage:
@@ -206,7 +206,7 @@ def read_address_of_pages(node_id: uuid.UUID) -> str:
     return next(iter(found), "")
 
 
-@once_a_moment
+@cached_in_moment
 def read_live_nodes() -> list[NodeLine]:
     """Read the live nodes and their load: the shared scope first, the main manager before others."""
     lines = _read(_LIVE, LIVE_STATUSES)

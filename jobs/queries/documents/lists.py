@@ -258,7 +258,7 @@ def _read(
     cursor: Any, wanted: DocumentFilter, order: Order | None, conditions: list[str], values: Mapping[str, Any]
 ) -> Sequence[Any]:
     if order is not None and wanted.sort != DUE:
-        _check_few(cursor, conditions, values)
+        _refuse_too_wide_order(cursor, conditions, values)
     if order is not None and wanted.after:
         conditions.append(_behind(order, is_by_due=wanted.sort == DUE))
     elif wanted.after:
@@ -270,7 +270,7 @@ def _read(
     return rows
 
 
-def _check_few(cursor: Any, conditions: Sequence[str], values: Mapping[str, Any]) -> None:
+def _refuse_too_wide_order(cursor: Any, conditions: Sequence[str], values: Mapping[str, Any]) -> None:
     cursor.execute(_FEW.format(conditions=" AND ".join(conditions)), {**values, "too_many": MOST_ORDERED + 1})
     if cursor.fetchone()[0] > MOST_ORDERED:
         raise OrderTooWide
@@ -297,7 +297,7 @@ def _conditions(wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
         conditions += [STATES[wanted.state], _IS_COUNTED.format(state=STATES[wanted.state])]
         if wanted.state == "working":
             conditions.append(_CLAIMED)
-    lanes = few_lanes(job_id=wanted.job_id, host=wanted.host)
+    lanes = lanes_if_few(job_id=wanted.job_id, host=wanted.host)
     if wanted.sort == DUE and lanes is None:
         raise OrderTooWide(is_by_due=True)
     if lanes is not None:
@@ -356,7 +356,7 @@ def host_of(beginning: str) -> str:
         return ""
 
 
-def few_lanes(*, job_id: int | None, host: str) -> list[int] | None:
+def lanes_if_few(*, job_id: int | None, host: str) -> list[int] | None:
     """Return the lanes that may have documents of a job or host; None if there are many, or without a job and host."""
     asked = [one for one, is_asked in ((_OF_JOB, job_id is not None), (_OF_HOST, bool(host))) if is_asked]
     if not asked:

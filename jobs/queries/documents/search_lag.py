@@ -6,14 +6,14 @@ from typing import Final
 
 from jobs.models import SearchDocument
 from jobs.queries.standing import Standing
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 
 _NOT_FOUND_YET: Final = Standing(
     lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]
 )
 
 
-@once_a_moment
+@cached_in_moment
 def read_search_lag() -> dt.datetime | None:
     """Return the time of the oldest text that is not in the index yet; None if the index is complete."""
     return next((written_at for (written_at,) in _NOT_FOUND_YET.rows()), None)

@@ -48,7 +48,7 @@ def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
     """Return the busiest hosts of all partitions. Figures of other partitions may be some seconds old."""
     held = _held.answers()
     own = _read_busiest(now)
-    return HostsEverywhere([Placed(line) for line in own]) if held is None else _busiest(held.beside(own))
+    return HostsEverywhere([Placed(line) for line in own]) if held is None else _busiest(held.with_own(own))
 
 
 def _busiest(found: Merged[Sequence[HostStatus]]) -> HostsEverywhere:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.queries.cluster.nodes import read_live_nodes
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 from nodes.lifecycle import NodeKind
 
 
@@ -24,7 +24,7 @@ class OpenDocuments:
         return None if self.by_host is None else self.by_host.get(str(host_id), 0)
 
 
-@once_a_moment
+@cached_in_moment
 def read_open_documents() -> OpenDocuments:
     workers = [node for node in read_live_nodes() if node.kind == NodeKind.WORKER]
     reports = [open_ for node in workers if isinstance(open_ := node.progress.get("open"), dict)]

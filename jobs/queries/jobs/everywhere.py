@@ -21,7 +21,7 @@ def job_lines_everywhere(jobs: Iterable[Job], *, now: dt.datetime) -> list[JobLi
     if held is None:
         return lines
     own = read_latest_requests(now=now)
-    found = held.beside({job_id: own.of_jobs([job_id]) for job_id in running})
+    found = held.with_own({job_id: own.of_jobs([job_id]) for job_id in running})
     parts = [found.own, *(part for _name, part in sorted(found.others.items()))]
     return [with_latest(line, parts) for line in lines]
 

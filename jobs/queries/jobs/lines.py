@@ -22,7 +22,7 @@ from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import hold_of
 from jobs.verdicts.requests import Requests
-from nodes.database.moment import kept, once_a_moment
+from nodes.database.moment import cached_in_moment, kept
 
 # Jobs on the first page: running jobs, then jobs that ran last.
 JOBS_SHOWN: Final = 50
@@ -112,7 +112,7 @@ def read_first_jobs(*, now: dt.datetime) -> list[JobLine]:
     return job_lines(_first_jobs(), now=now)
 
 
-@once_a_moment
+@cached_in_moment
 def _first_jobs() -> list[Job]:
     running = _jobs(_RUNNING)
     if len(running) == JOBS_SHOWN:

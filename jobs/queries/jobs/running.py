@@ -6,7 +6,7 @@ from typing import Final
 from jobs.lifecycle.job import Phase
 from jobs.models import Job
 from jobs.queries.jobs.counts import count_present_runs
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 
 # Jobs that one statement reads or counts.
 _CHUNK: Final = 500
@@ -17,7 +17,7 @@ _COLUMNS: Final = (
 )
 
 
-@once_a_moment
+@cached_in_moment
 def read_running_jobs() -> Sequence[Job]:
     """Return each job whose run has not ended, in the order of their keys."""
     found: list[Job] = []

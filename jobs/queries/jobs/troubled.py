@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import connection
 
 from jobs.lifecycle.job import Pause, Phase, RunEnd
-from nodes.database.moment import once_a_moment
+from nodes.database.moment import cached_in_moment
 
 # Jobs of one answer.
 MOST: Final = 100
@@ -39,7 +39,7 @@ def find_failed_runs(since: dt.datetime) -> Sequence[int]:
     return _ids(_FAILED, since=since)
 
 
-@once_a_moment
+@cached_in_moment
 def find_held() -> Sequence[int]:
     """Return jobs that crawlctl itself paused, that lack a connector, or that wait for the stores of their archives."""
     return _ids(_HELD)

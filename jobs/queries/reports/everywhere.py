@@ -205,7 +205,7 @@ def _rows(
     def read_part(asked: F, partition: str) -> _Part:
         page = read(asked, after=begun.get(partition))
         positions = [line.position for line in page.lines]
-        lines = page.lines if not partition else _as_told(page.lines, partition)
+        lines = page.lines if not partition else _with_partition(page.lines, partition)
         return _Part(list(zip(lines, positions, strict=True)), page.next is not None)
 
     found = _read_named(wanted, read_part)
@@ -219,7 +219,7 @@ def _rows(
     return [one.line[0] for one in shown], position, found.silent
 
 
-def _as_told(lines: Sequence[L], partition: str) -> list[L]:
+def _with_partition(lines: Sequence[L], partition: str) -> list[L]:
     """Return lines of another partition with its name, and with job numbers of the control partition."""
     jobs: list[int | None] = [getattr(line, "job_id", None) for line in lines]
     numbers = numbers_of({job for job in jobs if job is not None})

@@ -17,7 +17,7 @@ import psycopg
 
 from jobs.connectors.repository.kind import BinKind
 from jobs.queue.discover import find_lanes, open_lanes
-from jobs.queue.flushing.flush import WRITE, lock_documents, meet_the_others, runs_below_which_rows_change
+from jobs.queue.flushing.flush import WRITE, lock_documents, merge_concurrent_inserts, runs_below_which_rows_change
 from jobs.queue.flushing.history import History
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named
 from jobs.queue.flushing.redirects import store_carried
@@ -157,7 +157,7 @@ def _discover(
     inserted = {(row.hash.hex, row.job_id) for row in cursor.execute(WRITE, plan.parameters() | nothing_more)}
     beaten = [new for new in plan.new if (new.hash, new.job_id) not in inserted]
     if beaten:
-        meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
+        merge_concurrent_inserts(cursor, beaten=beaten, references=references, worker=worker, now=now)
     return plan.woken
 
 

@@ -310,7 +310,7 @@ def flush(
             gates.let_wait(cursor, plan.gated)
         beaten = [named for named in plan.new if (named.hash, named.job_id) not in inserted]
         if beaten:
-            meet_the_others(cursor, beaten=beaten, references=references, worker=worker, now=now)
+            merge_concurrent_inserts(cursor, beaten=beaten, references=references, worker=worker, now=now)
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
@@ -563,7 +563,7 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
     return looping
 
 
-def meet_the_others(
+def merge_concurrent_inserts(
     cursor: psycopg.Cursor[Any],
     *,
     beaten: list["New"],

@@ -446,7 +446,7 @@ class FlushPlan:
             self._come_nearer_after_ending(named, row, ended)
             return
         if is_outside:
-            self._stay_outside(named, row)
+            self._keep_outside(named, row)
             return
         nearer = job.tracks_depth and named.depth < row.depth
         # At the old depth, its links may not have been followed, so no links are stored. An answer 304 would not bring
@@ -477,7 +477,7 @@ class FlushPlan:
             self._again(named, row, stage=row.stage, depth=named.depth, rescan=True)
             self.move(row, job=job, stage=Stage.BEING_CLEANED)
 
-    def _stay_outside(self, named: Named, row: Any) -> None:
+    def _keep_outside(self, named: Named, row: Any) -> None:
         """Move a document into this run without reading it. If it is claimed, its end decides about it."""
         job = named.job
         if row.stage in {Stage.PENDING, Stage.DONE} or (

@@ -494,7 +494,7 @@ def _offer(
     packed = _pack(chosen.turns)
     ids = chosen.ids[: len(packed)]
     rows = [(batch, plan, documents) for batch, pack in zip(ids, packed, strict=True) for plan, documents in pack]
-    left = _what_is_left(cursor, held, chosen=chosen, waiting=waiting, now=now)
+    left = _new_states(cursor, held, chosen=chosen, waiting=waiting, now=now)
     admitted: dict[int, int] = {}
     for _, _, documents in rows:
         for document in documents:
@@ -623,7 +623,7 @@ class _Left:
     is_empty: bool = False
 
 
-def _what_is_left(
+def _new_states(
     cursor: psycopg.Cursor[Any],
     held: Held,
     *,

@@ -102,7 +102,7 @@ def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
         if not bins:
             cursor.execute("DELETE FROM jobs_binplacing WHERE policy_id = %(policy)s", facts)
             return 0
-        put_below_addresses(cursor, bins=bins)
+        set_address_parents(cursor, bins=bins)
         cursor.execute("UPDATE jobs_binplacing SET after = %s WHERE policy_id = %s", (bins[-1], wanted.policy_id))
     return len(bins)
 
@@ -110,10 +110,10 @@ def place_some(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
 def keep_address(connection: psycopg.Connection[Any], *, bin_id: int, address: str) -> None:
     """Store the address of a bin's host, and link the bin below that address if a policy requires it."""
     connection.execute("UPDATE jobs_bin SET address = %s WHERE id = %s", (address, bin_id))
-    put_below_addresses(connection.cursor(), bins=[bin_id])
+    set_address_parents(connection.cursor(), bins=[bin_id])
 
 
-def put_below_addresses(cursor: Any, *, bins: Sequence[int]) -> None:
+def set_address_parents(cursor: Any, *, bins: Sequence[int]) -> None:
     """Give these bins their known addresses as parents, where a policy requires it."""
     cursor.execute(_BELOW, {"bins": list(bins)})
     below = cursor.fetchall()

@@ -220,8 +220,8 @@ def close_turns(
                 _CLOSE,
                 {
                     "turns": [turn.id for turn in wave],
-                    "started": [_from_now(turn.pace.last_start if turn.pace else None) for turn in wave],
-                    "paid": [_from_now(turn.pace.paid_until if turn.pace else None) for turn in wave],
+                    "started": [_seconds_until(turn.pace.last_start if turn.pace else None) for turn in wave],
+                    "paid": [_seconds_until(turn.pace.paid_until if turn.pace else None) for turn in wave],
                     "rates": [turn.pace.rate if turn.pace else None for turn in wave],
                     "starts": [turn.use.starts for turn in wave],
                     "bytes": [turn.use.bytes_read for turn in wave],
@@ -229,8 +229,8 @@ def close_turns(
                     "seconds": [turn.use.seconds for turn in wave],
                     "below": [turn.id for turn in wave for _ in turn.parents],
                     "above": [parent for turn in wave for parent in turn.parents],
-                    "above_started": [_from_now(pace.last_start if pace else None) for pace in above],
-                    "above_paid": [_from_now(pace.paid_until if pace else None) for pace in above],
+                    "above_started": [_seconds_until(pace.last_start if pace else None) for pace in above],
+                    "above_paid": [_seconds_until(pace.paid_until if pace else None) for pace in above],
                     "above_rates": [pace.rate if pace else None for pace in above],
                     "above_starts": [
                         turn.uses_above.get(parent, NOTHING).starts for turn in wave for parent in turn.parents
@@ -252,7 +252,7 @@ def close_turns(
     return woken
 
 
-def _from_now(moment: float | None) -> float | None:
+def _seconds_until(moment: float | None) -> float | None:
     """Return the seconds until a moment of the monotonic clock; negative if it has passed."""
     return None if moment is None else moment - time.monotonic()
 

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.pace.addresses import put_below_addresses
+from jobs.queue.pace.addresses import set_address_parents
 from jobs.throttling.back_off import CURVE
 
 # The wait lasts as long as the host requested, or grows with each level. Refusals during a wait count as one.
@@ -87,13 +87,13 @@ def back_off(connection: psycopg.Connection[Any], *, lane_id: int, asked: float 
     return row[0] if row else None
 
 
-def calm(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None:
+def lower_back_off_levels(connection: psycopg.Connection[Any], *, lanes: Collection[int]) -> None:
     """Lower the back-off level of the hosts of these lanes by one: they answered a trial."""
     if lanes:
         connection.execute(_CALM, {"lanes": list(lanes)})
 
 
-def know(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) -> None:
+def store_robots_reports(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) -> None:
     """
     Store that the robots.txt of these hosts was read, so that stuffers may hand out several of their documents
     together.
@@ -109,4 +109,4 @@ def know(connection: psycopg.Connection[Any], *, reports: Sequence[HostReport]) 
         },
     ).fetchall()
     if placed := [bin_id for bin_id, address in rows if address]:
-        put_below_addresses(connection.cursor(), bins=placed)
+        set_address_parents(connection.cursor(), bins=placed)

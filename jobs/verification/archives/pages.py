@@ -12,10 +12,10 @@ from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification.archives import verbs
 from jobs.verification.archives.screens import TOPIC, present_screen
-from jobs.verification.pages import partitions, read_number, say_begun
+from jobs.verification.pages import partitions, read_number, show_begun
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("jobs.view_queueitem")
 
@@ -42,7 +42,7 @@ def verifications(request: HttpRequest) -> HttpResponse:
 @require_POST
 def start(request: HttpRequest) -> HttpResponse:
     """Schedule a verification."""
-    name = name_of_who_may(request, MAY_CONTROL)
+    name = user_with_permission(request, MAY_CONTROL)
     user: Any = request.user
     try:
         begun = verbs.start_everywhere(
@@ -57,5 +57,5 @@ def start(request: HttpRequest) -> HttpResponse:
     except NotDone as refused:
         messages.warning(request, refused.by_field if isinstance(refused, Invalid) else str(refused))
     else:
-        say_begun(request, begun)
+        show_begun(request, begun)
     return redirect("archive-verification")

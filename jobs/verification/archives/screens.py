@@ -34,7 +34,7 @@ def read_screen(name: str) -> Record:
     if name != TOPIC:
         raise TopicUnknown(name)
     own, held = _part(), _held.answers()
-    return screen_of_parts(Merged(own) if held is None else held.beside(own), _total)
+    return screen_of_parts(Merged(own) if held is None else held.with_own(own), _total)
 
 
 def present_screen() -> tuple[Record, Sequence[Silent]]:

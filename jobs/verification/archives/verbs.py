@@ -22,7 +22,7 @@ from nodes.errors import Invalid, NotAllowed, Refused
 from nodes.lifecycle import NodeStatus
 from nodes.membership.changes import record_request
 from nodes.models import Node
-from nodes.permissions import May, may_everything
+from nodes.permissions import May, may_do_everything
 from nodes.settings.running import current
 from nodes.tasks import book
 from nodes.tasks.models import Task
@@ -102,10 +102,10 @@ def start_everywhere(
     def own() -> T:
         return describe(start(may=may, made_by=made_by, **choice))
 
-    def there() -> T:
-        return describe(start(may=may_everything, made_by=made_by, **choice))
+    def start_there() -> T:
+        return describe(start(may=may_do_everything, made_by=made_by, **choice))
 
-    return begin(partition, own=own if with_own else None, there=there)
+    return begin(partition, own=own if with_own else None, start_there=start_there)
 
 
 def create_for_task(task: int, *, sample: float | None, repairs: bool, lost_machine: str = "") -> ArchiveVerification:

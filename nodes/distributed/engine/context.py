@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[], None]
 
 
-def _for_ever() -> dt.timedelta:
+def _without_limit() -> dt.timedelta:
     return dt.timedelta.max
 
 
@@ -22,7 +22,7 @@ class JobContext:
     """
 
     def __init__(
-        self, work_share: Collection[str], *, remaining: Callable[[], dt.timedelta] = _for_ever, job: str = ""
+        self, work_share: Collection[str], *, remaining: Callable[[], dt.timedelta] = _without_limit, job: str = ""
     ) -> None:
         self.work_share = frozenset(work_share)
         self._job = job

@@ -186,7 +186,7 @@ class JobOnNode:
                 self._failures += 1
                 self._last_failure = f"{type(failure).__name__}: {failure}"
 
-    def note_no_time(self, error: Exception | SystemExit) -> None:
+    def note_invalid_schedule(self, error: Exception | SystemExit) -> None:
         """Note that the job returned no valid time for its next run."""
         problem = f"its schedule cannot be read: {type(error).__name__}: {error}"
         with self._lock:
@@ -306,7 +306,7 @@ class _Group:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the status shows any exception of a user's job
             # Even if the schedule is invalid: otherwise the thread would end, and the job would never run again.
             self.due_at = None
-            self._owner.note_no_time(error)
+            self._owner.note_invalid_schedule(error)
             return _LOOK
         self.due_at = due
         self._owner.note_time()

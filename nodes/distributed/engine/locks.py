@@ -52,7 +52,7 @@ class HeldLocks:
         self._closing = threading.Event()
         self._threads = [
             threading.Thread(target=turn, name=f"{name} of {coordination.node}", daemon=True)
-            for turn, name in ((self._prolong_again_and_again, "prolonging"), (self._watch_leases, "leases"))
+            for turn, name in ((self._prolong_periodically, "prolonging"), (self._watch_leases, "leases"))
         ]
 
     def start(self) -> None:
@@ -156,7 +156,7 @@ class HeldLocks:
 
     # --- Threads ---------------------------------------------------------------------------------
 
-    def _prolong_again_and_again(self) -> None:
+    def _prolong_periodically(self) -> None:
         while not self._closing.wait(self._lease().total_seconds() * _CHECKED_EVERY):
             try:
                 self._release_again()

@@ -59,7 +59,7 @@ class WorkerPart:
         self._threads = [
             threading.Thread(target=self._run, name=f"worker part of {coordination.node}", daemon=True),
             *(
-                threading.Thread(target=self._ask_again_and_again, args=(job,), name=f"pool of {job}", daemon=True)
+                threading.Thread(target=self._check_pool_periodically, args=(job,), name=f"pool of {job}", daemon=True)
                 for job in jobs
             ),
         ]
@@ -172,7 +172,7 @@ class WorkerPart:
 
     # --- Pools -----------------------------------------------------------------------------------
 
-    def _ask_again_and_again(self, job: str) -> None:
+    def _check_pool_periodically(self, job: str) -> None:
         asked_at = seconds_since_boot()
         failures = 1 if self.pool_of(job).problem else 0
         while not self._closing.is_set():

@@ -22,7 +22,7 @@ from nodes.distributed.pages.topics import distributed_topic
 from nodes.distributed.queries import plan_sharing, read_distributed_job, read_distributed_jobs
 from nodes.distributed.verbs import request_rebalance, set_switch
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may, page_for
+from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("nodes.view_node")
 # Requests of a form: to disable a job, to enable it, or to remove its switch (None).
@@ -67,7 +67,7 @@ def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
     """Disable or enable a job, all jobs, or jobs without a switch of their own."""
-    name = name_of_who_may(request, "nodes.control_cluster")
+    name = user_with_permission(request, "nodes.control_cluster")
     cluster, job, action = (request.POST.get(field, "") for field in ("cluster", "job", "action"))
     if action not in _ACTIONS:
         messages.warning(request, _("Choose an action: enable, disable or follow."))
@@ -89,7 +89,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     """
     Show the plan that a strategy would make now; on POST, let the main node redistribute the items by its own strategy.
     """
-    name = name_of_who_may(request, "nodes.control_cluster")
+    name = user_with_permission(request, "nodes.control_cluster")
     if request.method == "POST":
         return _redistribute(request.POST.get("cluster", ""), made_by=name, request=request)
     cluster = request.GET.get("cluster") or DEFAULT_CLUSTER

@@ -23,7 +23,7 @@ from nodes.tasks.pages.frame import MAY_RUN, chosen_kind, offered_kinds, page, t
 from nodes.tasks.pages.screens import ended_row, scheduled_row
 from nodes.tasks.queries import archived, count, read_task, scheduled
 from nodes.web import formats
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.words import translated
 
 # Tasks that the question before a change shows.
@@ -34,7 +34,7 @@ _EXAMPLES: Final = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 def run(request: HttpRequest) -> HttpResponse:
     """Show the kinds, or the form of one kind; on POST, schedule the task."""
-    name = name_of_who_may(request, MAY_RUN)
+    name = user_with_permission(request, MAY_RUN)
     kind = chosen_kind(request)
     if kind is None:
         return render(
@@ -64,7 +64,7 @@ def run(request: HttpRequest) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     """Archive a waiting task, or ask a running one to end."""
-    name = name_of_who_may(request, MAY_RUN)
+    name = user_with_permission(request, MAY_RUN)
     try:
         is_archived = book.cancel(task_id, made_by=name)
     except Refused as refused:
@@ -83,7 +83,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_POST
 def reschedule(request: HttpRequest, task_id: int) -> HttpResponse:
     """Schedule a copy of an ended task, at a date if one is given."""
-    name = name_of_who_may(request, MAY_RUN)
+    name = user_with_permission(request, MAY_RUN)
     try:
         at = moment_field().clean(request.POST.get("at", ""))
         task = book.reschedule(task_id, at=at, made_by=name)
@@ -101,7 +101,7 @@ def reschedule(request: HttpRequest, task_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def cancel_some(request: HttpRequest) -> HttpResponse:
     """Count the scheduled tasks that pass the filters; on POST, cancel them."""
-    name = name_of_who_may(request, MAY_RUN)
+    name = user_with_permission(request, MAY_RUN)
     form = ScheduledFilterForm(request.GET)
     if not _has_filter(form):
         return _refuse(request, "tasks-scheduled")
@@ -126,7 +126,7 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def reschedule_some(request: HttpRequest) -> HttpResponse:
     """Count the ended tasks that pass the filters; on POST, schedule a copy of each."""
-    name = name_of_who_may(request, MAY_RUN)
+    name = user_with_permission(request, MAY_RUN)
     form = ArchivedFilterForm(request.GET)
     if not _has_filter(form):
         return _refuse(request, "tasks-archived")

@@ -21,7 +21,7 @@ from nodes.tasks.pages.frame import (
     page,
     tabs,
 )
-from nodes.web.pages import name_of_who_may
+from nodes.web.pages import user_with_permission
 from nodes.web.words import translated
 
 
@@ -29,7 +29,7 @@ from nodes.web.words import translated
 @require_http_methods(["GET", "HEAD", "POST"])
 def create(request: HttpRequest) -> HttpResponse:
     """Show the kinds, or the form of one kind; on POST, create the template."""
-    name = name_of_who_may(request, MAY_MAKE_TEMPLATES)
+    name = user_with_permission(request, MAY_MAKE_TEMPLATES)
     kind = chosen_kind(request)
     if kind is None:
         return render(
@@ -49,7 +49,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, template_id: int) -> HttpResponse:
     """Show the form of a template; on POST, change it. Its counters stay."""
-    name = name_of_who_may(request, MAY_MAKE_TEMPLATES)
+    name = user_with_permission(request, MAY_MAKE_TEMPLATES)
     template = _find(template_id)
     kind = next((kind for kind in offered_kinds() if kind.name == template.kind), None)
     if kind is None:
@@ -67,7 +67,7 @@ def change(request: HttpRequest, template_id: int) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, template_id: int) -> HttpResponse:
     """Remove a template. Its tasks stay."""
-    name = name_of_who_may(request, MAY_REMOVE_TEMPLATES)
+    name = user_with_permission(request, MAY_REMOVE_TEMPLATES)
     template = _find(template_id)
     try:
         book.remove_template(template.urn, made_by=name)

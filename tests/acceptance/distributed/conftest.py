@@ -51,7 +51,7 @@ class InDatabase:
     def line(self):
         return Proxy.of_database(self._database.dsn)
 
-    def said(self, line=None):
+    def environment(self, line=None):
         """Return the environment for a process that reaches the store through `line`, or directly if `line` is None."""
         address = {} if line is None else {"DATABASE_URL": Database(line.dsn(self._database.dsn)).url}
         return {"CRAWLCTL_COORDINATION": "DATABASE", **address}
@@ -67,7 +67,7 @@ class InZooKeeper:
     def line(self):
         return Proxy(("127.0.0.1", self._port))
 
-    def said(self, line=None):
+    def environment(self, line=None):
         port = self._port if line is None else line.port
         return {"CRAWLCTL_COORDINATION": "ZOOKEEPER", "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{port}{self._path}"}
 

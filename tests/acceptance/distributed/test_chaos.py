@@ -62,11 +62,11 @@ def test_no_item_runs_on_two_instances_at_once_despite_faults(fleet):
         step, name = chance.choice(sorted(steps))
         logger.info("%s %s", step, name)
         if step == "cut":
-            fleet.way_of(name).cut()
+            fleet.link_of(name).cut()
             connected.discard(name)
             cut.add(name)
         elif step == "heal":
-            fleet.way_of(name).heal()
+            fleet.link_of(name).heal()
             cut.discard(name)
             connected.add(name)
         elif step in {"close", "kill"}:

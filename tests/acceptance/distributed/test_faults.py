@@ -22,9 +22,9 @@ def test_an_item_has_one_holder_despite_faults_of_its_connection(fleet):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
 
-    fleet.way_of("djm1").cut()
+    fleet.link_of("djm1").cut()
     settles(fleet, "reports", TEN, on={"djm2"})
-    fleet.way_of("djm1").heal()
+    fleet.link_of("djm1").heal()
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
     fleet.close("djm1")
     settles(fleet, "reports", TEN, on={"djm2"})
@@ -53,7 +53,7 @@ def seconds_until_begun(fleet, job, items, *, since):
     """
 
     def first_runs():
-        runs = sorted(fleet.ledger.of(job, since=since), key=lambda run: -run.began_at)
+        runs = sorted(fleet.ledger.runs_of(job, since=since), key=lambda run: -run.began_at)
         return {item: run.began_at for run in runs for item in run.items}
 
     wait_until(lambda: first_runs().keys() >= items)
@@ -64,33 +64,33 @@ def seconds_until_begun(fleet, job, items, *, since):
 def test_a_run_without_its_store_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
     cut_at = time.monotonic()
-    fleet.way_of("djm1").cut()
+    fleet.link_of("djm1").cut()
     fleet.start("djm2", fleet.job("mails"))
     wait_until(lambda: job.told_to_stop_at)
-    wait_until(lambda: fleet.ledger.of("mails", node="djm2"))
+    wait_until(lambda: fleet.ledger.runs_of("mails", node="djm2"))
 
     (told_at,) = job.told_to_stop_at
     # At the worst moment of a cut, half of the lease is left. The run is told to stop when a sixth is left.
     assert told_at - cut_at > TIMEOUT.total_seconds() / 4
     assert told_at - cut_at < TIMEOUT.total_seconds()
-    assert fleet.ledger.of("mails", node="djm2")[0].began_at > told_at
+    assert fleet.ledger.runs_of("mails", node="djm2")[0].began_at > told_at
     assert fleet.conflicts() == []
 
 
 def test_without_a_line_a_short_run_ends_normally_and_no_run_begins(fleet):
     job = fleet.job("mails", takes=SECOND / 2)
     instance = fleet.start("djm1", job)
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
-    fleet.way_of("djm1").cut()
+    fleet.link_of("djm1").cut()
     wait_until(lambda: not instance.status().is_member)
 
     since = time.monotonic()
     wait_until(lambda: time.monotonic() > since + 1.5)
-    assert fleet.ledger.of("mails", since=since) == []
+    assert fleet.ledger.runs_of("mails", since=since) == []
     assert instance.status().jobs["mails"].runs.in_progress == 0
     assert job.told_to_stop_at == []
 
@@ -98,17 +98,17 @@ def test_without_a_line_a_short_run_ends_normally_and_no_run_begins(fleet):
 def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
-    fleet.way_of("djm1").cut()
+    fleet.link_of("djm1").cut()
     cut_at = time.monotonic()
     wait_until(lambda: time.monotonic() > cut_at + TIMEOUT.total_seconds() / 5)
-    fleet.way_of("djm1").heal()
+    fleet.link_of("djm1").heal()
 
     healed_at = time.monotonic()
     wait_until(lambda: time.monotonic() > healed_at + 1.5 * TIMEOUT.total_seconds())
     assert job.told_to_stop_at == []
-    assert len(fleet.ledger.of("mails")) == 1
+    assert len(fleet.ledger.runs_of("mails")) == 1
 
 
 def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
@@ -116,7 +116,7 @@ def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
 
-    fleet.way_of("djm3").cut()
+    fleet.link_of("djm3").cut()
 
     assert sorted(map(len, settles(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
     assert fleet.conflicts() == []
@@ -125,8 +125,8 @@ def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
 def test_a_new_instance_replaces_one_that_was_cut_off_and_killed(fleet):
     fleet.start("djm1", fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1"})
-    fleet.way_of("djm1").cut(refuses=True)
-    fleet.way_of("djm1").kill()
+    fleet.link_of("djm1").cut(refuses=True)
+    fleet.link_of("djm1").kill()
     fleet.kill("djm1")
 
     fleet.start("djm2", fleet.job("reports", items=TEN))
@@ -137,17 +137,17 @@ def test_a_new_instance_replaces_one_that_was_cut_off_and_killed(fleet):
 
 def test_items_of_a_killed_instance_wait_for_the_end_of_their_lease(fleet):
     fleet.start("djm1", fleet.job("mails", takes=HOUR))
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
     killed_at = time.monotonic()
     fleet.kill("djm1")
     fleet.start("djm2", fleet.job("mails"))
-    wait_until(lambda: fleet.ledger.of("mails", node="djm2"))
+    wait_until(lambda: fleet.ledger.runs_of("mails", node="djm2"))
 
-    (died,) = fleet.ledger.of("mails", node="djm1")
+    (died,) = fleet.ledger.runs_of("mails", node="djm1")
     assert died.has_died
     # At the worst moment of a death, half of the lease is left.
-    assert fleet.ledger.of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
+    assert fleet.ledger.runs_of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 
 def test_an_instance_that_was_frozen_runs_only_items_of_its_new_share(fleet):
@@ -182,7 +182,7 @@ def test_a_main_that_is_cut_off_is_replaced_by_another(fleet):
     (main,) = (name for name, instance in fleet.instances.items() if instance.status().office)
     (other,) = fleet.instances.keys() - {main}
 
-    fleet.way_of(main).cut()
+    fleet.link_of(main).cut()
 
     wait_until(lambda: fleet.instances[other].status().office is not None)
     assert fleet.instances[main].status().office is None
@@ -193,7 +193,7 @@ def test_a_main_that_is_cut_off_is_replaced_by_another(fleet):
 
 
 def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, caplog):
-    fleet.way_of("a").cut(refuses=True)
+    fleet.link_of("a").cut(refuses=True)
 
     with pytest.raises(Unreachable):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(start_within=5 * SECOND))
@@ -203,13 +203,13 @@ def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, capl
 
 
 def test_a_node_waits_for_a_store_that_answers_late(fleet):
-    fleet.way_of("a").cut()
-    healing = fleet.later(1.0, fleet.way_of("a").heal)
+    fleet.link_of("a").cut()
+    healing = fleet.later(1.0, fleet.link_of("a").heal)
 
     fleet.start("a", fleet.job("mails"))
 
     healing.join()
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
 
 def test_a_path_with_data_of_another_program_is_refused(zookeeper):

@@ -72,9 +72,9 @@ def test_the_start_and_the_end_of_an_instance_are_logged(fleet, caplog):
 def test_a_job_with_an_empty_pool_never_runs_and_reports_no_error(fleet, caplog):
     with caplog.at_level(logging.WARNING):
         fleet.start("a", fleet.job("empty", items=()), fleet.job("mails"))
-        wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
+        wait_until(lambda: len(fleet.ledger.runs_of("mails")) > 10)
 
-    assert fleet.ledger.of("empty") == []
+    assert fleet.ledger.runs_of("empty") == []
     assert caplog.records == []
 
 
@@ -89,7 +89,7 @@ def test_a_job_with_an_empty_pool_never_runs_and_reports_no_error(fleet, caplog)
 def test_a_job_whose_pool_cannot_be_read_stops_with_the_reason(fleet, caplog, items, words):
     job = fleet.job("reports", items=["north"], check=OFTEN)
     instance = fleet.start("a", job)
-    wait_until(lambda: fleet.ledger.of("reports"))
+    wait_until(lambda: fleet.ledger.runs_of("reports"))
 
     job.items = items
 
@@ -98,10 +98,10 @@ def test_a_job_whose_pool_cannot_be_read_stops_with_the_reason(fleet, caplog, it
     assert "failed to access the work pool of job reports" in caplog.text
     stopped_at = time.monotonic()
     lasts(0.5)
-    assert fleet.ledger.of("reports", since=stopped_at) == []
+    assert fleet.ledger.runs_of("reports", since=stopped_at) == []
 
     job.items = ["north"]
-    wait_until(lambda: fleet.ledger.of("reports", since=stopped_at))
+    wait_until(lambda: fleet.ledger.runs_of("reports", since=stopped_at))
     assert instance.status().jobs["reports"].problem == ""
 
 
@@ -109,13 +109,13 @@ def test_an_unreadable_pool_is_kept_for_a_while_if_configured(fleet):
     job = fleet.job("reports", items=["north"], check=OFTEN)
     tuning = Tuning(keep_failed_pool=HOUR)
     instance = fleet.start("a", job, tuning=tuning)
-    wait_until(lambda: fleet.ledger.of("reports"))
+    wait_until(lambda: fleet.ledger.runs_of("reports"))
 
     job.items = OSError("no route to the list")
 
     wait_until(lambda: "no route" in instance.status().jobs["reports"].problem)
     failed_at = time.monotonic()
-    wait_until(lambda: len(fleet.ledger.of("reports", since=failed_at)) > 3)
+    wait_until(lambda: len(fleet.ledger.runs_of("reports", since=failed_at)) > 3)
 
     instance.tuning = Tuning(keep_failed_pool=SECOND / 10)
     wait_until(lambda: not instance.status().jobs["reports"].runs.items)
@@ -130,7 +130,7 @@ def test_changed_items_are_used_from_the_next_run_on(fleet):
 
     wait_until(lambda: ("reports", "item-2") in fleet.ledger.items(), within=10)
     changed_at = time.monotonic()
-    wait_until(lambda: len(fleet.ledger.of("reports", since=changed_at)) > 3)
+    wait_until(lambda: len(fleet.ledger.runs_of("reports", since=changed_at)) > 3)
     assert fleet.ledger.items(since=changed_at) == {("reports", "item-2")}
 
 
@@ -139,7 +139,7 @@ def test_a_pool_without_checks_is_read_once(fleet):
     fleet.start("a", job)
     job.items = ["item-2"]
 
-    wait_until(lambda: len(fleet.ledger.of("reports")) > 10)
+    wait_until(lambda: len(fleet.ledger.runs_of("reports")) > 10)
 
     assert fleet.ledger.items() == {("reports", "item-1")}
 
@@ -154,8 +154,8 @@ def test_a_new_pool_appears_in_the_cluster(fleet):
 
 
 def starts(fleet, job, count):
-    wait_until(lambda: len(fleet.ledger.of(job)) >= count)
-    return [run.began_at for run in fleet.ledger.of(job)]
+    wait_until(lambda: len(fleet.ledger.runs_of(job)) >= count)
+    return [run.began_at for run in fleet.ledger.runs_of(job)]
 
 
 @pytest.mark.parametrize("schedule", [Schedule.by_delay, Schedule.by_rate], ids=["delay", "rate"])
@@ -177,32 +177,32 @@ def test_a_changed_schedule_applies_immediately(fleet, first):
     instance = fleet.start("a", job)
     wait_until(lambda: instance.status().jobs["mails"].runs.next_at is not None)
     lasts(1)
-    assert fleet.ledger.of("mails") == []
+    assert fleet.ledger.runs_of("mails") == []
 
     job.every = Schedule.by_delay(SECOND)
     if first is not None:
         job.first = SECOND
 
-    wait_until(lambda: fleet.ledger.of("mails"), within=10)
+    wait_until(lambda: fleet.ledger.runs_of("mails"), within=10)
 
 
 def test_an_invalid_time_of_a_job_is_read_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
     wait_until(lambda: "the schedule of job mails cannot be read" in caplog.text)
-    assert fleet.ledger.of("mails") == []
+    assert fleet.ledger.runs_of("mails") == []
     assert "its schedule cannot be read: AttributeError" in instance.status().jobs["mails"].problem
 
     job.first = dt.timedelta()
 
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
     assert instance.status().jobs["mails"].problem == ""
 
 
 def test_a_job_that_failed_runs_again(fleet, caplog):
     instance = fleet.start("a", fleet.job("mails", fails=at_first))
 
-    wait_until(lambda: len(fleet.ledger.of("mails")) > 10)
+    wait_until(lambda: len(fleet.ledger.runs_of("mails")) > 10)
 
     runs = instance.status().jobs["mails"].runs
     assert (runs.failures, runs.failures_in_a_row) == (1, 0)
@@ -232,9 +232,9 @@ def test_the_running_strategy_divides_items_among_threads(fleet, count, running,
     items = [f"item-{number}" for number in range(count)]
     fleet.start("a", fleet.job("reports", items=items, running=running))
 
-    wait_until(lambda: len(fleet.ledger.items()) == count and len(fleet.ledger.of()) > 20)
+    wait_until(lambda: len(fleet.ledger.items()) == count and len(fleet.ledger.runs_of()) > 20)
 
-    assert {len(run.items) for run in fleet.ledger.of()} == sizes
+    assert {len(run.items) for run in fleet.ledger.runs_of()} == sizes
     assert fleet.conflicts() == []
 
 
@@ -251,7 +251,7 @@ def test_threads_of_one_job_run_concurrently(fleet):
 def test_switches_stop_and_start_jobs_during_their_runs(fleet):
     mails, reports = fleet.job("mails", takes=HOUR), fleet.job("reports")
     instance = fleet.start("a", mails, reports)
-    wait_until(lambda: fleet.ledger.of("mails") and fleet.ledger.of("reports"))
+    wait_until(lambda: fleet.ledger.runs_of("mails") and fleet.ledger.runs_of("reports"))
 
     disabled_at = time.monotonic()
     instance.switches = Switches(all_disabled=True, disabled={"reports": False})
@@ -261,17 +261,17 @@ def test_switches_stop_and_start_jobs_during_their_runs(fleet):
 
     enabled_at = time.monotonic()
     instance.switches = Switches(disabled={"mails": True})
-    wait_until(lambda: len(fleet.ledger.of("reports", since=enabled_at)) > 3)
-    assert fleet.ledger.of("mails", since=enabled_at) == []
+    wait_until(lambda: len(fleet.ledger.runs_of("reports", since=enabled_at)) > 3)
+    assert fleet.ledger.runs_of("mails", since=enabled_at) == []
 
     instance.switches = Switches(disabled_by_default=True, disabled={"mails": False})
-    wait_until(lambda: fleet.ledger.of("mails", since=enabled_at))
+    wait_until(lambda: fleet.ledger.runs_of("mails", since=enabled_at))
 
 
 def test_a_disabled_job_is_assigned_to_no_node(fleet):
     fleet.start("a", fleet.job("mails"), fleet.job("reports"), switches=Switches(disabled={"mails": True}))
 
-    wait_until(lambda: fleet.ledger.of("reports"))
+    wait_until(lambda: fleet.ledger.runs_of("reports"))
 
     assert set(fleet.watcher().look().shares) == {WorkItem("reports", "singleton")}
 
@@ -304,7 +304,7 @@ def test_items_of_a_run_are_locked_by_its_node(fleet):
     lasts(4)
     assert watcher.lock_of(lock.item).since == lock.since
     assert not watcher.lock_of(lock.item).has_expired
-    assert len(fleet.ledger.of("mails")) == 1
+    assert len(fleet.ledger.runs_of("mails")) == 1
 
 
 # --- The end -------------------------------------------------------------------------------------
@@ -312,11 +312,11 @@ def test_items_of_a_run_are_locked_by_its_node(fleet):
 
 def test_a_closing_instance_waits_for_its_runs_and_frees_their_items(fleet):
     instance = fleet.start("a", fleet.job("mails", takes=HOUR))
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
     assert instance.close()
 
-    (run,) = fleet.ledger.of("mails")
+    (run,) = fleet.ledger.runs_of("mails")
     assert run.ended_at is not None
     assert fleet.watcher().locks() == ()
     assert fleet.watcher().look().members == {}

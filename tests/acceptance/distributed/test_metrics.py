@@ -19,12 +19,12 @@ def scrape(instance):
 def test_runs_and_failures_are_counted_by_the_name_of_the_job(fleet):
     job = fleet.job(JOB, ("ann", "bob", "cy"), fails=at_first)
     instance = fleet.start("a", job, counts=True)
-    wait_until(lambda: len(fleet.ledger.of()) > 3)
+    wait_until(lambda: len(fleet.ledger.runs_of()) > 3)
 
     assert instance.close()
 
     shown = scrape(instance)
-    runs = len(fleet.ledger.of())
+    runs = len(fleet.ledger.runs_of())
     assert shown["djm_job_mails_daily_1_seconds_count", JOB, "a"] == runs
     assert shown["djm_job_mails_daily_1_active", JOB, "a"] == 0
     assert shown["djm_runs_total", JOB, "a", "failed"] == 1
@@ -76,7 +76,7 @@ def test_a_node_shows_whether_it_is_a_member_and_main(fleet):
     assert scrape(second)["djm_member", "b"] == 1
     assert scrape(second)["djm_main", "b"] == 0
 
-    fleet.way_of("a").cut()
+    fleet.link_of("a").cut()
 
     wait_until(lambda: scrape(first)["djm_member", "a"] == scrape(first)["djm_main", "a"] == 0)
     wait_until(lambda: scrape(second)["djm_main", "b"] == 1)
@@ -86,7 +86,7 @@ def test_runs_are_counted_as_waiting_until_they_start(fleet):
     instance = fleet.start("a", fleet.job("mails", every=HOUR, first=HOUR), counts=True)
 
     wait_until(lambda: scrape(instance).get(("djm_scheduled_pool_job_scheduler_tasks_count", "a")) == 1)
-    assert fleet.ledger.of() == []
+    assert fleet.ledger.runs_of() == []
 
 
 def test_clean_ups_are_counted_at_the_main(fleet):

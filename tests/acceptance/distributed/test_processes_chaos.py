@@ -86,7 +86,7 @@ def instances(store, start_jobs, machine):
     made = []
     for name in NAMES:
         line = store.line()
-        made.append(Instance(name, line, partial(start_jobs, "--node", name, **store.said(line))))
+        made.append(Instance(name, line, partial(start_jobs, "--node", name, **store.environment(line))))
     yield made
     for instance in made:
         instance.thaw()
@@ -135,9 +135,9 @@ def test_no_item_runs_on_two_processes_at_once_despite_faults(instances, diary):
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        what, befall = chance.choice(list(steps_of(instances, chance)))
+        what, inject_fault = chance.choice(list(steps_of(instances, chance)))
         logger.info("seed %d: %s", seed, what)
-        befall()
+        inject_fault()
         everything_is_done(instances, diary)
 
     assert conflicts_in(diary) == []

@@ -16,7 +16,7 @@ def start(start_jobs, store):
     """Start a process that uses the store."""
 
     def start(*arguments, **facts):
-        return start_jobs(*arguments, **{**store.said(), **facts})
+        return start_jobs(*arguments, **{**store.environment(), **facts})
 
     return start
 

@@ -72,7 +72,7 @@ def test_items_go_to_one_capable_instance_each(fleet):
     shares = wait_until(lambda: len(found := fleet.watcher().look().shares) == 9 and found)
 
     assert {item.job for item, node in shares.items() if node != "w2"} == {"job-1", "job-3"}
-    assert {run.node for run in fleet.ledger.of("job-2")} == {"w2"}
+    assert {run.node for run in fleet.ledger.runs_of("job-2")} == {"w2"}
     assert fleet.conflicts() == []
 
 
@@ -122,8 +122,8 @@ def test_items_of_a_closing_instance_go_to_other_capable_instances(fleet):
 
     closed_at = time.monotonic()
     wait_until(lambda: fleet.ledger.items(since=closed_at) == of_jobs(**pools))
-    assert {run.node for run in fleet.ledger.of("job-2", since=closed_at)} == {"w2"}
-    assert {run.node for run in fleet.ledger.of(since=closed_at)} == {"w1", "w2"}
+    assert {run.node for run in fleet.ledger.runs_of("job-2", since=closed_at)} == {"w2"}
+    assert {run.node for run in fleet.ledger.runs_of(since=closed_at)} == {"w1", "w2"}
     assert fleet.conflicts() == []
 
 
@@ -151,12 +151,12 @@ def test_unmoved_items_are_not_disturbed(fleet):
     mails = fleet.job("mails", takes=dt.timedelta(hours=1))
     fleet.start("a", mails, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"a"})
-    wait_until(lambda: fleet.ledger.of("mails"))
+    wait_until(lambda: fleet.ledger.runs_of("mails"))
 
     fleet.start("b", fleet.job("reports", items=TEN))
 
     settles(fleet, "reports", TEN, on={"a", "b"})
-    assert len(fleet.ledger.of("mails")) == 1
+    assert len(fleet.ledger.runs_of("mails")) == 1
     assert mails.told_to_stop_at == []
 
 
@@ -186,7 +186,7 @@ def test_a_check_of_an_unchanged_pool_moves_no_item(fleet):
     until = time.monotonic() + 2
     wait_until(lambda: time.monotonic() > until)
 
-    assert len(fleet.ledger.of()) == 10
+    assert len(fleet.ledger.runs_of()) == 10
     assert job.told_to_stop_at == []
 
 
@@ -229,6 +229,6 @@ def test_all_instances_together_keep_the_rate_of_each_item(fleet):
     since = time.monotonic()
     wait_until(lambda: time.monotonic() > since + 2)
 
-    counts = [sum(item in run.items for run in fleet.ledger.of(since=since)) for item in TEN]
+    counts = [sum(item in run.items for run in fleet.ledger.runs_of(since=since)) for item in TEN]
     assert max(counts) <= 24
     assert fleet.conflicts() == []

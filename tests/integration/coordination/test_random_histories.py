@@ -126,7 +126,7 @@ def watch_mains(lives, history, ending):
         time.sleep(0.002)
 
 
-def befall(bench, lives, chance):
+def inject_fault(bench, lives, chance):
     """Inject a fault into one node, mostly the main node, or into all nodes."""
     mains = [life for life in lives if life.coordination.office is not None]
     life = chance.choice([*lives, *mains * 4])
@@ -160,7 +160,7 @@ def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, se
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        befall(bench, lives, chance)
+        inject_fault(bench, lives, chance)
 
     # In the end, each item has a node again.
     wait_until(lambda: covered(lives) == ITEMS)

@@ -79,7 +79,7 @@ class Scenario:
         for node in self.cluster.nodes:
             node.orders.update(self.orders)
             node.start()
-        self.tend_until(self.cluster.is_whole, saying="the cluster is whole")
+        self.supervise_until(self.cluster.is_whole, saying="the cluster is whole")
         pages = [page for both in zip(self.plain.pages, self.delaying.pages, strict=True) for page in both]
         self.policies = [
             make_policy(name, **_facts(limits)) for name, limits in (("strict", self.strict), ("eager", self.eager))
@@ -90,7 +90,7 @@ class Scenario:
         for policy, of_job in zip(self.policies, (pages[: len(pages) // 2], pages[len(pages) // 2 :]), strict=True):
             job = make_job(urls=of_job, policy=policy, specification={"max_depth": 0})
             control.start(job.pk, made_by="a test", now=timezone.now())
-            self.tend_until(lambda job=job: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
+            self.supervise_until(lambda job=job: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
         self.go_on(10)
         return self
 
@@ -109,9 +109,9 @@ class Scenario:
     def go_on(self, requests=25):
         """Wait until the plain site has received this many more requests for pages."""
         seen = self.plain.site.count_requests()
-        self.tend_until(lambda: self.plain.site.count_requests() >= seen + requests, saying="the crawl goes on")
+        self.supervise_until(lambda: self.plain.site.count_requests() >= seen + requests, saying="the crawl goes on")
 
-    def tend_until(self, condition, *, saying):
+    def supervise_until(self, condition, *, saying):
         """Wait for the condition. Restart processes that end meanwhile."""
 
         def tend():
@@ -138,7 +138,7 @@ class Scenario:
 
     def _go_on_for(self, seconds):
         over = time.monotonic() + seconds
-        self.tend_until(lambda: time.monotonic() > over, saying="time passes")
+        self.supervise_until(lambda: time.monotonic() > over, saying="time passes")
 
     def node_of(self, name):
         return next(node for node in self.cluster.nodes if node.name == name)
@@ -150,7 +150,7 @@ class Scenario:
              WHERE held.policy_id = %s AND held.state = 'owned'
         """
         return self.node_of(
-            self.tend_until(lambda: self.cluster.rows(query, policy.pk), saying="somebody owns it")[0].name
+            self.supervise_until(lambda: self.cluster.rows(query, policy.pk), saying="somebody owns it")[0].name
         )
 
     def asker(self):

@@ -219,11 +219,11 @@ class Command(BaseCommand):
     def _wait_for_nodes(self, since: dt.datetime) -> None:
         """Wait for a running manager and worker, so that the run's duration does not include their imports."""
 
-        def are_there() -> bool:
+        def are_all_running() -> bool:
             running = Node.objects.filter(scope=CLUSTER_SCOPE, status=NodeStatus.RUNNING, started_at__gte=since)
             return set(running.values_list("kind", flat=True)) == {NodeKind.MANAGER, NodeKind.WORKER}
 
-        self._wait_until(are_there, every=_TICK)
+        self._wait_until(are_all_running, every=_TICK)
 
     def _watch(self, job: Job) -> None:
         """Show the crawl until it has ended, for any reason, and no document is on its way to another partition."""
@@ -253,13 +253,13 @@ class Command(BaseCommand):
     def _wait_for_beats(self, since: dt.datetime, *, after: dt.datetime) -> None:
         """Wait until every live node has reported its final counts."""
 
-        def have_beaten() -> bool:
+        def have_sent_heartbeats() -> bool:
             silent = Node.objects.filter(
                 scope=CLUSTER_SCOPE, status__in=LIVE_STATUSES, started_at__gte=since, heartbeat_at__lt=after
             )
             return not silent.exists()
 
-        self._wait_until(have_beaten, every=_TICK)
+        self._wait_until(have_sent_heartbeats, every=_TICK)
 
     def _print(self, line: str) -> None:
         self.stdout.write(line)

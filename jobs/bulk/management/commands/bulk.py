@@ -14,7 +14,7 @@ from jobs.queue.chosen import Operation
 from jobs.queue.sql.chosen_states import NAMES
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 _LOOK: Final = 0.2
 _LISTED: Final = 20
@@ -72,7 +72,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{one.pk}: {one.operation} of {job}, {states[one.pk]}, {progress}, task {one.task}")
 
     def _cancel(self, operation: int) -> None:
-        elsewhere.cancel_all(operation, may=may_everything, made_by=getpass.getuser())
+        elsewhere.cancel_all(operation, may=may_do_everything, made_by=getpass.getuser())
         self.stdout.write(f"Operation {operation} ends after its present chunk.")
 
     def _show_or_change(self, operation: str, given: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             "fetched_before": given["fetched_before"],
             "state": given["state"],
         }
-        shown = verbs.preview(operation, job.pk, filter_, may=may_everything)
+        shown = verbs.preview(operation, job.pk, filter_, may=may_do_everything)
         place = f" in partition {shown.partition} only" if shown.partition else ""
         self.stdout.write(f"{operation}: {_documents(shown.documents)} of {job.name}{place}.")
         for silent in shown.silent:
@@ -99,7 +99,7 @@ class Command(BaseCommand):
             self._carry_out(shown)
 
     def _carry_out(self, shown: verbs.Preview) -> None:
-        made = verbs.start(shown.token, may=may_everything, made_by=getpass.getuser())
+        made = verbs.start(shown.token, may=may_do_everything, made_by=getpass.getuser())
         self.stdout.write(f"Operation {made.pk} is scheduled as task {made.task}.")
         while (state := verbs.state_of(made)) in {"waiting", "running"}:
             time.sleep(_LOOK)

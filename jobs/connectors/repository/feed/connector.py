@@ -114,7 +114,7 @@ class FeedConnector(WebConnector):
         if known is None:
             super()._end_not_modified(response, document, activity)
             return
-        _look_again_after(known.interval, activity)
+        _set_recrawl_interval(known.interval, activity)
         known = replace(known, validators=validators_of(response) or known.validators)
         activity.no_document(code="304", read=False, validators=known.stored())
 
@@ -129,7 +129,7 @@ class FeedConnector(WebConnector):
                 if date is not None:
                     carry[_PUBLISHED] = [date.isoformat()]
                 activity.reference(identifier=url, hash=hash_of(url), bin=bin_of(url), carry=carry or None)
-        _look_again_after(feed.interval, activity)
+        _set_recrawl_interval(feed.interval, activity)
         validators = validators_of(response)
         known = _Known(validators, activity.configuration, feed.interval) if validators else None
         activity.no_document(code="FEED", validators=known.stored() if known else "")
@@ -153,7 +153,7 @@ class _Known:
         return json.dumps(astuple(self))
 
 
-def _look_again_after(interval: float | None, activity: Activity) -> None:
+def _set_recrawl_interval(interval: float | None, activity: Activity) -> None:
     if interval is not None:
         activity.set_schedule_bounds(ScheduleBounds(recrawl_least=interval, recrawl_most=interval))
 

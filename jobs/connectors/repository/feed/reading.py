@@ -84,7 +84,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
     )
     if not read.get("version"):
         raise NotRead("NOT_A_FEED")
-    if _breaks_off(read) or (read.bozo and not read.entries):
+    if _ends_early(read) or (read.bozo and not read.entries):
         raise NotRead("BROKEN_FEED")
     links: dict[str, dt.datetime | None] = {}
     metadata: dict[str, Metadata] = {}
@@ -118,7 +118,7 @@ def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
         return None
 
 
-def _breaks_off(read: Mapping[str, Any]) -> bool:
+def _ends_early(read: Mapping[str, Any]) -> bool:
     """True if the text ends before the root element of the feed is closed."""
     error = read.get("bozo_exception")
     return isinstance(error, SAXParseException) and error.getMessage() in _BREAKS_OFF

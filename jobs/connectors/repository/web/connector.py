@@ -125,7 +125,7 @@ class WebConnector:
         return self._scope.may_admit(identifier)
 
     async def process(self, document: Document, activity: Activity, pace: Pace) -> None:
-        await self._know_scope_of(document, activity)
+        await self._learn_scope_of(document, activity)
         if not self._belongs(document):
             activity.refuse(code="OUT_OF_SCOPE")
             return
@@ -156,7 +156,7 @@ class WebConnector:
         """False for a document that the job's rules refuse: they may have changed since it was referenced."""
         return self._scope.admits(document.identifier)
 
-    async def _know_scope_of(self, document: Document, activity: Activity) -> None:
+    async def _learn_scope_of(self, document: Document, activity: Activity) -> None:
         """
         Read the redirects that brought the document's host into the scope, including redirects that other workers met.
         """

@@ -21,7 +21,7 @@ def ended_with(source: str, redirects: Mapping[str, str], *, seeds: Collection[s
     return ended
 
 
-def begun_at_no_seed(redirects: Mapping[str, str], *, seeds: Collection[str]) -> set[str]:
+def redirects_without_seed(redirects: Mapping[str, str], *, seeds: Collection[str]) -> set[str]:
     """Return the sources of the redirects that are on no way from a seed."""
     left = set(redirects)
     for seed in seeds:

@@ -58,7 +58,7 @@ class KeptConnections:
         self._by_origin.setdefault(origin, []).append(connection)
         if len(self._idle) > self._most:
             self._close(next(iter(self._idle)))
-        self._come_back()
+        self._schedule_next_check()
 
     def close(self) -> None:
         """Close all connections."""
@@ -74,9 +74,9 @@ class KeptConnections:
         for connection, (_, since) in list(islice(self._idle.items(), _CLOSED_AT_ONCE)):
             if since <= before:
                 self._close(connection)
-        self._come_back()
+        self._schedule_next_check()
 
-    def _come_back(self) -> None:
+    def _schedule_next_check(self) -> None:
         """Schedule the next check for when the oldest connection has been idle for long enough."""
         if self._timer is None and self._idle:
             _, since = next(iter(self._idle.values()))

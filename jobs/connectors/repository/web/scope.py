@@ -104,10 +104,12 @@ class Scope:
 
     def holds(self, url: str) -> bool:
         """True if the address is in a seed's scope, whatever the patterns decide."""
-        return self._is_around_a_seed(url)
+        return self._is_in_scope_of_a_seed(url)
 
     def _may_follow(self, source: str, target: str) -> bool:
-        return self._kind in _KINDS_OF_HOSTS and self._is_around_a_seed(source) and are_of_one_domain(source, target)
+        return (
+            self._kind in _KINDS_OF_HOSTS and self._is_in_scope_of_a_seed(source) and are_of_one_domain(source, target)
+        )
 
     def _moved_prefixes(self, redirects: Iterable[tuple[str, str]]) -> Iterator[str]:
         """Yield the prefixes of the seeds, moved to the origins to which these redirects lead."""
@@ -129,12 +131,12 @@ class Scope:
 
         This process may not know all redirects in the database, so the address is checked again before it is requested.
         """
-        is_held = self._is_around_a_seed(url) or (bin_of(url) not in self._hosts and self.is_near(url))
+        is_held = self._is_in_scope_of_a_seed(url) or (bin_of(url) not in self._hosts and self.is_near(url))
         return is_held and self._why_patterns_refuse(url) is None
 
     def why_not(self, url: str) -> str | None:
         """Return the reason why this canonical address does not belong to the job; None if it does."""
-        if not self._is_around_a_seed(url):
+        if not self._is_in_scope_of_a_seed(url):
             return f"outside of the scope '{self._kind}' of every seed"
         return self._why_patterns_refuse(url)
 
@@ -156,7 +158,7 @@ class Scope:
             return f"links lose parameters, and lead to {kept} instead"
         return None
 
-    def _is_around_a_seed(self, url: str) -> bool:
+    def _is_in_scope_of_a_seed(self, url: str) -> bool:
         match self._kind:
             case ScopeKind.ANY:
                 return True

@@ -75,7 +75,7 @@ def canonical(url: str, base: str | None = None, *, limits: Limits = DEFAULT_LIM
     """
     if len(url) > _MOST_CHARACTERS_PARSED:
         raise OverLimit(url, f"longer than {limits.url_characters} characters")
-    plain = url if base is None else _joined_plainly(url, base)
+    plain = url if base is None else _joined_as_text(url, base)
     if _PLAIN.fullmatch(plain) and len(plain) <= limits.url_characters and plain.count("/") <= limits.path_segments:
         return plain
     try:
@@ -158,7 +158,7 @@ def without_userinfo(url: str) -> str:
     return "".join(piece.rpartition("@")[2] for piece in _PARTS.split(url[:_MOST_CHARACTERS_PARSED]))
 
 
-def _joined_plainly(url: str, base: str) -> str:
+def _joined_as_text(url: str, base: str) -> str:
     """Return the address joined with its base by text operations; '' if only the parser can join them."""
     if url.startswith("http"):
         return url

@@ -20,7 +20,7 @@ from jobs.definitions.subjects import JOB, SUBJECTS
 from jobs.models import RepositoryConnection
 from nodes.errors import NotAllowed
 from nodes.management.database import check_database
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 _DESCRIPTION: Final = "Write jobs, connections and policies to files, and store them from files (docs/definitions.md)."
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+", re.ASCII)
@@ -130,7 +130,7 @@ class Command(BaseCommand):
     def _store(self, given: list[importing.Given], *, dry_run: bool) -> None:
         try:
             changes = importing.import_definitions(
-                given, may=may_everything, made_by=getpass.getuser(), dry_run=dry_run
+                given, may=may_do_everything, made_by=getpass.getuser(), dry_run=dry_run
             )
         except importing.Refused as refused:
             lines = [_line_of(problem) for problem in refused.problems]

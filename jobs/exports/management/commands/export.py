@@ -18,7 +18,7 @@ from jobs.partitions import here
 from nodes.api.parsing import json_in
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 _LOOK: Final = 0.2
 
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             what=given["what"],
             format=given["format"],
             filter=dict(_field(said) for said in given["filter"]),
-            may=may_everything,
+            may=may_do_everything,
             made_by=getpass.getuser(),
         )
         place = f" It holds rows of partition {here.only_name()} only." if here.only_name() else ""
@@ -90,12 +90,12 @@ class Command(BaseCommand):
 
     @staticmethod
     def _list(_given: dict[str, Any]) -> Iterator[str]:
-        for export in verbs.visible(may_everything)[:100]:
+        for export in verbs.visible(may_do_everything)[:100]:
             yield _line(verbs.look(export))
 
     @staticmethod
     def _show(given: dict[str, Any]) -> Iterator[str]:
-        export = verbs.read(given["export"], may=may_everything)
+        export = verbs.read(given["export"], may=may_do_everything)
         yield _line(verbs.look(export))
         yield f"filter: {json.dumps(export.filter)}"
         if export.file:
@@ -103,12 +103,12 @@ class Command(BaseCommand):
 
     @staticmethod
     def _cancel(given: dict[str, Any]) -> Iterator[str]:
-        verbs.cancel(given["export"], may=may_everything, made_by=getpass.getuser())
+        verbs.cancel(given["export"], may=may_do_everything, made_by=getpass.getuser())
         yield f"Export {given['export']} is cancelled. If it is running, it ends after its present part."
 
     @staticmethod
     def _delete(given: dict[str, Any]) -> Iterator[str]:
-        verbs.delete(given["export"], may=may_everything, made_by=getpass.getuser())
+        verbs.delete(given["export"], may=may_do_everything, made_by=getpass.getuser())
         yield f"Export {given['export']} is deleted."
 
 

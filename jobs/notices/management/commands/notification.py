@@ -146,7 +146,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _test(given: dict[str, Any]) -> Iterator[str]:
-        message = verbs.test_channel(_find(NotificationChannel, given["name"]).pk, made_by=getpass.getuser())
+        message = verbs.send_test_message(_find(NotificationChannel, given["name"]).pk, made_by=getpass.getuser())
         yield f"Task {message.task} sends a test message to {given['name']}."
 
     @staticmethod

@@ -12,7 +12,7 @@ from jobs.verification.everywhere import Begun
 from jobs.verification.listing import SHOWN, VerifyingCommand, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
-from nodes.permissions import may_everything
+from nodes.permissions import may_do_everything
 
 
 class Command(VerifyingCommand):
@@ -67,7 +67,7 @@ class Command(VerifyingCommand):
             sample=given["sample"],
             repairs=given["repair"],
             lost_machine=given["lost_machine"],
-            may=may_everything,
+            may=may_do_everything,
             made_by=getpass.getuser(),
         )
 
