@@ -95,12 +95,12 @@ class Ledger:
     def shares(self, job, *, since):
         """Return by node the items that it began since then."""
         found = defaultdict(set)
-        for run in self.of(job, since=since):
+        for run in self.runs_of(job, since=since):
             found[run.node] |= run.items
         return dict(found)
 
     def items(self, job=None, *, since=0.0):
-        return {(run.job, item) for run in self.of(job, since=since) for item in run.items}
+        return {(run.job, item) for run in self.runs_of(job, since=since) for item in run.items}
 
 
 # --- Applications --------------------------------------------------------------------------------

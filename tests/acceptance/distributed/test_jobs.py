@@ -28,7 +28,7 @@ def lasts(seconds):
 
 
 def test_an_invalid_id_is_refused_before_anything_starts(fleet):
-    with pytest.raises(BadName, match="of 1 to 120 characters"):
+    with pytest.raises(BadName, match="have 1 to 120 characters"):
         fleet.start("a", fleet.job("a job"))
 
     assert fleet.watcher().look().members == {}
@@ -82,7 +82,7 @@ def test_a_job_with_an_empty_pool_never_runs_and_reports_no_error(fleet, caplog)
     ("items", "words"),
     [
         (OSError("no route to the list"), "OSError: no route to the list"),
-        (["north", "../south"], "the item of job reports '../south' cannot be"),
+        (["north", "../south"], "the item of job reports '../south' is invalid"),
         ("north", "a pool is a set of names, and not the text 'north'"),
     ],
 )
