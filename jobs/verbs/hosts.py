@@ -98,7 +98,7 @@ def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, 
 
 def _stop(found: Bin, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
     facts = {"stopped_at": now, "stopped_by": made_by, "stopped_why": reason.strip()}
-    names_every_port = not _PORT.search(found.name)
+    names_every_port = found.namespace == HOSTS.namespace and not _PORT.search(found.name)
     before = _facts(found)
     if names_every_port:
         Bin.objects.filter(pk=found.pk).update(stops_every_port=True)

@@ -59,6 +59,17 @@ def test_a_host_that_is_named_with_a_port_is_stopped_only_at_this_port(hosts):
     assert stopped() == [f"{HOST}:8080"]
 
 
+def test_a_bin_of_another_connector_is_stopped_without_the_hosts_of_its_name(hosts):
+    archive = make_bin(HOST, namespace="archive")
+
+    bins.stop(archive.pk, reason="they called", made_by="ada", now=NOON)
+
+    archive.refresh_from_db()
+    assert archive.stopped_by == "ada"
+    assert stopped() == [HOST]
+    assert not Bin.objects.filter(namespace="web").exclude(stopped_at=None).exists()
+
+
 def test_a_stop_holds_for_ports_that_a_crawl_reaches_later(connection, manager, hosts):
     stop(HOST)
     seed = make_running_job(manager).seed
