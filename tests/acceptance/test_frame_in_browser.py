@@ -153,7 +153,7 @@ def test_text_of_a_form_whose_session_ended_is_there_after_the_login(browser, ma
 
         expect(page.locator("#id_name")).to_have_value("gently")
         expect(page.locator("#id_min_gap")).to_have_value("7")
-        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        expect(page.locator(".message")).to_contain_text("Your text is in the form again")
         assert ("gently" in kept, "hush" in kept, page.evaluate(_KEPT)) == (True, False, None)
         page.locator("[name=_save]").first.click()
         expect(page.locator(".message.success")).to_be_visible()
@@ -181,7 +181,7 @@ def test_added_rows_of_a_form_whose_session_ended_are_there_after_the_login(brow
         page.locator("[name=_save]").first.click()
         log_in(page, "admin")
 
-        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        expect(page.locator(".message")).to_contain_text("Your text is in the form again")
         expect(page.locator(f"#id_{login}-name")).to_have_value("door")
         expect(page.locator(f"#id_{login}-fields-1-name")).to_have_value("colour")
         expect(page.locator("#id_configuration_logins-1-name")).to_have_value("gate")
@@ -195,7 +195,7 @@ def test_added_rows_of_a_form_whose_session_ended_are_there_after_the_login(brow
         page.locator("[name=_save]").first.click()
         log_in(page, "admin")
 
-        expect(page.locator(".message")).to_contain_text("The form has the text again")
+        expect(page.locator(".message")).to_contain_text("Your text is in the form again")
         for number in range(2):
             expect(page.locator(f"#id_rules-{number}-pattern")).to_have_value(f"host{number}.example")
         expect(page.locator("[name=rules-TOTAL_FORMS]")).to_have_value("2")

@@ -252,8 +252,8 @@ def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field,
 @each_row(
     ("rule", "field", "sentence"),
     [
-        ({}, "", "It changes nothing"),
-        ({"pattern": "a.example"}, "", "It changes nothing"),
+        ({}, "", "The rule changes nothing"),
+        ({"pattern": "a.example"}, "", "The rule changes nothing"),
         ({"days": [], "denies": True}, ".days", "A rule without days never applies"),
         ({"days": [8], "denies": True}, ".days", "from 1, which is Monday, to 7"),
         ({"from_time": "08:00", "to_time": "08:00", "denies": True}, ".to_time", "The end is equal to the beginning"),
@@ -262,7 +262,7 @@ def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field,
         ({"from_time": "25:00", "to_time": "08:00", "denies": True}, ".from_time", "wrong format"),
         ({"starts": 5}, ".period", "5 starts in what time?"),
         ({"starts": 0, "period": "day"}, ".starts", "0 starts is not a limit"),
-        ({"denies": True, "min_gap": 3}, ".denies", "leave out min_gap"),
+        ({"denies": True, "min_gap": 3}, ".denies", "Leave out min_gap"),
         (
             {"pattern": "a.example", "total_starts": 3, "total_period": "day"},
             ".total_starts",
@@ -323,7 +323,7 @@ def test_a_rule_that_several_earlier_rules_always_override_is_refused(administra
     response = administrator.post(POLICIES, {"name": "x", "rules": [*hiding, {"pattern": "a.example", "min_gap": 9}]})
 
     problem = assert_problem(response, 400, "invalid", fields=["rules.3"])
-    assert "rules 1, 3 together match all that it does" in problem["fields"]["rules.3"][0]
+    assert "rules 1, 3 together match all of its hosts" in problem["fields"]["rules.3"][0]
 
 
 def test_a_deny_list_may_name_a_host_and_its_whole_domain(administrator):

@@ -81,7 +81,7 @@ def test_an_address_that_accepts_only_forms_explains_this_to_a_browser():
     shown = client.get("/jobs/1/transition/", headers=BROWSER)
 
     assert (shown.status_code, shown["Allow"]) == (405, "POST")
-    assert "only takes the form of another page" in shown.content.decode()
+    assert "only accepts a form from another page" in shown.content.decode()
     assert client.get("/jobs/1/transition/").content == b""
 
 

@@ -126,7 +126,7 @@ def test_an_invalid_policy_is_refused_with_a_reason(administrator, said, sentenc
 @each_row(
     ("rule", "sentence"),
     [
-        ({"pattern": "a.example"}, "It changes nothing"),
+        ({"pattern": "a.example"}, "The rule changes nothing"),
         ({"denies": "on", "days": []}, "A rule without days never applies"),
         ({"denies": "on", "from_time": "08:00", "to_time": "08:00"}, "The end is equal to the beginning"),
         ({"denies": "on", "pattern": "http://a.example/"}, "without a scheme or a path"),

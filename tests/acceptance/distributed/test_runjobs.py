@@ -126,7 +126,7 @@ def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start)
         ),
         ((), "tests.support.distributed_jobs:ITEMS", "is a str, not a DistributedJob"),
         (("--strategy", "best"), "tests.support.distributed_jobs:Diary", "there is no strategy 'best'"),
-        (("--node", "a/b"), "tests.support.distributed_jobs:Diary", "the node 'a/b' cannot be"),
+        (("--node", "a/b"), "tests.support.distributed_jobs:Diary", "the node 'a/b' is invalid"),
         (
             ("--stop-within", "0"),
             "tests.support.distributed_jobs:Diary",

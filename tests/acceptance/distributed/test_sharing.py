@@ -54,7 +54,7 @@ def test_a_strategy_that_loses_items_is_refused_and_all_shares_stay(fleet, caplo
     fleet.start("b", fleet.job("reports", items=TEN), strategy=SpreadUntilBroken(is_broken=True))
 
     wait_until(lambda: "reports/item-0" in instance.status().refusal)
-    assert "the assignment of items stays unchanged: the strategy placed reports/item-0" in caplog.text
+    assert "the assignment of items stays unchanged: the strategy gave no node to reports/item-0" in caplog.text
     assert settles(fleet, "reports", TEN, on={"a"})
 
     for one in fleet.instances.values():
