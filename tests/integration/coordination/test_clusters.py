@@ -84,7 +84,7 @@ def test_a_node_that_has_not_joined_is_not_a_member(bench):
 def test_an_invalid_name_is_refused_and_nothing_changes(bench, pools):
     a = bench.node("a")
 
-    with pytest.raises(BadName, match="of 1 to 120 characters"):
+    with pytest.raises(BadName, match="1 to 120 characters"):
         a.join({"mails": ["all"], **pools})
 
     assert a.look().members == {}
