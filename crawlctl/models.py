@@ -67,7 +67,7 @@ class ApiToken(models.Model):
     owner = models.ForeignKey(UserOfToken, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    # The role whose permissions the token has at most.
+    # A role. The token has no permission that this role lacks.
     scope = models.CharField(max_length=20)
     created_at = models.DateTimeField(db_default=Now())
     created_by = models.CharField(max_length=200)

@@ -73,7 +73,7 @@ def _stored(store: Store, key: str, path: Path) -> File:
 
 
 def names(store: Store) -> list[str]:
-    """Return the names of all backups that count, oldest first."""
+    """Return the names of all backups that have a description, oldest first. Without it, a backup is incomplete."""
     return sorted(
         name
         for listed in store.list(f"{FOLDER}/")
@@ -202,7 +202,9 @@ def _server_of(store: Store, name: str) -> str | None:
 
 
 def delete(store: Store, name: str) -> None:
-    """Delete a backup. An interrupted deletion leaves no backup that counts."""
+    """
+    Delete a backup, its description first. So after an interrupted deletion, the rest no longer counts as a backup.
+    """
     store.delete(f"{FOLDER}/{name}/{_DESCRIPTION}")
     for listed in list(store.list(f"{FOLDER}/{name}/")):
         store.delete(listed.key)

@@ -1,4 +1,4 @@
-"""The way of a backup: copy, verify, pack, store, publish."""
+"""Makes a backup: copies, verifies, packs, stores and publishes it."""
 
 import datetime as dt
 import json

@@ -1,8 +1,9 @@
 """
 The write-ahead log in a store: segments of the servers, and the histories of their timelines.
 
-A segment is compressed with a checksum, and sealed if there is a passphrase. Its key names the time up to which the log
-reaches with it, so one list of keys shows what can be restored.
+A segment is compressed with a checksum, and sealed if there is a passphrase. Its key may contain the time that a
+restore reaches with the segments up to this one. So a list of the keys shows the times to which the database can be
+restored.
 """
 
 import contextlib
@@ -43,7 +44,9 @@ _LARGEST_NOTE: Final = 1024 * 1024
 
 @dataclass(frozen=True)
 class Segment:
-    """A stored segment. With this segment, the log reaches the time `reached`, if that is known."""
+    """
+    A stored segment. `reached` is the time that a restore reaches with the segments up to this one; None if unknown.
+    """
 
     timeline: int
     number: int

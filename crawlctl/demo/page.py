@@ -24,7 +24,7 @@ _SHORTEST_TEXT, _LONGEST_TEXT = 23, 51
 _LINKS_KEPT = 1 << 16
 
 
-# Links in the three places of a page: plain, relative if possible, with a fragment.
+# Links in the navigation, in the text (relative if possible), and in the aside (with a fragment).
 _IN_NAV = b'<li><a href="%s">Page %d</a></li>\n'
 _IN_TEXT = b'<a href="%s">page %d</a>,\n'
 _IN_ASIDE = b'<li><a href="%s#notes">Notes on page %d</a></li>\n'

@@ -243,8 +243,8 @@ class SitePlan:
         def share_of_pages(percent: float) -> int:
             return round(self.pages * percent / 100)
 
-        # A broken page shows no change, neither in its text nor in its links, so no revision changes it: the result
-        # is the change that a crawler can see.
+        # A crawler cannot see a change of a broken page, neither of its text nor of its links. So a revision neither
+        # changes nor removes the broken page, and takes no link from it.
         shuffled = self._shuffle(number)
         may_go = [
             page

@@ -121,7 +121,8 @@ class Guardian:
             self.companion.stop()
             if postmaster is not None:
                 postmaster.stop()
-            # Remaining users (for example after a full disk) expect the next server at the address that they know.
+            # Keep the directory of the socket if other processes still use the server, for example after a full disk:
+            # they expect the next server at the same address.
             if is_unused:
                 self.home.remove_socket_directory(socket_directory)
             self._lock.close()

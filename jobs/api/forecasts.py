@@ -13,13 +13,13 @@ from nodes.api.strict import StrictSerializer
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 
-# Least and greatest factor of a change that a forecast supposes.
+# Least and greatest factor of a change that a forecast assumes.
 _LEAST: Final = 0.01
 _MOST: Final = 1_000.0
 
 
 class ForecastQuery(StrictSerializer):
-    """The changes that a forecast supposes."""
+    """Changes that a forecast assumes."""
 
     workers = serializers.FloatField(
         default=1.0, min_value=_LEAST, max_value=_MOST, help_text="Factor of the number of workers."

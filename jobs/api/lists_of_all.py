@@ -11,7 +11,7 @@ from jobs.api.everywhere import EverywhereView
 from nodes.api import views as nodes
 from nodes.tasks import api as tasks
 
-# The ids in these rows are those of the partition that has the row.
+# An id in a row is valid in the partition that the row names.
 _ELSEWHERE = "Those of other partitions follow, one partition after the other."
 
 

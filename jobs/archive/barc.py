@@ -133,7 +133,7 @@ def lines_of(block: bytes) -> list[tuple[bytes, bytes]]:
 
 def read_records(file: IO[bytes]) -> Iterator[BarcRecord]:
     """
-    Yield all complete records, also replaced ones. The first record that is still being written is the end.
+    Yield all complete records, including replaced ones. Stop at the first record that is still being written.
 
     Raises:
         BadArchive: a record is damaged.

@@ -24,7 +24,7 @@ from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
 
-# Violations that are counted at most.
+# Largest number of violations that are counted.
 _COUNTED: Final = 100
 _SETTLED: Final[LiteralString] = "stopped_at < clock_timestamp() - interval '30 seconds'"
 

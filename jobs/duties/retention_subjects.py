@@ -17,7 +17,7 @@ from nodes.settings.running import current
 
 # Runs of a job whose counts are kept.
 KEPT_RUNS: Final = 10
-# Versions of one object that are kept at most.
+# Largest number of kept versions of one object.
 KEPT_VERSIONS: Final = 200
 # Days for which ended restorations are listed.
 _RESTORATIONS: Final = 30

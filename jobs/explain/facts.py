@@ -31,7 +31,8 @@ MOST_NAMED: Final = 50
 _SEEDS: Final = 2_000
 _REDIRECTS: Final = 1_000
 _LARGEST_SEED: Final = 200_000
-# Largest number of a host's lanes in which jobs are searched that may admit an unknown address.
+# An unknown address is judged by the rules of the jobs that have lanes on its host. This is the largest number of these
+# lanes that are read.
 _LANES: Final = 500
 # Documents ahead of this one in the queue that are counted.
 COUNTED_IN_LINE: Final = 1_000

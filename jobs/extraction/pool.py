@@ -112,7 +112,7 @@ class ChildPool:
                     self._idle.append(child)
                 raise
             except BaseException:
-                # The worker stops while the child still reads.
+                # The worker stops before the child answers, so no later request may get this child.
                 await self._end(child)
                 raise
             if child.files >= _FILES:

@@ -24,7 +24,7 @@ _INDEXED: Final = 1
 _READ: Final = frozenset({_INDEXED, 2})
 # The last result of documents, as an expression of SQL.
 LAST_RESULT: Final = f"item.endings & {_MASK}"
-# The result of a document without a recorded one that is in an output.
+# The assumed result of a document that is in an output and has no recorded result.
 _KNOWN_ONLY_AS_INDEXED: Final = _OUTCOME * _INDEXED
 
 

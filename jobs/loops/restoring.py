@@ -1,4 +1,4 @@
-"""Restorations in the process of a command, because no worker may be running."""
+"""Restores documents in the process of a command, because perhaps no worker runs."""
 
 from collections.abc import Callable
 

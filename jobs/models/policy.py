@@ -40,7 +40,7 @@ def _is_whole(starts: str, period: str) -> models.Q:
 
 
 class _Limits(models.Model):
-    """The columns of `LimitColumns`."""
+    """The columns of limits that a policy and its rules share. `LimitColumns` types them."""
 
     open_requests = _maybe("open_requests")
     min_gap = _gap(null=True, blank=True)

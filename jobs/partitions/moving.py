@@ -110,9 +110,10 @@ class Report:
     """
     The state of one partition in a move.
 
-    `epoch` is the epoch of the map that it applies. `held` has its jobs by number, None while a job is not held, which
-    `waits_for` names. `sent` counts chunks by target, None before the last chunk. `series` names its chunks. `applied`
-    counts the chunks of other partitions by source and series.
+    `epoch` is the epoch of the map that the partition applies. `held` has its jobs by number once all are held. Until
+    then it is None, and `waits_for` is a sentence about the first job that is not held. `sent` counts the chunks for
+    each target, and is None until the last chunk was sent. `series` is the series of these chunks. `applied` counts the
+    applied chunks of other partitions by source and series.
     """
 
     number: int

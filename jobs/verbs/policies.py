@@ -159,7 +159,7 @@ def rehearse(
     Return the result of `create` (without an id) or of `change`. Nothing is stored, and no host is read.
 
     Raises:
-        Invalid, NotAllowed, Unknown: as these do.
+        Invalid, NotAllowed, Unknown: as `create` and `change` do.
     """
     with transaction.atomic():
         before = None if policy_id is None else _read_policy(policy_id)
@@ -175,7 +175,7 @@ def preview(policy_id: int | None, *, everywhere: bool, now: dt.datetime, **want
     Return the effects of `create` (without an id) or `change` without storing anything.
 
     Raises:
-        Invalid, NotAllowed, Unknown: as these do.
+        Invalid, NotAllowed, Unknown: as `create` and `change` do.
     """
     found = rehearse(policy_id, everywhere=everywhere, **wanted)
     return read_preview(found.before, found.after, warnings=found.warnings, now=now)

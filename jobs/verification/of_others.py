@@ -17,9 +17,9 @@ _OF_HOSTS: Final = ("http://", "https://")
 
 
 def sharing_partitions(connection: psycopg.Connection[Any], output: Output) -> Placement | None:
-    """Return the placement of the hosts, if other partitions may have documents in the output; None if none can."""
+    """Return the placement of the hosts, or None if no other partition can have documents in the output."""
     if output.is_transactional:
-        # The documents of such a host are in the database of this partition.
+        # The documents of a transactional output are in the database of this partition.
         return None
     return here.placement_of_hosts(connection)
 

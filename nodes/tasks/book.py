@@ -27,7 +27,7 @@ from nodes.tasks.schedules import Schedule, next_moment, read_schedule
 ARCHIVED: Final = "archived-task"
 _MOST_TAGS: Final = 50
 _LONGEST_URN: Final = 200
-# Archived tasks that one request reschedules at most, and scheduled tasks that one request cancels at most.
+# Largest number of archived tasks that one request reschedules, and of scheduled tasks that one request cancels.
 MOST_RESCHEDULED: Final = 10_000
 MOST_CANCELLED: Final = 10_000
 _CHUNK: Final = 500

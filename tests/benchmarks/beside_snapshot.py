@@ -154,7 +154,10 @@ def _analyze(queue: "FilledQueue") -> None:
 
 
 def _conditions(queue: "FilledQueue") -> dict[str, Callable[[], Any]]:
-    """Return the condition of each duty, by its name, and all of them together."""
+    """
+    Return functions by name. One function for each duty reads the condition of the duty, and one reads the conditions
+    of all duties.
+    """
     from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 
     facts = {"me": queue.manager.id, "scope": queue.manager.scope, "now": queue.now()}

@@ -201,7 +201,7 @@ def test_the_repository_of_a_job_cannot_be_changed(administrator, wanted):
     assert_problem(response, 400, "invalid", fields=["repository"])
 
 
-def test_a_policy_private_to_a_one_shot_is_refused_for_another_job(administrator, wanted):
+def test_the_policy_of_a_one_shot_crawl_is_refused_for_another_job(administrator, wanted):
     private = ThrottlePolicy.objects.create(name="of a one-shot", private_to=make_job("one-shot"))
     wanted = {**wanted, "seeds": [{"urls": ["http://a.test/"], "policy": private.pk}]}
 

@@ -246,7 +246,7 @@ def test_an_unreadable_copy_does_not_count_as_lost(copies):
     assert verify(repairs=True) == ({"deleted": 2}, 0)
 
 
-def test_a_store_that_fails_between_two_readings_loses_no_record(copies, monkeypatch):
+def test_a_store_that_fails_between_two_reads_loses_no_record(copies, monkeypatch):
     def fail(*_arguments, **_facts):
         raise StoreUnavailable("no answer")
 

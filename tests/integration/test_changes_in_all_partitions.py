@@ -213,7 +213,7 @@ def test_a_verification_needs_its_role_in_all_partitions(control, there, index):
 
 @pytest.mark.parametrize("command", [["verify_output", "index"], ["verify_archive"]])
 @pytest.mark.usefixtures("control")
-def test_a_command_verifies_here_and_lets_tasks_verify_elsewhere(there, command, capsys):
+def test_a_command_verifies_its_own_partition_and_tasks_verify_the_others(there, command, capsys):
     call_command(*command)
     call_command(*command, "--partition", "b")
     call_command(*command, "--partition", "a")

@@ -418,7 +418,7 @@ def test_the_chart_of_a_day_stacks_a_series_for_each_partition(operator, job):
 
 
 @pytest.mark.usefixtures("control")
-def test_the_history_of_one_partition_is_chosen_and_kept_in_all_links(operator, job):
+def test_links_of_the_history_keep_the_chosen_partition(operator, job):
     keep_minute(job, main="ours", documents=120)
 
     page = operator.get("/cluster/history/", at(THEN, partition="b"))

@@ -40,7 +40,7 @@ def sent():
 # --- Sending -------------------------------------------------------------------------------------
 
 
-def test_a_link_to_another_partition_is_sent_and_makes_no_document_here(crawl):
+def test_a_link_to_another_partition_is_sent_and_makes_no_own_document(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], facts=IN_PARTITIONS, names=[link_away(), "here"])

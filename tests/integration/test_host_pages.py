@@ -133,7 +133,7 @@ def test_a_chart_shows_the_allowed_rate_only_while_jobs_request_the_host(busy):
     assert "allowed" not in screen(busy)["picture"]
 
 
-def test_a_host_shows_its_waiting_lanes_next_in_line_first(connection, manager, busy):
+def test_a_host_lists_its_waiting_lanes_in_the_order_of_service(connection, manager, busy):
     other = make_running_job(manager, name="urgent", policy=make_policy(), priority=1)
     make_documents(make_lane(other.seed, "news.example"), 3)
     CounterDelta.objects.create(

@@ -71,7 +71,7 @@ def test_all_jobs_together_are_judged_by_requests_of_one_period(running):
     assert (latest.failed, latest.ended, latest.is_failing) == (50, 50, True)
 
 
-def test_the_start_of_failures_is_unknown_if_it_is_older_than_the_reading(running):
+def test_the_start_of_failures_is_unknown_if_it_precedes_the_read_requests(running):
     Activity.objects.bulk_create(request(running, "dead.example", "REFUSED", ago=ago) for ago in spread(50, over=590))
 
     assert read_latest_requests(now=NOON).of("dead.example").failing_since is None

@@ -365,7 +365,7 @@ def test_a_document_of_another_job_stays_and_its_last_holder_removes_it(search_o
     assert (one.deleted(), other.deleted()) == (0, 1)
 
 
-def test_a_job_with_other_outputs_does_not_keep_a_document_here(search_output, lines, flushed):
+def test_a_job_does_not_keep_a_document_in_an_output_that_it_lacks(search_output, lines, flushed):
     one, other = JobWithOutputs("one", search_output), JobWithOutputs("other", lines)
     flushed(one.indexed(PAGE))
     flushed(other.indexed(PAGE))

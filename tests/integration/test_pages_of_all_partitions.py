@@ -249,7 +249,7 @@ def test_after_one_wait_a_silent_partition_is_not_asked_for_a_while(silent):
     assert time.monotonic() - began_at < ANSWERS_WITHIN / 2
 
 
-def test_an_error_of_a_reading_in_another_partition_is_raised(control):
+def test_an_error_of_a_query_in_another_partition_is_raised(control):
     def fail(_name):
         raise LookupError("nothing")
 

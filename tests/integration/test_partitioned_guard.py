@@ -84,7 +84,7 @@ def test_removals_that_are_few_in_all_partitions_begin_without_a_question(leader
     assert Job.objects.get().phase == Phase.SHUTTING_DOWN
 
 
-def test_the_control_partition_waits_until_all_have_counted(leader):
+def test_the_control_partition_waits_until_all_counted_their_removals(leader):
     leader.receive()
     leader.main.step(end_runs)
     leader.leads()
@@ -94,7 +94,7 @@ def test_the_control_partition_waits_until_all_have_counted(leader):
     assert leader.wants["removals"] == ""
 
 
-def test_a_run_that_waits_for_approval_elsewhere_has_not_ended(leader):
+def test_a_run_has_not_ended_while_another_partition_waits_for_approval(leader):
     leader.receive(phase="inactive", run_end="held", guard="waiting")
 
     assert leader.leads().others_ended_run == 0

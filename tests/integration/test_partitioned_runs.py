@@ -354,7 +354,7 @@ def test_a_run_with_a_number_that_was_used_before_a_restore_is_aborted(leader):
     assert "partition b has had run 4" in job.reason
 
 
-def test_a_run_ends_in_the_control_partition_after_it_ended_elsewhere(leader):
+def test_the_control_partition_ends_a_run_after_all_other_partitions(leader):
     PartitionedJob.objects.update(may_finish_run=1)
     assert leader.leads().others_ended_run == 0
 

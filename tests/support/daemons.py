@@ -9,8 +9,8 @@ from jobs.verbs import control
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import QUICK_HEARTS, wait_for
 
-# Beats from the last one of a silent main manager until it is replaced: its timeout, one beat to notice, and one for a
-# busy machine. Stated in docs/operating.md.
+# Largest time from the last heartbeat of a main manager to its replacement (in intervals of heartbeats): the timeout,
+# one interval to notice the silence, and one for a busy machine. docs/operating.md states this time.
 TAKEOVER_BEATS = 4 + 1 + 1
 
 

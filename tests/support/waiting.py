@@ -6,7 +6,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
-# Seconds from one check of a condition to the next, at least and at most.
+# Shortest and longest time from one check of a condition to the next (seconds).
 _SHORTEST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.1
 # The pause before the next check: a part of the time since the start of the wait, and a multiple of the time of the

@@ -354,7 +354,7 @@ def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypa
 
     job.says = 7
     wait_until(lambda: "'int' object" in problem())
-    # The line follows the problem, in the thread of the job.
+    # The thread of the job sets the problem first, and logs it afterwards.
     wait_until(lambda: caplog.text.count("the schedule of job mails cannot be read") == 2)
 
     job.says = MINUTE

@@ -151,7 +151,7 @@ def test_new_items_are_due_together_with_the_earliest_other_item():
     assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
 
 
-def test_a_run_of_another_node_is_distinguished_from_the_last_run_here():
+def test_a_run_of_another_node_is_distinguished_from_an_own_run():
     schedule = Schedule.by_rate(MINUTE)
 
     assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)
@@ -160,5 +160,5 @@ def test_a_run_of_another_node_is_distinguished_from_the_last_run_here():
 
 
 @each_row("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
-def test_a_run_of_another_node_delays_the_next_run_here(schedule):
+def test_a_run_of_another_node_delays_the_next_own_run(schedule):
     assert next_start(schedule, run_at(BEGUN).with_run_elsewhere(BEGUN + 50)) == BEGUN + 110

@@ -19,7 +19,7 @@ CHAIN = {"seed": "x", "x": "y", "y": "www"}
         ("seed", {}, {"seed"}, []),
     ],
 )
-def test_an_ended_redirect_ends_redirects_behind_it_without_another_source(source, redirects, seeds, ended):
+def test_an_ended_redirect_ends_the_next_redirects_that_nothing_else_uses(source, redirects, seeds, ended):
     assert ended_with(source, redirects, seeds=seeds) == ended
 
 

@@ -102,7 +102,7 @@ def test_entries_of_a_broken_off_feed_are_unknown(missing):
         read(RSS.format(channel="")[:-missing])
 
 
-def test_a_feed_that_is_not_well_formed_and_whole_is_read():
+def test_a_complete_feed_is_read_although_it_is_not_well_formed():
     assert "http://a.example/1" in read(RSS.format(channel="<title>Q&A&nbsp;</title>")).links
 
 

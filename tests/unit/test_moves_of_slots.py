@@ -112,7 +112,7 @@ def test_a_move_does_not_wait_for_a_lost_partition():
 
 
 @each_row("phase", list(MovePhase))
-def test_a_move_and_a_report_travel_as_json(phase):
+def test_a_move_and_a_report_survive_conversion_to_json(phase):
     move = replace(MOVE, phase=phase, why="because")
     report = held(RUNNING, sent={"b": 1}, applied={"b": {"x": 2}})
 

@@ -114,7 +114,7 @@ def test_an_address_with_a_dropped_parameter_belongs_only_as_a_seed():
     )
 
 
-def test_patterns_also_hold_for_seeds():
+def test_patterns_also_apply_to_seeds():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
 
     assert not scope.admits("http://a.example/")

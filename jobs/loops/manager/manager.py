@@ -267,7 +267,7 @@ class Manager:
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self.events.limits_changed):
-            # Only a round over all lanes finds the lanes whose wait follows from the previous limits.
+            # Lanes may still wait as the previous limits required. Only a round over all lanes finds and wakes them.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
             self._office.read_nodes_soon()

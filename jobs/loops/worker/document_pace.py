@@ -45,7 +45,7 @@ class DocumentPace:
         self._leaves_for = ""
         self._is_first = True
         self._is_leaving = False
-        # When the last request was admitted.
+        # Moment at which the last request was admitted.
         self.asked_at = time.monotonic()
         # True from a counted start until its bytes are counted.
         self._is_owing = True

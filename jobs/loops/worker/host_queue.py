@@ -30,7 +30,7 @@ class PacedBin:
 
     bin_id: int
     cadence: Cadence = field(default_factory=Cadence)
-    # When the last request was admitted or left, and the number of admitted requests that have not left.
+    # Moment at which the last request was admitted or sent, and the number of admitted requests that are not sent yet.
     asked_at: float = float("-inf")
     leaving: int = 0
     # Begun documents that have not ended, over all bins and turns here, and their limit.

@@ -46,7 +46,9 @@ class Upkeep:
         self.may_hold_batches = True
 
     def note_answers(self, true: frozenset[str]) -> None:
-        """Wake the pieces that have work by the answers to the questions of a heartbeat."""
+        """
+        Wake the parts of the worker for which the heartbeat found work. `true` has the questions answered with yes.
+        """
         self.may_hold_batches = asks.SENT in true
         events = {
             asks.OUTPUTS: self.outputs_wait,
@@ -66,7 +68,7 @@ class Upkeep:
             events[name].set()
 
     def note_control(self, payload: str) -> None:
-        """Wake the pieces that follow jobs and limits, after a notification with this payload."""
+        """Wake the parts of the worker that follow jobs and limits, after a notification with this payload."""
         if payload.isdigit():
             self.moved_jobs.add(int(payload))
         self.control_changed.set()

@@ -20,7 +20,7 @@ from nodes.models import ClusterRequest, MainTerm, NodeEvent
 EVENTS_SHOWN: Final = 15
 TERMS_SHOWN: Final = 6
 REQUESTS_SHOWN: Final = 5
-# Nodes of each kind on the page, at most: the main manager first, then silent nodes. More would be unreadable.
+# Largest number of nodes of each kind on the page: the main manager first, then silent nodes. More would be unreadable.
 NODES_SHOWN: Final = 40
 # Groups on the page, the heaviest first: of one manager, and of all managers together.
 _GROUPS_SHOWN: Final = 24

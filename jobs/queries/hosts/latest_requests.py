@@ -32,11 +32,13 @@ _LATELY: Final = dt.timedelta(minutes=10)
 # that are read.
 _ROWS: Final = 10_000
 _MOST_ROWS: Final = 100_000
-# Running jobs whose sources are examined, and sources whose history is read. Only sources with a recent request are
-# read, in the order of the last start, because an order by requests would select other sources each time.
+# Largest number of running jobs whose sources are examined, and of sources whose history is read. Only sources with a
+# recent request are read, those with the latest start of a job first. An order by the last request would select other
+# sources at each call.
 _JOBS: Final = 200
 _SOURCES: Final = 20
-# Reuse of one reading (seconds): the first number, or 100 times the time that it took, but at most the last number.
+# Time for which one result is reused (seconds): at least the first number, 100 times the duration of the query if this
+# is longer, but at most the last number.
 _FRESH: Final = 3.0
 _FRESH_TIMES: Final = 100
 _STALEST: Final = 20.0

@@ -19,7 +19,8 @@ _MINUTES: Final = 20
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """
-    Changes that a forecast supposes: factors of the number of workers and of the allowed rates, and a daily window (UTC).
+    Changes that a forecast assumes: factors of the number of workers and of the allowed rates, and a daily window
+    (UTC).
     """
 
     workers: float = 1.0

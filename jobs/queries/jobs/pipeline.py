@@ -11,7 +11,7 @@ from jobs.connectors.transformation import registry
 from jobs.connectors.transformation.pipeline import SOURCE, PipelineWanted, read_pipeline
 from jobs.models import Job
 
-# Refusals that are counted at most, so that the page stays fast.
+# Largest number of refusals that are counted, so that the page stays fast.
 MOST_COUNTED: Final = 10_000
 _REFUSED: Final = """
 SELECT stage, output_id, count(*)

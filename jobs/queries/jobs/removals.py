@@ -12,7 +12,7 @@ from jobs.models import Job, OutputConnection, RemovalQuestion, Restoration
 from jobs.partitions.merged import Merged, Silent, local_job, read_everywhere
 from jobs.queue.removing.tombstones import CLEARED, TAKEN_AWAY
 
-# Documents of a run that are counted, at most.
+# Largest number of removed documents that are counted for a run.
 COUNTED_AT_MOST: Final = 10_000
 _RESTORATIONS: Final = 10
 # Runs of one list, as in `_RUNS`.

@@ -59,7 +59,7 @@ SELECT stored.job_id, stored.hash, target, CASE WHEN stored.is_redirect THEN 're
    AND NOT EXISTS (SELECT FROM jobs_link AS known WHERE known.job_id = stored.job_id AND known.source = stored.hash)
 ON CONFLICT DO NOTHING
 """
-# The links of these sources that are no longer named.
+# Deletes the stored links of the documents in `read` that these documents no longer contain.
 _DROP_LINKS: Final[LiteralString] = """
 DELETE FROM jobs_link
  WHERE job_id = %(job)s AND source = ANY(%(read)s::uuid[])

@@ -120,7 +120,7 @@ class AppliedPolicies:
         return replace(limits, gap=max(limits.gap, row.interval), closed_until=closed_until)
 
     def limits_in_total(self) -> list[tuple[PolicyValues, Limits]]:
-        """Return the policies that limit all their bins together now, with these limits."""
+        """Return each policy that now limits all its bins together, with its limits for them together."""
         limited = ((policy, policy.in_total(self._now)) for policy in self._by_id.values())
         return [(policy, limits) for policy, limits in limited if limits is not None]
 

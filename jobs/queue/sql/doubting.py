@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from jobs.models.document import DOUBTED
 
-# The end of a statement whose first part is `doubted (hash, job_id)`, the documents. Their parts are marked, too.
+# Marks the documents of `doubted (hash, job_id)`, and their parts. The caller prepends this common table expression.
 # Locks: IndexedDocument by (output, hash). The caller holds the rows of the queue.
 MARK_RECORDS: Final[LiteralString] = f"""
 kept AS (

@@ -17,7 +17,7 @@ CLASS_BITS: Final = 56
 # SQL for the seq of a document that is new in its run, and of one that was handed out before.
 FRESH: Final = f"(1::bigint << {CLASS_BITS}) + nextval('jobs_document_number')"
 AGAIN: Final = "nextval('jobs_document_number')"
-# SQL that puts a `seq` into the class of documents that were handed out before, with the same number.
+# SQL that moves a document into the class of documents that were handed out before. The number in its `seq` stays.
 KEPT: Final = f"item.seq & ((1::bigint << {CLASS_BITS}) - 1)"
 
 # A number above every seq of a document that has its place in the run.

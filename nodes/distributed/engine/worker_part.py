@@ -120,7 +120,7 @@ class WorkerPart:
             except NotMember as error:
                 logger.warning("%s", error)
                 self._is_joined = False
-                # Let the next beat be due now, because no node has the items that this one had.
+                # Join again immediately with a beat, because no node has the former items of this node.
                 last_beat_at = float("-inf")
             except Unreachable as error:
                 logger.warning("node %s cannot reach its cluster: %s", self._coordination.node, error)

@@ -100,7 +100,7 @@ class ArchivedFilterForm(TaskFilterForm):
 
 
 def key_as_text(key: Key) -> str:
-    """Return the key of a page for its address."""
+    """Return the text for the address of a page that begins after this key."""
     place = f"{key.at.astimezone(dt.UTC).isoformat()},{key.number}"
     return f"{place},{key.partition}" if key.partition else place
 

@@ -432,7 +432,7 @@ def _plan(bench, a):
 
 
 @pytest.mark.parametrize("change", [_joins, _pool, _plan])
-def test_a_plan_from_an_outdated_reading_is_refused_and_changes_nothing(bench, change):
+def test_a_plan_made_from_outdated_state_is_refused_and_changes_nothing(bench, change):
     a = bench.node("a", joins=POOLS)
     office, seen = as_main(a)
     change(bench, a)
