@@ -173,7 +173,7 @@ class _Recovery:
         announce("Recovering the database")
         account = choose_account(home=beside, binaries=binaries, announce=announce)
         server = Server(home=beside, binaries=binaries, account=account)
-        # Files that were added to the copy are included.
+        # Only now, because the account also needs the files that `prepare_recovery` added to the copy.
         account.take_over(beside.data)
         beside.log.touch(mode=0o600)
         sockets = beside.claim_socket_directory(owner=account.uid)

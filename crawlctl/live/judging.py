@@ -26,7 +26,7 @@ _READ_JOBS: Final = "jobs.view_job"
 _SESSIONS: Final = (
     "SELECT session_key, session_data FROM django_session WHERE expire_date > %s AND session_key = ANY(%s)"
 )
-# Sessions whose decoded content is cached.
+# Largest number of sessions whose decoded content is cached.
 _REMEMBERED: Final = 1_000
 # Time that a request waits for other requests, so that one query answers all of them (seconds).
 _TOGETHER: Final = 0.1

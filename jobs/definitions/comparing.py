@@ -6,7 +6,7 @@ from typing import Any, Final
 from jobs.definitions.reading import Definition
 from nodes.membership.changes import Differences, differences
 
-# Items of a list above which a change shows only the items that differ.
+# Number of items of a list above which a change shows only the items that differ.
 _LONG: Final = 20
 
 

@@ -29,7 +29,7 @@ SELECT id, ungrouped FROM jobs_job
  WHERE ungrouped > 0 AND node_scope = %(scope)s AND phase IN {RUNNING}
  ORDER BY id LIMIT {_AT_ONCE}
 """
-# Locks: Job by id. A job that changed since then is examined again.
+# Locks: Job by id. A job that changed after its examination stays marked, and is examined again.
 _UNMARK: Final[LiteralString] = """
 WITH examined AS MATERIALIZED (
     SELECT job.id

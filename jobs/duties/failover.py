@@ -14,8 +14,8 @@ from jobs.queue.flushing import gates
 from jobs.queue.sql.rows import named_rows
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Documents of failed workers that are released in one pass. The main manager has to check the cluster and stuff between
-# two passes.
+# Largest number of documents of failed workers that are released in one pass. The main manager has to check the cluster
+# and stuff between two passes.
 _DOCUMENTS_A_PASS: Final = 5_000
 
 

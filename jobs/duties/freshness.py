@@ -32,7 +32,7 @@ _STEP: Final = 0.1
 # Largest number of documents of a host in a sample, and least number of documents of one lane.
 _SAMPLE: Final = 150
 _LEAST_SAMPLE: Final = 20
-# Lanes of a host that are priced together.
+# Largest number of lanes of a host that are priced together.
 _LANES: Final = 50
 # Bounds of the time between two prices of a host. A host is priced often while its goals are new.
 _OFTEN: Final = dt.timedelta(seconds=15)

@@ -31,7 +31,7 @@ _CUT_AT_ONCE: Final = 10
 
 # Number of stems of one language that a process caches. Most sites have fewer words.
 _STEMS_KEPT: Final = 50_000
-# Characters of a title and of a description that are indexed.
+# Largest number of indexed characters of a title, and of a description.
 _SHORT: Final = 5_000
 
 # Locks: SearchDocument, skipping locked rows.

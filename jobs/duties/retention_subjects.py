@@ -15,7 +15,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.declaration import Setting
 from nodes.settings.running import current
 
-# Runs of a job whose counts are kept.
+# Number of newest runs of a job whose counts are kept.
 KEPT_RUNS: Final = 10
 # Largest number of kept versions of one object.
 KEPT_VERSIONS: Final = 200

@@ -27,14 +27,15 @@ from nodes.errors import Invalid, Unknown
 # Most jobs that have a section in one explanation. Further jobs are only named.
 MOST_SECTIONS: Final = 5
 MOST_NAMED: Final = 50
-# Seeds and redirects that are read to judge the scope of the jobs, and the largest list of addresses of a seed (bytes).
+# Largest numbers of seeds and of redirects that are read to judge the scope of the jobs, and the largest list of
+# addresses of a seed (bytes).
 _SEEDS: Final = 2_000
 _REDIRECTS: Final = 1_000
 _LARGEST_SEED: Final = 200_000
 # An unknown address is judged by the rules of the jobs that have lanes on its host. This is the largest number of these
 # lanes that are read.
 _LANES: Final = 500
-# Documents ahead of this one in the queue that are counted.
+# Largest number of documents ahead of this one in the queue that are counted.
 COUNTED_IN_LINE: Final = 1_000
 _LONGEST: Final = 10_000
 

@@ -20,7 +20,7 @@ from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.words import translated
 
-# Steps of a way from a seed that are shown at each end.
+# Number of steps at each end of a way from a seed that are shown.
 _ENDS: Final = 10
 
 

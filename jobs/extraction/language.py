@@ -4,7 +4,7 @@ from typing import Final
 
 import pycld2
 
-# Characters that the detector reads at most, and characters that it needs at least.
+# Largest number of characters that the detector reads, and least number that it needs.
 _LOOKED_AT: Final = 20_000
 _LEAST: Final = 20
 _UNKNOWN: Final = "un"

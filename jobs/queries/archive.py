@@ -19,7 +19,7 @@ from nodes.stores.port import StoreError
 
 _T = TypeVar("_T")
 
-# Files and records that a page shows, the newest first.
+# Numbers of files and of records that a page shows, the newest first.
 MOST_SHOWN: Final = 100
 # Bytes of a decoded body that are shown as text.
 _MOST_TEXT: Final = 200_000

@@ -79,7 +79,7 @@ class Step:
 
 
 def add_steps(parts: Sequence[Sequence[Step]]) -> Sequence[Step]:
-    """Return the steps of the first part with the sums over all parts."""
+    """Return the steps of the first part. The figures of each step are the sums over all parts that have this step."""
     own, *others = parts
     found = [{step.at: step for step in other} for other in others]
     return [_sum([step, *(steps[step.at] for steps in found if step.at in steps)]) for step in own]

@@ -36,7 +36,7 @@ from nodes.tasks.statistics import Statistics
 
 T = TypeVar("T")
 
-# Lists whose rows of other partitions are kept for open pages.
+# Largest number of lists whose rows of other partitions are cached for open pages.
 _LISTS_HELD: Final = 100
 # Numbers before and behind all tasks.
 _FIRST: Final = -1

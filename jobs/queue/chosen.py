@@ -26,7 +26,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import UNCLAIMED
 from jobs.queue.wake import wake_job, wake_lanes
 
-# Keys that one chunk examines, and documents that it removes.
+# Numbers of keys that one chunk examines, and of documents that it removes.
 _READ_AT_ONCE: Final = 1_000
 _REMOVED_AT_ONCE: Final = 200
 

@@ -29,7 +29,8 @@ from jobs.queue.sql.stages import PENDING_OR_DONE, UNCLAIMED
 from jobs.queue.wake import wake_lanes
 from jobs.throttling.bins import LONGEST_PLAN
 
-# Pages with states of lanes that a step reads, and sleeping lanes after which it stops: some ms of work.
+# Number of pages with states of lanes that a step reads, and number of sleeping lanes after which it stops: some ms of
+# work.
 _PAGES: Final = 32
 _LANES: Final = 350
 # Interval of steps. A negative time since the last one shows that the clock was set back.

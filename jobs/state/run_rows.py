@@ -10,7 +10,7 @@ from jobs.lifecycle.job import RunEnd
 from jobs.models import Job, Outcome, Run
 from jobs.state.run_samples import keep_sample
 
-# Runs of one job that are kept.
+# Largest number of kept runs of one job.
 KEPT: Final = 200
 
 # Counts, and the changes of counts that are not folded yet, of one snapshot.

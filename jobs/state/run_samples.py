@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Documents of a sample.
 SAMPLED: Final = 1_000
-# Newest runs of a job that keep their sample.
+# Number of newest runs of a job that keep their sample.
 SAMPLES_KEPT: Final = 30
 # Characters of an identifier.
 _LONGEST: Final = 1_000

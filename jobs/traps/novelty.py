@@ -16,7 +16,7 @@ from typing import Final
 
 from jobs.traps.templates import Grouped
 
-# Lines of a page that are compared, and characters of each.
+# Largest numbers of compared lines of a page, and of characters of each line.
 _LINES: Final = 300
 _LINE_CHARACTERS: Final = 500
 # Lines that are remembered for a host: between this number and twice this number.

@@ -27,10 +27,10 @@ _LONG_WINDOW: Final = (1 << _LONG) - 1
 # Fetches and share of new content that prove a template good.
 _PROVEN_AFTER: Final = 10
 _PROVEN_SHARE: Final = 0.5
-# Groups of a host, and hosts, that are counted at the same time.
+# Largest numbers of groups of a host, and of hosts, that are counted at the same time.
 _GROUPS: Final = 1_000
 _HOSTS: Final = 64
-# Proven templates of a host that a suspect lists.
+# Largest number of proven templates of the host in the list of a suspect.
 _PROVEN: Final = 50
 # Addresses that a suspect keeps as examples.
 SAMPLES: Final = 5

@@ -26,7 +26,7 @@ _PARAMETERS: Final = 8
 _SLUG_CHARACTERS: Final = 21
 # Characters of a segment that a page does not repeat by chance.
 _ECHO_CHARACTERS: Final = 4
-# Characters of a template that are kept.
+# Largest number of kept characters of a template.
 _TEMPLATE_CHARACTERS: Final = 300
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{1,2}(-[0-9]{1,2})?")

@@ -30,7 +30,7 @@ from nodes.web.topics import TopicUnknown
 
 V = TypeVar("V", bound=Verification)
 
-# Verifications, and faults of the last one, that a page shows.
+# Numbers of verifications, and of faults of the last one, that a page shows.
 SHOWN: Final = 50
 _TOPIC: Final = re.compile(r"output-verification-(\d{1,18})")
 _TONES: Final = {"done": "indexed", "running": "active", "waiting": "waiting"}

@@ -7,7 +7,7 @@ import dns.resolver
 
 # Time limit of all attempts of a look-up (seconds).
 _LIFETIME: Final = 4.0
-# Texts of one name that are compared.
+# Largest number of compared texts of one name.
 _MOST_TEXTS: Final = 50
 
 

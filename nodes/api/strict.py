@@ -32,7 +32,7 @@ _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
 _OF_QUERY: Final = "is_query"
 # The earliest moment that a report accepts.
 FIRST_MOMENT: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
-# Characters of a value, or of an unknown name, that an error shows.
+# Largest number of characters of a value, or of an unknown name, that an error shows.
 _LONGEST_SHOWN: Final = 100
 # Largest number of unknown fields that an error names. A body could have a million of them.
 _MOST_UNKNOWN: Final = 50

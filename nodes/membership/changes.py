@@ -12,7 +12,7 @@ from nodes.models import NodeEvent
 
 MASK: Final = "(secret)"
 ANOTHER_MASK: Final = "(another secret)"
-# Items of a list, and characters of a text, that a journal keeps.
+# Largest numbers of items of a list, and of characters of a text, that a journal keeps.
 _ITEMS: Final = 20
 _CHARACTERS: Final = 500
 # Fields, and characters of a value, in a sentence.

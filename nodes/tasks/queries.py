@@ -23,7 +23,7 @@ _T = TypeVar("_T", bound=Model)
 A_PAGE: Final = 50
 # Largest number of tasks with a tag that counts as rare.
 _RARE: Final = 2_000
-# Tasks with a worker, templates and workers that a page shows.
+# Largest numbers of tasks with a worker, of templates and of workers that a page shows.
 MOST_BUSY: Final = 100
 MOST_TEMPLATES: Final = 100
 MOST_WORKERS: Final = 100

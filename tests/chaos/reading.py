@@ -7,8 +7,8 @@ from tests.chaos import audit, checkers, stalls
 from tests.chaos.cluster import BEAT, TIMEOUT
 from tests.support.processes import held_by
 
-# Heartbeats until a new main manager must be in office, at the median: the timeout of the old one, and two beats to
-# notice it.
+# Upper limit of the median time until a new main manager is in office (in intervals of heartbeats): the timeout of the
+# old main manager, and two intervals to notice its silence.
 TAKEOVER_BOUND = TIMEOUT / BEAT + 2
 
 _SHOWN = 10

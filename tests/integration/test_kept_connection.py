@@ -55,7 +55,7 @@ def end_the_backend(connection):
 
 
 @pytest.mark.parametrize("change", [leave_a_transaction, change_the_rows, end_the_backend, psycopg.Connection.close])
-def test_a_connection_in_another_state_is_replaced(kept, dsn, change):
+def test_a_connection_that_a_test_left_in_another_state_is_replaced(kept, dsn, change):
     first = kept.open(dsn)
     before = backend(first)
     change(first)

@@ -74,7 +74,7 @@ def test_idle_jobs_add_no_statement_to_a_pass_of_the_control_partition(leader, c
     assert count_statements(connection, lambda: leader.main.step(lead_runs)) == with_one_job
 
 
-def test_idle_jobs_add_no_statement_to_a_pass_of_a_partition_that_follows(follower, connection):
+def test_idle_jobs_add_no_statement_to_a_pass_of_a_following_partition(follower, connection):
     follower.knows()
     follower.follows()
     follower.main.step(follow_runs, send_figures)

@@ -38,7 +38,8 @@ def known(*urls, lane=LANE):
 
 def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None):
     """
-    Return the names that are reached in a site, and those at the longest path. A site maps each name to its links.
+    Return the names that are reached in a site, and those of them at the greatest depth that the rules allow. A site
+    maps each name to its links.
     """
 
     def links_of(keys):

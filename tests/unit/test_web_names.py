@@ -58,7 +58,7 @@ async def test_names_without_an_answer_delay_no_other_name(resolver, monkeypatch
     assert len(await asyncio.gather(*dead[10:])) == 10
 
 
-async def test_threads_are_used_again(resolver, monkeypatch):
+async def test_a_thread_that_has_resolved_a_name_is_used_again(resolver, monkeypatch):
     monkeypatch.setattr(names, "_look_up", lambda host, port, family: [{"host": "127.0.0.1", "port": port}])
 
     for _ in range(50):

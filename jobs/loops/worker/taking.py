@@ -15,7 +15,7 @@ from jobs.queue.take import Claimed, Taken
 _POLL: Final = 0.5
 # The same for a worker without documents, which also learns of batches from its heartbeats.
 _IDLE_POLL: Final = 60.0
-# Documents for which a worker must have room to take again: soon after the last take, and later.
+# Numbers of documents for which a worker must have room to take again: soon after the last take, and later.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
 # Documents, waiting or in flight, above which a worker waits for a notification after a take that found nothing.

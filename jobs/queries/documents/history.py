@@ -8,7 +8,7 @@ from django.db import connection
 
 from jobs.models import QueueItem
 
-# Newest history entries of the job's source that are examined.
+# Number of newest history entries of the job's source that are examined.
 EXAMINED: Final = 5_000
 _SHOWN: Final = 20
 

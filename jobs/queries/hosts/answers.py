@@ -11,7 +11,7 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.verdicts.results import ResultClass, class_of
 
 _REFUSALS_SHOWN: Final = 10
-# Newest history entries of a job's source that are examined.
+# Number of newest history entries of a job's source that are examined.
 EXAMINED: Final = 5_000
 LATELY: Final = dt.timedelta(hours=1)
 _FAILED: Final = {ResultClass.FAILED, ResultClass.REFUSED}

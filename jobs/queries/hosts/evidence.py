@@ -20,10 +20,10 @@ from jobs.settings.table import USER_AGENT
 from nodes.errors import Invalid, Unknown
 from nodes.settings.running import current
 
-# Newest blocks whose hashes a page verifies: a day of minutes.
+# Number of newest blocks whose hashes a page verifies: a day of minutes.
 _VERIFIED: Final = 1_440
 _DAY: Final = dt.timedelta(days=1)
-# Gaps of the last day that a page shows.
+# Largest number of gaps of the last day that a page shows.
 _GAPS: Final = 50
 # Blocks that an export reads together.
 _PAGE: Final = 1_000

@@ -15,7 +15,7 @@ from jobs.throttling.patterns import matches, patterns_of
 A_PAGE: Final = 50
 # A character that sorts after all names with the same beginning.
 _LAST: Final = "\U0010ffff"
-# Seeds whose lanes are searched for waiting hosts.
+# Largest number of seeds whose lanes are searched for waiting hosts.
 _SEEDS: Final = 200
 
 # States to filter by, as conditions on the table.

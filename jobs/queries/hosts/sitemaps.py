@@ -18,7 +18,7 @@ from jobs.connectors.repository.web.robots_rules import sitemaps_in
 from jobs.connectors.repository.web.urls import BadUrl, canonical
 from jobs.models import QueueItem, Robots
 
-# Sitemaps that are shown, and documents with their addresses. A robots.txt may name thousands.
+# Largest numbers of shown sitemaps, and of documents with their addresses. A robots.txt may name thousands.
 _SITEMAPS: Final = 20
 _DOCUMENTS: Final = 100
 

@@ -12,13 +12,13 @@ from jobs.verdicts.jobs import ClusterSeen, JobSeen
 from jobs.verdicts.requests import Requests
 from nodes.lifecycle import NodeKind
 
-# Events of one job that are searched for the transition to its present state.
+# Number of a job's newest events in which the transition to its present state is searched.
 _EXAMINED: Final = 50
 # Beginning of the name by which workers appear as authors of transitions, for example of a pause after an output
 # refused (`jobs.loops.worker.writing`).
 _WORKER: Final = "worker"
 
-# Seeds whose lanes are searched for the next due document.
+# Largest number of seeds whose lanes are searched for the next due document.
 _SEEDS: Final = 200
 # The first lane of each seed, in the order of the index. Further lanes are not read.
 _NEXT_READY: Final = """

@@ -15,7 +15,7 @@ from jobs.partitions.merged import Merged, local_job, read_everywhere
 
 # Number of hosts on a page that are too slow, sorted by the number of requests that they lack.
 _HOSTS_SHOWN: Final = 10
-# Jobs whose figures in other partitions are kept for open pages.
+# Largest number of jobs whose figures in other partitions are cached for open pages.
 _JOBS_HELD: Final = 64
 # Accuracy of shares that samples tell.
 ACCURACY: Final = 0.005

@@ -20,7 +20,7 @@ from jobs.verdicts.hosts import judge_host
 # Number of hosts that are read (the busiest), and largest number of hosts that are counted.
 HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
-# Hosts of each kind among which the busiest are searched.
+# Number of hosts of each kind among which the busiest are searched.
 _EXAMINED: Final = 100
 _SEEDS_EXAMINED: Final = 200
 

@@ -26,7 +26,7 @@ from nodes.database.moment import cached_in_moment, kept
 
 # Jobs on the first page: running jobs, then jobs that ran last.
 JOBS_SHOWN: Final = 50
-# Running jobs whose documents are added up.
+# Largest number of running jobs whose documents are added up.
 JOBS_OBSERVED: Final = 200
 # Time for which the chart keeps an ended job: the span of the chart.
 _SHOWN_AFTER_THE_END: Final = dt.timedelta(seconds=STEP * STEPS)

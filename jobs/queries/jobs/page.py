@@ -25,7 +25,7 @@ from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.jobs import HostOfJob, judge_job
 
 _EVENTS_SHOWN: Final = 30
-# Newest events of the job among which the transitions of its run are searched.
+# Number of the job's newest events in which the transitions of its run are searched.
 _EVENTS_EXAMINED: Final = 100
 
 _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())

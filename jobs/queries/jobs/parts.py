@@ -24,7 +24,7 @@ from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.verdicts.causes import Cause
 from nodes.database.clock import read_clock
 
-# Jobs whose parts in other partitions are kept for open pages.
+# Largest number of jobs whose parts in other partitions are cached for open pages.
 _JOBS_HELD: Final = 64
 
 _CODES: Final = f"""

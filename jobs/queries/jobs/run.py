@@ -18,7 +18,8 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Newest events of a job in which the events of a run are searched, and newest versions in a comparison.
+# Number of a job's newest events in which the events of a run are searched, and number of newest versions in a
+# comparison.
 EXAMINED: Final = 500
 _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
 

@@ -20,7 +20,7 @@ from jobs.models import Bin, Outcome, Run
 from jobs.partitions.merged import Silent, local_job, read_everywhere
 from jobs.queries.jobs.run_differences import Flip, Flips, Result, merge_flips, read_flips
 
-# Documents of each kind, and slower hosts, that are listed.
+# Numbers of listed documents of each kind, and of listed slower hosts.
 LISTED: Final = 25
 # A host is slower if its median grew by this factor and by these milliseconds, over at least these documents.
 SLOWER: Final = 1.5

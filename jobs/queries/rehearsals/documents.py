@@ -130,9 +130,9 @@ class Compared:
     The documents of a job under other rules.
 
     `documents` are known now. Documents leave for three reasons: `refused` by a rule, `unlinked` because no link leads
-    to them any more, or `beyond` a hop limit. `at_the_end` counts documents at the longest path, whose links are
-    unknown. `leaving` counts the documents that leave each output, by its id. `before` and `lost` count documents by
-    their places. `arriving` has the addresses of all arrivals of the sample.
+    to them any more, or `beyond` a hop limit. `at_the_end` counts documents at the greatest distance from the seeds
+    that the rules allow. Their links are unknown. `leaving` counts the documents that leave each output, by its id.
+    `before` and `lost` count documents by their places. `arriving` has the addresses of all arrivals of the sample.
     """
 
     documents: int

@@ -22,7 +22,7 @@ LOOKED_AT: Final = 100_000
 COUNTED: Final = 1_000
 _CHANGES_SHOWN: Final = 20
 _NAMES_SHOWN: Final = 5
-# Documents of one host that are counted.
+# Largest number of documents of one host that are counted.
 DOCUMENTS_COUNTED: Final = 20_000
 
 _DOCUMENTS: Final[LiteralString] = f"""

@@ -62,7 +62,8 @@ class HistoryLine:
     One activity. `seconds` and `bytes` are None if they were not measured.
 
     For an activity of an output, `activity` has its name in parentheses. `node` is the name of the worker, if a worker
-    did it. `position` is the position after this row. The `partition` is named if it is another one.
+    did it. A page that begins at `position` shows the rows after this row. `partition` names another partition that has
+    the row, and is empty for this one.
     """
 
     started_at: dt.datetime

@@ -18,9 +18,9 @@ from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
-# Differences of a run by host, after which further hosts are counted together.
+# Number of a run's differences by host after which further hosts are counted together.
 DIFFERENCES_OF_RUN: Final = 1_000
-# Documents that a difference names.
+# Number of documents that a difference names.
 EXAMPLES: Final = 5
 
 # True if unfolded deltas may exist. This is not a scan of the table, which would read dead rows of folded deltas until

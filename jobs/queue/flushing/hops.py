@@ -89,7 +89,7 @@ ON CONFLICT (job_id, hash, link_type) DO UPDATE SET distance = 0, via = excluded
 RETURNING hash, link_type, distance
 """
 
-# The counts of these documents, which are offered first.
+# Reads the stored counts of documents, with which offering begins.
 _STORED: Final[LiteralString] = f"""
 SELECT known.hash, known.link_type, known.distance
   FROM jobs_hopcount AS known JOIN {_LIMITS} USING (link_type)

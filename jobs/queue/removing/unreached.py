@@ -17,7 +17,7 @@ from jobs.lifecycle.document import Stage
 from jobs.queue.sql.low_water import LOWEST_DELTA
 from jobs.queue.sql.rows import named_rows
 
-# Parents and examples that are stored with a request for approval.
+# Numbers of parents and of examples that are stored with a request for approval.
 _PARENTS: Final = 20
 EXAMPLES: Final = 20
 # Largest numbers of documents to follow from parents, and to compare with rules. Each document takes microseconds.

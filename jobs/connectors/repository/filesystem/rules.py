@@ -17,7 +17,7 @@ from jobs.connectors.repository.filesystem.paths import is_within, shown
 from jobs.connectors.repository.web.scope import Pattern, compile_pattern
 
 _REGEX: Final = "regex:"
-# Directories whose decision is cached.
+# Largest number of directories whose decision is cached.
 _REMEMBERED: Final = 10_000
 
 

@@ -12,7 +12,7 @@ _CUT: Final = "length"
 
 
 class Tee:
-    """Collects one exchange. Requests with a form must not have one: logins never enter an archive."""
+    """Collects one exchange. A request that sends a form must not have a tee, so that logins never enter an archive."""
 
     __slots__ = ("_address", "_answer", "_began", "_headers", "_pieces", "_url")
 
