@@ -93,7 +93,7 @@ def test_an_invalid_name_is_refused_and_nothing_changes(bench, pools):
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "ä", "x" * 121])
 def test_an_invalid_name_of_a_node_is_refused(bench, name):
-    with pytest.raises(BadName, match=r"the node '.*' cannot be"):
+    with pytest.raises(BadName, match=r"the node '.*' is invalid"):
         bench.node(name)
 
 
@@ -251,7 +251,7 @@ def test_the_latest_node_to_join_sets_the_pool_of_a_job(bench):
 def test_items_with_bad_names_change_no_pool(bench):
     a = bench.node("a", joins=POOLS)
 
-    with pytest.raises(BadName, match="the item of job reports 'no/rth' cannot be"):
+    with pytest.raises(BadName, match="the item of job reports 'no/rth' is invalid"):
         a.change_pool("reports", ["west", "no/rth"])
 
     assert a.look().pools["reports"] == {"north", "south"}

@@ -78,7 +78,7 @@ def tree_of(session, path):
 
 
 def test_an_invalid_name_of_a_cluster_is_refused(bench):
-    with pytest.raises(CommandError, match="the cluster 'no/where' cannot be"):
+    with pytest.raises(CommandError, match="the cluster 'no/where' is invalid"):
         told_of("no/where")
 
 
