@@ -62,7 +62,7 @@ def test_the_password_of_the_environment_changes_nothing_at_a_later_start(settin
 def test_a_password_of_the_environment_below_8_characters_is_refused(settings):
     settings.CRAWLCTL_ENVIRONMENT = {ADMIN_PASSWORD.path: "seven77"}
 
-    with pytest.raises(ImproperlyConfigured, match="has 7 characters: write 8 at least"):
+    with pytest.raises(ImproperlyConfigured, match="has 7 characters: write at least 8"):
         ensure_administrator()
 
     assert not User.objects.exists()
