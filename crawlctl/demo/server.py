@@ -370,7 +370,10 @@ def _agent_of(head: bytes) -> str:
 
 
 def _field(fields: bytes, name: bytes) -> bytes | None:
-    """Return the value of a field in a request head that is written in this case; None if it is absent."""
+    """
+    Return the value of a field in a request head; None if it is absent. The name must have the same upper and lower
+    case letters.
+    """
     start = fields.find(b"\r\n%s:" % name)
     if start < 0:
         return None

@@ -124,7 +124,9 @@ def cancel_all(operation_id: int, *, may: May, made_by: str) -> BulkOperation:
 
 
 def cancel(operation: BulkOperation, *, made_by: str) -> list[str]:
-    """End the parts after their present chunks. Return the partitions that did not answer."""
+    """
+    Cancel the tasks of the operation in other partitions. Return the partitions of the operation that did not answer.
+    """
 
     @transaction.atomic
     def cancel_there(name: str) -> None:

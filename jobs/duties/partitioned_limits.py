@@ -85,6 +85,6 @@ def apply_share(at: Pass, job: Any, share: int | None) -> int:
         hold_term(at.connection, at.office)
         changed = at.connection.execute(_CHANGE, {"share": share, "job": job.id, "run": job.run_no}).rowcount
     if changed and share > job.most:
-        # Documents may have waited for a place of the limit.
+        # Documents may wait because the document limit was used up. The larger share may admit them.
         wake_job(at.connection, job_id=job.id, now=at.now)
     return changed

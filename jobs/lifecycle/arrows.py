@@ -47,7 +47,7 @@ def arrows_from(state: JobState) -> list[Arrow]:
     """
     Return the transitions that are possible from a state, in the table's order.
 
-    A transition without an effect on the state, which the crawl makes by itself, has no arrow.
+    A transition that the crawl makes by itself has no arrow if it does not change the state.
     """
     here = situation_of(state)
     arrows = (Arrow(row, target_of(row, state)) for row in TRANSITIONS.values() if is_possible(row, state))

@@ -1,4 +1,4 @@
-"""Addresses to which documents lead, and which the rules of their job refuse."""
+"""Addresses that documents reference and the rules of their job refuse."""
 
 from django.db import models
 

@@ -196,7 +196,7 @@ def test_an_arrival_adds_a_document_of_an_earlier_run_to_this_run(arrivals):
     assert (document("page").run_no, document("page").stage) == (1, Stage.PENDING)
 
 
-def test_a_second_arrival_of_a_finished_document_changes_nothing(arrivals):
+def test_a_reference_to_a_finished_document_changes_nothing(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=2)
     arrivals.bring("page", depth=2, tracks_depth=True)
 
@@ -206,7 +206,7 @@ def test_a_second_arrival_of_a_finished_document_changes_nothing(arrivals):
     assert AppliedReferences.objects.get().amount == 1
 
 
-def test_an_arrival_of_a_known_document_of_the_run_is_only_counted(arrivals):
+def test_a_reference_to_a_known_document_of_the_run_is_only_counted(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=2)
     arrivals.bring("page", depth=1)
     arrivals.bring("new")

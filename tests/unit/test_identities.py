@@ -1,4 +1,6 @@
-"""Proves which claims of a provider make a user with which role, and which metadata of a provider are accepted."""
+"""
+Proves which claims of a provider identify a user, which role the user gets, and which metadata of a provider are valid.
+"""
 
 import pytest
 

@@ -133,7 +133,7 @@ def test_a_link_that_is_refused_temporarily_is_checked_again(spelling):
     assert urls(table, [spelling], "http://a.example/") != []
 
 
-def test_refused_addresses_are_handed_over_once():
+def test_each_refused_address_is_returned_once():
     table = LinkTable(admits=lambda url: "a.example" in url, is_near=lambda url: "near" in url, keeps_rejected=True)
     page = ["/x", "http://b.example/", "http://near.example/", "mailto:x"]
 
@@ -145,7 +145,7 @@ def test_refused_addresses_are_handed_over_once():
     assert table.take_rejected() == ["http://c.example/"]
 
 
-def test_a_page_full_of_refused_addresses_hands_over_a_bounded_number():
+def test_at_most_a_fixed_number_of_a_pages_refused_addresses_is_returned():
     table = LinkTable(admits=lambda url: False, keeps_rejected=True)
 
     table.references([f"/{number}" for number in range(3_000)], base="http://a.example/")

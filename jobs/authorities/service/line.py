@@ -23,7 +23,7 @@ from jobs.metrics import authority as figures
 _T = TypeVar("_T")
 # Unanswered questions in a row that make a connection silent.
 UNANSWERED: Final = 3
-# Longest time in which a question takes a place of the pool (seconds).
+# Longest time for which a question occupies a place in the pool (seconds).
 PATIENCE: Final = 0.5
 # A function that is called with a connection and a text: "" after each answer, the last error when the connection
 # becomes silent.

@@ -203,7 +203,7 @@ class Activity:
 
     def note_rejected(self, identifiers: Sequence[str]) -> None:
         """
-        Report identifiers, in their normal form, to which the document leads and which the job's rules refuse.
+        Report identifiers, in their normal form, that the document references and the job's rules refuse.
 
         A sample of them is kept, for rehearsals of other rules. Report an identifier once: repetitions add nothing.
         """

@@ -282,7 +282,7 @@ class Outcome:
       results, by output; None without.
     - `parts`: the parts of a document. With a pipeline, only the parts that outputs keep or remove.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
-    - `rejected`: identifiers to which the document leads, and which the job's rules refuse.
+    - `rejected`: identifiers that the document references and the job's rules refuse.
     - `headers`: the headers of the source's answer, if it has any.
     """
 

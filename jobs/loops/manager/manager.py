@@ -53,9 +53,9 @@ _PAUSE: Final = 0.12
 # when the main manager moved something or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# After a pass that offered at least this number of documents, the workers have enough for a longer wait: the number is
-# higher than the number of examined lanes. The wait lasts at least this long (seconds), and twice as long if no worker
-# runs out of documents.
+# Offered documents from which a pass counts as full: more than the lanes that it examined. After a full pass the
+# workers have enough documents for a longer pause of the manager. Below it is the least duration of this pause
+# (seconds). The pause is twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
 # Longest life of Django's connection (seconds). Above one second, so that a duty that uses it each second need not open

@@ -94,10 +94,10 @@ class Rehearsal:
 
     If `is_judged`, the rules of its source decide by addresses alone, so the numbers of documents are valid. The job
     has `documents` now. Documents leave for three reasons: `refused` by a rule, `unlinked` because no link leads to
-    them any more, or `beyond` a hop limit. The links of documents `at_the_end` of the longest path are unknown. If
-    `needs_approval`, the delete guard would hold the removals back until an operator approves them. `hosts` are the
-    hosts with the largest changes. `notes` name the effects that the numbers leave out. The documents of `silent`
-    partitions are missing.
+    them any more, or `beyond` a hop limit. `at_the_end` counts documents at the greatest distance from the seeds that
+    the rules allow. Their links are unknown. If `needs_approval`, the delete guard would hold the removals back until
+    an operator approves them. `hosts` are the hosts with the largest changes. `notes` name the effects that the numbers
+    leave out. The documents of `silent` partitions are missing.
     """
 
     documents: int
