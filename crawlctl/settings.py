@@ -288,7 +288,7 @@ CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
 CRAWLCTL_BACKUP_FILE = _given[of_backups.BACKUP_FILE]
 # Age of the last backup above which the attention list has a line.
 CRAWLCTL_BACKUP_MAX_AGE = _given[of_backups.BACKUP_MAX_AGE]
-# The same for the stored write-ahead log.
+# Age of the last drill of a restore, and of the stored write-ahead log, above which the attention list has a line.
 CRAWLCTL_DRILL_MAX_AGE = _given[of_backups.DRILL_MAX_AGE]
 CRAWLCTL_BACKUP_LOG_MAX_AGE = _given[of_backups.BACKUP_LOG_MAX_AGE]
 process.show(version=__version__, directory=VAR_DIR)

@@ -234,6 +234,6 @@ def tokens_of(user: str, *, domain: str = "") -> frozenset[tuple[str, str]]:
 
 
 def tokens_of_users(users: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Return the same as `tokens_of` for a user who has a name in each of several domains."""
+    """Return the tokens of a user who has a name in each of several domains, in the form of `tokens_of`."""
     answers = desk().ask(users)
     return frozenset((answer.authority.group, token) for answer in answers for token in tokens_shown(answer))

@@ -29,9 +29,8 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
     """
     Return the requests per second for documents without a goal.
 
-    `waits` are documents in the order of their next readings, None for one with a goal. `waits` may be only the first
-    documents of a lane. The rate of these stands for the rate of all: each document counts by the part of its interval
-    that `waits` covers.
+    `waits` are documents in the order of their due times, None for a document with a goal. If `waits` has only the
+    first documents of a lane, it is a sample: each document counts by the part of its interval that `waits` covers.
     """
     span = float("inf")
     due = [wait for wait in waits if wait is not None]
@@ -42,8 +41,8 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
 
 def left(rate: float, *, others: float, own: float) -> float:
     """
-    Return the larger of two parts of a rate: the part that other documents or hosts leave, and a part in proportion to
-    the own needs.
+    Return the part of a rate for the needs `own`, beside the needs `others` of other documents or hosts. The result is
+    the larger of two parts: the rest that the others leave, and the share of `own` in all needs.
     """
     own = max(own, rate * _LEAST)
     return max(rate - others, rate * own / (own + others))

@@ -47,7 +47,7 @@ from nodes.settings.running import current
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case a notification of a change was lost.
 _ASKING: Final = 1.0
-# The same interval after an interrupt, until the job has paused.
+# Shorter interval after an interrupt, until the job has paused.
 _INSISTING: Final = 0.15
 # Restarts of dead workers until the crawl ends. A document that kills workers is given up earlier.
 _RESTARTS: Final = 20

@@ -15,7 +15,7 @@ SELECT split_part(slot_name::text, '_to_', 2) AS name, coalesce(wal_status, 'los
 """
 # Part of the limit above which the attention list has a line about the partition.
 _PART: Final = 0.5
-# The same for a server without a limit (bytes).
+# Kept log above which the attention list has a line if the server has no limit (bytes).
 _MUCH: Final = 1024**3
 
 

@@ -34,7 +34,7 @@ def even_owner(slot: int, names: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """
-    The partitions, and the name of the own one (`here`). The first partition in the list is the control partition.
+    The partitions, and the name of this partition (`here`). The first partition in the list is the control partition.
 
     `owners` has the partition of each slot (`jobs.partitions.slots`). Without it, all have equal parts.
     """

@@ -24,8 +24,8 @@ MEAN_OF: Final = 10
 _PRESENT: Final = 8.0
 # Age (seconds) above which a last reading is too old for the present rate.
 _STALE: Final = 30.0
-# The same age for hosts (seconds). Their counts are from the last closed turn, which is older if the host is slow or
-# has a long gap.
+# Age (seconds) above which a last reading of a host is too old. Counts of hosts are from the last closed turn, which is
+# older if the host is slow or has a long gap.
 _STALE_OF_A_HOST: Final = 120.0
 # Number of keys above which keys without a reading during the chart's span are forgotten.
 _MANY: Final = 200

@@ -139,7 +139,10 @@ def _week(day: dt.date) -> tuple[dt.date, int, dt.date, dt.date]:
 
 
 def _month(day: dt.date) -> tuple[dt.date, int, dt.date, dt.date]:
-    """Return the same values for a month in whole weeks."""
+    """
+    Return the first day of a month's first week, the number of days in whole weeks, and a day of the months before and
+    after.
+    """
     begins = day.replace(day=1)
     after = (begins + dt.timedelta(days=31)).replace(day=1)
     first = begins - dt.timedelta(days=begins.weekday())

@@ -15,7 +15,8 @@ def contents_of(output):
 
 
 def replay(machine, *arguments, output):
-    # The lengths of outputs are stored in this directory, under ids that parallel tests also use.
+    # A directory for each test: it stores the lengths of outputs by id, and parallel tests have outputs with the same
+    # ids.
     own = {"CRAWLCTL_VAR": str(machine.directory / "var")}
     return ended(machine.start("crawl", *arguments, "--output", f"jsonl:{output}", "--json", **own))
 

@@ -53,7 +53,7 @@ def opened(client, address, *, field="seen"):
 
 
 def fields_of(response, *, field):
-    """Return the same for the answer to a request."""
+    """Return the fields of the form that has this field, from the answer to a request."""
     parser = _Forms()
     parser.feed(response.content.decode())
     (found,) = [form for form in parser.forms if field in form]

@@ -29,7 +29,9 @@ def read_pages(sizes, *, rate):
 
 
 def left_by(cadence):
-    """Return the state of a bin whose turn this cadence closes. Noon is its moment 0."""
+    """
+    Return the state of a bin that is stored when its turn closes with this cadence. Moment 0 of the cadence is noon.
+    """
     pace = _pace_of(PacedBin(1, cadence))
     at = [NOON + seconds(moment) for moment in (pace.last_start, pace.paid_until)]
     return LastUse(at[0], at[1], pace.rate)

@@ -13,7 +13,7 @@ from jobs.queue.take import Claimed, Taken
 
 # Seconds after which a worker with documents checks for batches without a notification.
 _POLL: Final = 0.5
-# The same for a worker without documents, which also learns of batches from its heartbeats.
+# Seconds after which a worker without documents checks for batches. Its heartbeats also report batches.
 _IDLE_POLL: Final = 60.0
 # Numbers of documents for which a worker must have room to take again: soon after the last take, and later.
 _WORTH_TAKING: Final = 128

@@ -161,7 +161,7 @@ class _Reading:
             return self._found
 
 
-# By the name of the partition whose database was read; "" for the own one.
+# By the name of the partition whose database was read; "" for this partition.
 _READINGS: Final[defaultdict[str, _Reading]] = defaultdict(_Reading)
 
 
