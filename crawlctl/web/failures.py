@@ -5,18 +5,14 @@ import sys
 from http import HTTPStatus
 from typing import Final
 
-import psycopg
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.defaults import server_error
 
 from nodes.database.conflicts import lost_a_conflict
-from nodes.database.outage import outage
+from nodes.database.outage import is_outage, outage
 
-# Some pages read over a plain connection, whose errors Django does not wrap.
-_AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 # Parts of names of fields for secrets.
 _SECRET: Final = ("password", "secret")
 
@@ -25,7 +21,7 @@ def log_outage_in_one_line(record: logging.LogRecord) -> bool:
     """Give the reason of an outage instead of a traceback: a filter of the logger `django.request`."""
     error = record.exc_info[1] if record.exc_info else None
     request = getattr(record, "request", None)
-    if not isinstance(error, _AWAY) or not isinstance(request, HttpRequest):
+    if not is_outage(error) or not isinstance(request, HttpRequest):
         return True
     record.exc_info = record.exc_text = None
     if lost_a_conflict(error):
@@ -42,7 +38,7 @@ def answer_failure(request: HttpRequest) -> HttpResponse:
     The API's own views answer their errors themselves. This handles pages, and failures outside of any view.
     """
     error = sys.exception()
-    if not isinstance(error, _AWAY):
+    if not is_outage(error):
         return server_error(request)
     if lost_a_conflict(error):
         return answer_conflict(request)

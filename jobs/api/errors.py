@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 import psycopg.errors
 from django.core import exceptions as django_errors
-from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError, OperationalError
 from django.db.models import ProtectedError, RestrictedError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
@@ -26,7 +26,7 @@ from jobs.verbs.hosts import HostsUnknown
 from nodes.api.etags import PreconditionFailed
 from nodes.coordination.port import CoordinationError
 from nodes.database.conflicts import lost_a_conflict
-from nodes.database.outage import outage
+from nodes.database.outage import is_outage, outage
 from nodes.errors import Invalid, NameTaken, NotDone
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ def _problem_of(error: Exception) -> Problem | None:
                 "too_slow",
                 "The request took too long. Narrow it with more filters.",
             )
-        case OperationalError() | InterfaceError() | psycopg.OperationalError() | psycopg.InterfaceError():
+        case _ if is_outage(error):
             logger.warning("the database does not answer: %s", error)
             return Problem(status.HTTP_503_SERVICE_UNAVAILABLE, "database_unavailable", f"{outage(error)}; try again.")
         case exceptions.APIException():

@@ -4,13 +4,25 @@ from collections.abc import Iterator
 from typing import Final
 
 import psycopg
+from django.db import InterfaceError, InternalError, OperationalError
 
+# Errors of the driver and of Django. Some code reads over a plain connection, whose errors Django does not wrap. The last
+# two have classes of their own: the server ended the session, or became a standby.
+_AWAY: Final = (
+    OperationalError,
+    InterfaceError,
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.ReadOnlySqlTransaction,
+)
 _BY_CLASS: Final[tuple[tuple[type[psycopg.Error], str], ...]] = (
     (psycopg.errors.DiskFull, "its disk is full"),
     (psycopg.errors.CannotConnectNow, "it is starting or stopping"),
     (psycopg.errors.AdminShutdown, "it was stopped"),
     (psycopg.errors.TooManyConnections, "it has no free connection"),
     (psycopg.errors.ReadOnlySqlTransaction, "it is a standby and takes no changes"),
+    (psycopg.errors.IdleInTransactionSessionTimeout, "it ended the session, because the request paused too long"),
     (psycopg.errors.InvalidPassword, "it refuses the password of DATABASE_URL"),
     (psycopg.errors.InvalidCatalogName, "it lacks the database that DATABASE_URL names"),
 )
@@ -30,6 +42,11 @@ _BY_WORDS: Final = (
     ("does not exist", "it lacks the database that DATABASE_URL names"),
     ("timeout expired", "no answer came in time"),
 )
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Return True if the database did not answer, or took no changes, also if Django wrapped the driver's error."""
+    return isinstance(error, _AWAY) or (isinstance(error, InternalError) and isinstance(error.__cause__, _AWAY))
 
 
 def reason_of_outage(error: BaseException | None) -> str:

@@ -4,13 +4,14 @@ import json
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import InternalError, connection
 from rest_framework.test import APIClient
 
 from crawlctl.access.roles import ADMINISTRATOR, VIEWER
 from jobs.api.views import JobView
 from jobs.models import Job, ThrottlePolicy
 from jobs.verbs.control import VERBS
+from nodes.database.outage import is_outage, outage
 from tests.support import lost_conflicts
 from tests.support.api import assert_problem, client_of, make_world
 from tests.support.tables import each_row
@@ -215,6 +216,24 @@ def test_a_lost_database_is_answered_as_an_outage(dsn, administrator):
 
     assert_problem(gone, 503, "database_unavailable")
     assert administrator.get("/api/v1/jobs/").status_code == 200
+
+
+def test_a_database_that_became_a_standby_is_answered_as_an_outage(administrator):
+    connection.cursor().execute("SET LOCAL transaction_read_only = on")
+
+    refused = administrator.post(POLICIES, {"name": "slow"})
+    connection.close()
+
+    assert "it is a standby and takes no changes" in assert_problem(refused, 503, "database_unavailable")["detail"]
+
+
+def test_a_session_that_the_server_ended_during_a_pause_is_an_outage():
+    ended = InternalError("terminating connection due to idle-in-transaction timeout")
+    ended.__cause__ = psycopg.errors.IdleInTransactionSessionTimeout(str(ended))
+
+    assert is_outage(ended)
+    assert outage(ended) == "The database does not answer: it ended the session, because the request paused too long"
+    assert not is_outage(InternalError("another error"))
 
 
 @pytest.mark.parametrize("code", lost_conflicts.CODES)
