@@ -76,7 +76,7 @@ def test_the_compose_file_obeys_the_compose_specification():
     checked = PyCompose.from_yaml(yaml.safe_dump(compose()))
     checked.validate()
 
-    names = {"database", "migrate", "web", "authority", "manager-1", "manager-2", "worker"}
+    names = {"database", "migrate", "web", "authority", "manager-1", "manager-2", "worker", "tasks"}
     assert set(checked.service_names()) == names
 
 
@@ -167,7 +167,7 @@ def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
     ports = {"CRAWLCTL_PORT": port, "CRAWLCTL_AUTHORITY_PORT": of_authority}
     running = [
         deployed(new_machine, services[name], services[name]["command"], **ports)
-        for name in ("web", "authority", "manager-1", "manager-2", "worker")
+        for name in ("web", "authority", "manager-1", "manager-2", "worker", "tasks")
     ]
 
     # A probe starts Python.
@@ -176,6 +176,7 @@ def test_the_commands_of_compose_run_as_they_are_written(new_machine, deployed):
     wait_for(lambda: answer_of_authority(of_authority) == 401, saying="the authority service answers")
     nodes = "SELECT kind, count(*) FROM nodes_node WHERE status = 'running' GROUP BY kind ORDER BY kind"
     wait_for(lambda: new_machine.database.rows(nodes) == [("manager", 2), ("worker", 1)], saying="all nodes run")
+    wait_for(lambda: new_machine.database.rows("SELECT FROM tasks_taskworker"), saying="the task worker runs")
     for command in running:
         command.send(signal.SIGTERM)
     for command in running:
@@ -194,6 +195,8 @@ def test_the_commands_of_the_units_run_as_they_are_written(machine, deployed):
 
     nodes = "SELECT name FROM nodes_node WHERE status = 'running' ORDER BY name"
     wait_for(lambda: machine.database.rows(nodes) == [("host-manager-1",), ("host-worker-1",)], saying="all nodes run")
+    task_workers = "SELECT name FROM tasks_taskworker"
+    wait_for(lambda: machine.database.rows(task_workers) == [("host-tasks",)], saying="the task worker runs")
     for command in running:
         command.send(signal.SIGTERM)
     for command in running:
