@@ -48,7 +48,7 @@ Choose one with `--strategy NAME` of `manage.py runjobs`, or `strategy=` of a `D
 - `evenly-spread` moves the fewest items among the even strategies.
   Choose it if the start of an item is expensive.
 - The two rendezvous strategies need only the names of nodes.
-  After a loss of all state, or on two sides that see the same nodes, they compute the same shares.
+  After a loss of all state, or on two nodes that see the same members, they compute the same shares.
 
 | name | shares of a job | needs the previous assignment | moves when a node comes or goes |
 |---|---|---|---|
@@ -61,7 +61,7 @@ Choose one with `--strategy NAME` of `manage.py runjobs`, or `strategy=` of a `D
 
 The table has the number of items that move to another node.
 The cluster is that of the tests of DJM: 44 jobs with 372 items on 8 nodes.
-In brackets is the largest difference between two nodes in items of the largest job.
+The number in brackets is the largest difference between two nodes, in items of the largest job.
 This page is printed by `python -m tests.benchmarks.strategies`; do not edit it.
 """
 
