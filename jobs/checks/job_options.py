@@ -18,7 +18,7 @@ INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_
 MOST_WINDOWS: Final = 100
 LONGEST: Final = dt.timedelta(days=36_500)
 _MOST_HOPS: Final = 1_000_000
-# Most versions that a job may keep of each document.
+# Largest number of versions of each document that a job may keep.
 MOST_VERSIONS: Final = 100
 # Settings of the delete guard of a job, which may change while it runs.
 GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard_seeds")

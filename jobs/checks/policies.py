@@ -88,8 +88,8 @@ def check(
     """
     Check a policy before it is stored, and return its problems or its warnings.
 
-    A policy, or a rule, that only open requests limit needs `unlimited`, unless the policy `was_unlimited` before. A
-    policy with a pace cannot be `unlimited`.
+    If open requests are the only limit of the policy or of a rule, `unlimited` must be true, unless the policy
+    `was_unlimited` before. It must be false for a policy with a pace.
 
     The check accepts any valid name: the caller checks whether it is taken.
     """
@@ -271,7 +271,7 @@ def _sentence_of_hidden_rule(hiding: Sequence[int]) -> str:
     )
 
 
-# --- What is legal, and should be meant ------------------------------------------------------------
+# --- Valid values that are probably mistakes -------------------------------------------------------
 
 
 def is_unlimited(policy: ThrottlePolicy, rule: RuleWanted | None = None) -> bool:

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Share of the removals, of a host, or of a job that counts as most of it.
+# Share from which a part counts as "most" of the removals, of a host, or of a job.
 _MOST = 0.5
 
 

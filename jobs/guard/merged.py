@@ -15,7 +15,7 @@ from jobs.guard.decision import (
     hosts_that_lose_too_much,
 )
 
-# Longest lists of one partition. Hosts that lose too much come first.
+# Largest length of each list that a partition sends. Hosts that lose too much come first.
 _HOSTS: Final = 100
 _SEEDS: Final = 100
 _PARENTS: Final = 20

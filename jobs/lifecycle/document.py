@@ -3,8 +3,8 @@ The lifecycle of a document.
 
 A document has four facts: `stage`, `indexed_before`, `rescan`, and `run_no` compared with the job's. ManifoldCF's
 thirteen names are derived from these facts. The scan of the job's run decides what an older `run_no` means. In a full
-scan, a done row is PURGATORY: it is cleaned at the end unless a document references it. A pending row counts as absent
-until it is referenced.
+scan, a done row of an older run is PURGATORY: the end of the run cleans it up unless a document has referenced it by
+then. A pending row of an older run counts as absent until a document references it.
 """
 
 import enum
@@ -26,7 +26,7 @@ class Stage(enum.IntEnum):
 
 
 class Action(enum.IntEnum):
-    """The action when a document is due."""
+    """The action that a worker takes when the document is due."""
 
     PROCESS = 0
     EXPIRE = 1

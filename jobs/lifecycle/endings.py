@@ -18,11 +18,11 @@ _MASK: Final = (1 << _BITS) - 1
 # Number of runs that an ending distinguishes. A document that was not read in 31 runs may look as if it was read in
 # this run.
 _RUNS: Final = 32
-# A document without a result.
+# The number for a document without a result.
 NOTHING: Final = 0
 _INDEXED: Final = 1
 _READ: Final = frozenset({_INDEXED, 2})
-# The last result of documents, as an expression of SQL.
+# SQL expression for the last result of a document.
 LAST_RESULT: Final = f"item.endings & {_MASK}"
 # The assumed result of a document that is in an output and has no recorded result.
 _KNOWN_ONLY_AS_INDEXED: Final = _OUTCOME * _INDEXED
@@ -48,8 +48,8 @@ class Kind(StrEnum):
 
 class Flip(NamedTuple):
     """
-    A document that ended with another result than `before` the run. `amount` is -1 if it takes back a flip that was
-    counted earlier.
+    A document that ended in a run with the result `after`, and had the result `before` at the start of the run.
+    `amount` is 1, or -1 to subtract a flip that was counted earlier.
     """
 
     before: int

@@ -72,8 +72,8 @@ class Scan(enum.StrEnum):
 
 class Kind(enum.StrEnum):
     """
-    The end of a job's runs: a run ends when all of its documents are read, or (continuous) never while a document is
-    read again.
+    The kind of a job decides when its run ends: when all documents are read (ONCE), or only when no document is ever
+    read again (CONTINUOUS).
     """
 
     ONCE = "once"
@@ -81,7 +81,9 @@ class Kind(enum.StrEnum):
 
 
 class StartMethod(enum.StrEnum):
-    """The start of a job by its schedule: never, when a window begins, or at any moment inside of one."""
+    """
+    The moments at which a schedule may start the job: never, when a window begins, or at any moment inside of a window.
+    """
 
     MANUAL = "manual"
     WINDOW_BEGIN = "window_begin"
@@ -89,7 +91,7 @@ class StartMethod(enum.StrEnum):
 
 
 class HopMode(enum.StrEnum):
-    """The treatment of documents beyond a hop limit."""
+    """The treatment of documents beyond a hop limit, by ManifoldCF's names."""
 
     ACCURATE = "accurate"
     NO_DELETE = "no_delete"
@@ -98,7 +100,7 @@ class HopMode(enum.StrEnum):
 
 class Overlap(enum.StrEnum):
     """
-    The effect of a chain while its successor still runs: no start, one more start after that run, or an abort and then
+    The effect of a chain whose successor still runs: no start, a start after this run, or an abort of this run and then
     a start.
     """
 

@@ -1,7 +1,7 @@
 """
 The limits of a throttle policy or of a rule, by the names of their columns.
 
-Tables, checks, forms, the API and the reading of policies take the names, types and maxima from here.
+Tables, checks, forms, the API, and the queries that read policies take the names, types and maxima from here.
 """
 
 from dataclasses import dataclass, fields

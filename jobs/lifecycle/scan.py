@@ -26,7 +26,7 @@ class Model(enum.StrEnum):
     CHAINED_ADD = "chained_add"
     CHAINED_ADD_CHANGE = "chained_add_change"
     CHAINED_ADD_CHANGE_DELETE = "chained_add_change_delete"
-    # Some documents; nothing follows from missing ones.
+    # A seeding names some of the documents. Nothing follows from a document that it does not name.
     PARTIAL = "partial"
 
 

@@ -21,7 +21,7 @@ from jobs.lifecycle.job import StartMethod
 # Horizon of the search for an opening: a 29th of February has the same day of the week again after at most 40 years.
 _HORIZON: Final = dt.timedelta(days=41 * 366)
 _DAY: Final = dt.timedelta(days=1)
-# Horizon, and openings of each window, in the search for overlaps.
+# Limits of the search for overlaps: its time span, and the number of openings of each window.
 _COMPARED: Final = dt.timedelta(days=5 * 366)
 _OPENINGS_COMPARED: Final = 5_000
 
@@ -154,7 +154,7 @@ def opening_at(
         since = checked_at
         if window.duration is not None:
             since = checked_at - window.duration if method == StartMethod.WINDOW_INSIDE else checked_at
-            # A window that opened earlier is closed by now.
+            # An opening before this moment has closed by now.
             since = max(since, now - window.duration)
         began_at = window.last_opening(after=since, until=now)
         if began_at is not None:

@@ -41,7 +41,7 @@ class ArchiveFile(models.Model):
     stores = models.JSONField(default=dict)
     # The last error of an upload, or the reason of the loss.
     problem = models.TextField(default="", blank=True)
-    # Number of records without rows that a repair has accepted.
+    # Number of records in the file without a row. A repair has accepted them.
     surplus = models.PositiveIntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True)
@@ -50,7 +50,7 @@ class ArchiveFile(models.Model):
     class Meta:
         indexes = (
             models.Index(fields=["job_id", "id"], name="archive_of_job"),
-            # Files that a worker of the host still has to end, to upload, or to remove.
+            # An index of the files that a worker of the host still has to end, to upload, or to remove.
             models.Index(
                 fields=["host", "id"],
                 name="archive_is_local",

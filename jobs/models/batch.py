@@ -10,8 +10,8 @@ class Batch(models.Model):
     Turns of one group that a manager offers and one worker takes. The id of the batch is the claim token of its
     documents.
 
-    A batch that follows another worker's open turn is reserved for that worker (`worker` is set while it is still
-    available). A worker that is `preferred` for its bins has the first chance.
+    A batch that follows an open turn is reserved for the worker of that turn: `worker` is set while the batch is still
+    available. The `preferred` worker may take the batch before other workers.
     """
 
     class State(models.TextChoices):
@@ -61,11 +61,12 @@ class Turn(models.Model):
     """
     Consecutive documents of one lane, handed out with a pace: at most 10 s of planned work.
 
-    `requests` of the bin's open requests belong to this turn. A successor has none until the turn before it closes and
-    passes on its requests. `gap` is the time between two starts (seconds). `parents` are the bins above its bin, whose
-    limits also apply: by id, each with its gap, its bytes a second and its limit of open requests. Documents of a
-    `denied` turn end without a request. A `trial` is the turn of a bin that backs off: a good answer lowers its level.
-    `starts` and `bytes_read` are set when the turn closes; the state of the bin counts the same numbers.
+    `requests` is the number of requests of the bin that this turn may have open at the same time. A turn that `follows`
+    another one has 0 until the earlier turn closes and passes on its number. `gap` is the time between two starts
+    (seconds). `parents` are the bins above its bin, whose limits also apply: by id, each with its gap, its bytes a
+    second and its limit of open requests. Documents of a turn that `is_denied` end without a request. A turn `is_trial`
+    if its bin backs off: a good answer lowers the back-off level of the bin. `starts` and `bytes_read` are set when the
+    turn closes; the state of the bin counts the same numbers.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, db_constraint=False, related_name="turns")

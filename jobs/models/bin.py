@@ -6,8 +6,8 @@ from django.db.models.functions import Collate
 
 class Bin(models.Model):
     """
-    One host as a unit of politeness; or a parent of many bins, whose limits apply to them together: an address, all
-    bins of a policy.
+    One host as a unit of politeness; or a parent of many bins, such as an address or a policy. The limits of a parent
+    apply to all of its bins together.
 
     `back_off_until` is the end of the back-off that the host's answers demand, and `back_off_level` its level.
     `interval` is the crawl-delay of its robots.txt (seconds). A stopped bin gets no request, and its documents wait,
@@ -27,7 +27,7 @@ class Bin(models.Model):
     )
     back_off_until = models.DateTimeField(null=True)
     back_off_level = models.SmallIntegerField(default=0, db_default=0)
-    # Last moment at level 0.
+    # The last moment at which the back-off level was 0.
     backing_off_since = models.DateTimeField(null=True)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)
@@ -44,8 +44,8 @@ class Bin(models.Model):
         permissions = (("stop_bin", "Can stop and deny hosts, and release them"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
-            # Only bins of connectors. There may be as many parents, and all parents that are addresses would come
-            # first.
+            # Without parents: there may be as many parents as hosts, and addresses would come before all hosts in this
+            # order.
             models.Index(
                 Collate("name", "C"), "id", name="bin_by_name", condition=~models.Q(namespace__in=["address", "policy"])
             ),
@@ -59,17 +59,16 @@ class Bin(models.Model):
 
 class BinState(models.Model):
     """
-    The values of a bin that each turn changes, in its one row, which is created with the bin and locked in its place.
+    The values of a bin that each turn changes. Each bin has one such row, created with the bin. Processes lock this
+    row, and not the row of the bin.
 
     - `last_start_at`: the last start of a request in a turn that has closed.
     - `not_before`: if bytes are limited, the end of the delay for the bytes that were read, at `paid_rate` bytes a
-    second. The
-      earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
+      second. The earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
-    - `closed_at`: when a place last became free.
-    - `starts` and `bytes_read`: totals of the closed turns. They show a rate, but are not an audit: they lack the
-      requests
-      of lost workers.
+    - `closed_at`: the time at which the last turn closed.
+    - `starts` and `bytes_read`: totals of the closed turns. These totals show a rate, but are not an audit: they lack
+      the requests of lost workers.
     - `answer_seconds`: the recent time of a document of the bin, from its start to its end.
     - `version`: grows with each turn (`jobs/queue/sql/states.py`).
     """
@@ -86,7 +85,7 @@ class BinState(models.Model):
     bytes_read = models.BigIntegerField(default=0, db_default=0)
     answer_seconds = models.FloatField(null=True)
 
-    # With the version: an index of the bin's number alone would lead to many dead versions of one row.
+    # The version is part of the key: an index of the bin's number alone would lead to many dead versions of one row.
     pk = models.CompositePrimaryKey("bin_id", "version")
 
 
@@ -156,12 +155,13 @@ class Lane(models.Model):
 
 class LaneState(models.Model):
     """
-    The values of a lane that each turn changes, in its one row, which is created with the lane and locked in its place.
+    The values of a lane that each turn changes. Each lane has one such row, created with the lane. Processes lock this
+    row, and not the row of the lane.
 
-    `ready_at` is the earliest moment at which it may hand out a document; null means dormant. `head` is a hint: no due
-    document has a lower `seq`, unless stuffing finds too few and reads from the start. `is_ahead` is true if the lane
-    has reached the front of the queue and has more documents, so it keeps its place. `version` grows with each turn
-    (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
+    `ready_at` is the earliest moment at which a document of the lane may be handed out; null means dormant. `head` is a
+    hint: no due document has a lower `seq`, unless stuffing finds too few and reads from the start. `is_ahead` is true
+    if the lane has reached the front of the queue and has more documents, so it keeps its place. `version` grows with
+    each turn (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
     """
 
     lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")
@@ -175,7 +175,7 @@ class LaneState(models.Model):
     head = models.BigIntegerField(default=0, db_default=0)
     is_ahead = models.BooleanField(default=False, db_default=False)
 
-    # With the version: an index of the lane's number alone would lead to many dead versions of one row.
+    # The version is part of the key: an index of the lane's number alone would lead to many dead versions of one row.
     pk = models.CompositePrimaryKey("lane_id", "version")
 
     class Meta:

@@ -60,10 +60,10 @@ class QueueItem(models.Model):
     result_code = models.CharField(max_length=30, default="", db_default="")
     failures = models.SmallIntegerField(default=0, db_default=0)
     failing_since = models.DateTimeField(null=True)
-    # Limits of retries, if the connector gave any. They apply as long as the document fails.
+    # Limits of retries, if the connector gave any. These apply as long as the document fails.
     most_failures = models.IntegerField(null=True)
     failing_until = models.DateTimeField(null=True)
-    # Failures in a row, by the cause that limits them. They count while the document fails.
+    # Number of failures in a row, by the cause whose limit they count for. Valid only while `failures` is above 0.
     failures_by_cause = models.JSONField(null=True)
     losses = models.SmallIntegerField(default=0, db_default=0)
     admitted_run = models.IntegerField(default=0, db_default=0)
@@ -155,13 +155,14 @@ class OutLinks(models.Model):
         indexes = (models.Index(fields=["job"], name="links_were_lost", condition=models.Q(lost__isnull=False)),)
 
 
-# The `read_version` of a document that a log may lack: its removal may be written, and not committed.
+# The `read_version` of a document that an output may lack: a removal was written to the output, and its transaction may
+# not have committed.
 DOUBTED: Final = "?"
 
 
 class IndexedDocument(models.Model):
     """
-    A document in an output, or a part of a document, and its version there.
+    A document that an output holds, or a part of a document, with the version that the output holds.
 
     `read_version` is the version of the document in the queue from which a pipeline made this one; '' without a
     pipeline, because both are the same then. It is DOUBTED if the output may lack the document. A part has the hash of

@@ -63,7 +63,8 @@ class EvidenceChain(models.Model):
     last deleted block: a trigger writes them (`jobs/migrations`), so that the first block that is left still has a
     predecessor.
 
-    The chain of gaps has the host '', and `complete_until`: the minutes before it have all requests, or are in a gap.
+    The chain of gaps has the host ''. Only this chain has `complete_until`: each minute before this time has all of its
+    requests, or is in a gap.
     """
 
     host = models.TextField(unique=True)

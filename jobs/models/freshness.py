@@ -31,9 +31,9 @@ class LanePlan(models.Model):
     """
     The plan of one lane (`jobs.freshness.pricing`), made by the main manager from a sample of its documents.
 
-    `goals` identifies the goals of the job for which it was made. The host allows `allows` requests per second (null:
-    any number), and the goals of all jobs need `host_needs` there. Documents without a goal need `host_others`, which
-    are not part of `allows`. `lacks` is the missing number of requests per second if the host is too slow.
+    `goals` identifies the goals of the job for which the plan was made. The host allows `allows` requests per second
+    (null: any number), and the goals of all jobs need `host_needs` there. Documents without a goal need `host_others`,
+    which are not part of `allows`. `lacks` is the missing number of requests per second if the host is too slow.
     """
 
     # A plan outlives its lane until the main manager has subtracted it from the totals.

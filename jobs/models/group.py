@@ -25,10 +25,11 @@ class ThrottleGroup(models.Model):
     state = models.CharField(max_length=10, choices=[(state.value, state.value) for state in ItemState], default=_FREE)
     # The weight of the group when the main manager last balanced the groups.
     weight = models.FloatField(default=1.0)
-    # While it is releasing: its destination, and the start of the move.
+    # While the group moves (RELEASING): the manager to which it moves, and the start of the move.
     destination = models.ForeignKey("nodes.Node", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     releasing_since = models.DateTimeField(null=True, blank=True)
-    # Since when every attempt of its owner to stuff it has failed; null while that works. The error in short.
+    # The time since which each attempt of the owner to stuff the group has failed; null if the last attempt succeeded.
+    # `failing_why` is the error in short.
     failing_since = models.DateTimeField(null=True, blank=True)
     failing_why = models.CharField(max_length=300, default="", db_default="", blank=True)
 

@@ -7,7 +7,7 @@ class Link(models.Model):
     """
     A link of one type from one document to another, as last read.
 
-    The seeds of run n are linked from a source that is not a document, the number n, by a link without a type.
+    Each seed of run n has a link without a type. The source of this link is not a document but the number n, as a UUID.
     """
 
     pk = models.CompositePrimaryKey("job_id", "source", "target", "link_type")

@@ -334,7 +334,8 @@ class Budget(models.Model):
     """
     The number of documents that a run may still request. Stuffing admits them under this row's lock.
 
-    In the control partition of several, `total` is the limit of the job, and `most` the share of this partition.
+    `most` is the limit in this partition. If several partitions crawl the job, the control partition also has the limit
+    of all of them in `total`.
     """
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="budget")

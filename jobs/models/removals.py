@@ -30,8 +30,9 @@ class Restoration(models.Model):
 
     `since` and `cause` narrow it to removals since that time, or for that cause. With `output_id`, the run is 0, and
     the request restores the documents that an operator removed from this output. `restored` counts restored documents.
-    No text of `unread` documents is left: the next run reads them again. `refused` is the message of an output that did
-    not take a document. In lists of all partitions, `partition` names the other partition that has the row.
+    `unread` counts documents whose text is no longer kept: the next run reads them again. `refused` is the message of
+    an output that did not take a document. In lists of all partitions, `partition` names the other partition that has
+    the row.
     """
 
     partition = ""

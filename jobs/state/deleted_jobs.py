@@ -19,7 +19,7 @@ from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
-# New values of fields that were about a run that is over, or about nodes of that time.
+# Values that replace those of the last run, and of nodes that may no longer exist.
 _AT_REST: Final[dict[str, Any]] = {
     "node_scope": CLUSTER_SCOPE,
     "run_end": "",
@@ -31,7 +31,7 @@ _AT_REST: Final[dict[str, Any]] = {
     "window_ends_at": None,
     "schedule_due_at": None,
     "missed_window_at": None,
-    # The deletion also removed the facts about its source.
+    # The deletion also removed the stored state of the seeds, so the next run reads the whole source.
     "from_the_beginning": True,
     "ungrouped": 1,
     "unread": 1,

@@ -13,7 +13,7 @@ from jobs.state.run_samples import keep_sample
 # Largest number of kept runs of one job.
 KEPT: Final = 200
 
-# Counts, and the changes of counts that are not folded yet, of one snapshot.
+# One statement reads the folded counts and the deltas that are not folded yet, so both are of one snapshot.
 _END: Final[LiteralString] = """
 UPDATE jobs_run SET ended_at = %(ended)s, run_end = %(end)s, reason = %(reason)s,
        indexed = counted.indexed, unchanged = counted.unchanged, failed = counted.failed, excluded = counted.excluded,
@@ -47,7 +47,7 @@ def begin_row(job: Job, *, made_by: str, now: dt.datetime) -> None:
     if unfinished is not None:
         # A restart ends the run as an abort does.
         _end(unfinished, job, run_end=RunEnd.ABORTED, reason="", now=now)
-    # A run that was aborted before its preparation has had this number, too.
+    # A run that was aborted before its preparation may have left a row with this number.
     Run.objects.filter(job=job, run_no=number).delete()
     Run.objects.create(job=job, run_no=number, started_at=now, started_by=made_by, has_differences=True)
     Run.objects.filter(job=job, run_no__lte=number - KEPT).delete()

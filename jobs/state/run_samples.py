@@ -14,28 +14,29 @@ from jobs.lifecycle.document import Stage
 if TYPE_CHECKING:
     from django.db.backends.utils import CursorWrapper
 
-# Documents of a sample.
+# Largest number of documents in a sample.
 SAMPLED: Final = 1_000
 # Number of newest runs of a job that keep their sample.
 SAMPLES_KEPT: Final = 30
-# Characters of an identifier.
+# Largest number of stored characters of an identifier.
 _LONGEST: Final = 1_000
 
-# Documents of the job by its counts, and rows of the table by its statistics.
+# Reads the number of documents of the job from its counts, and the number of rows of the table from its statistics.
 _SIZES: Final[LiteralString] = """
 SELECT coalesce((SELECT sum(amount) FROM jobs_jobcounter WHERE job_id = %(job)s AND measure = 'stage'), 0)::bigint,
        (SELECT reltuples FROM pg_class WHERE oid = 'jobs_queueitem'::regclass)::bigint
 """
-# There are two ways. The first one reads all documents of the job. The second one reads the index of hashes, where
-# documents of other jobs are between the documents of this job. In the first one, OFFSET 0 prevents that the planner
-# uses that index.
+# There are two ways to find the sample. The first one reads all documents of the job. The second one reads the index of
+# hashes, where documents of other jobs are between the documents of this job. OFFSET 0 prevents that the planner uses
+# this index for the first way.
 _OF_LANES: Final[LiteralString] = """
 SELECT item.* FROM jobs_seed AS seed JOIN jobs_lane AS lane ON lane.seed_id = seed.id
   JOIN jobs_queueitem AS item ON item.lane_id = lane.id
  WHERE seed.job_id = %(job)s OFFSET 0
 """
 _OF_HASHES: Final[LiteralString] = "SELECT * FROM jobs_queueitem WHERE job_id = %(job)s"
-# Documents beyond the hop limits are not part of the job. A clean-up after approval ends a run once more.
+# Documents beyond the hop limits are not part of the job. ON CONFLICT: a clean-up after approval ends a run for the
+# second time.
 _KEEP: Final[LiteralString] = f"""
 INSERT INTO jobs_runsample (run_id, is_whole, hashes, identifiers, outcomes, codes, versions, answer_ms)
 SELECT %(run)s, count(*) <= %(most)s,
@@ -54,7 +55,7 @@ ON CONFLICT (run_id) DO UPDATE
 
 
 def keep_sample(cursor: "CursorWrapper", *, run_id: int, job_id: int, since: dt.datetime) -> None:
-    """Keep the sample of a job's documents for its run, which began at `since` and ends in this transaction."""
+    """Store a sample of the documents of a job for its run, which began at `since` and ends in this transaction."""
     facts: dict[str, Any] = {"run": run_id, "job": job_id, "since": since, "most": SAMPLED}
     cursor.execute(_SIZES, facts)
     ((of_job, of_all),) = cursor.fetchall()

@@ -47,7 +47,7 @@ def ask_for_run(
         facts = {**fresh, **(facts or {})}
         change = make_transition(job_id, name, made_by=made_by, now=now, facts=facts, reason=reason, term=term)
         job = change.job
-        # Needed after a restart, because the job was not inactive between its runs.
+        # The end of a run applies these rules, but a restart goes from one run to the next without this step.
         trap_rules.apply_waiting_rules(job, now=now)
         if not job.seeds.filter(removed_at=None).exists():
             raise Invalid({"seeds": [f"Job {job.name} has no seed. Add one first."]})
@@ -63,8 +63,8 @@ def ask_for_run(
 
 def _places_of(job: Job, limit: int) -> dict[str, int]:
     """
-    Return the number of places in the document limit with which this partition begins. The control partition sends the
-    other partitions their shares.
+    Return the columns of the budget with which this partition begins the run. The control partition sends shares of the
+    document limit to the other partitions.
     """
     placement = here.placement()
     if placement is None or job.node_scope != CLUSTER_SCOPE:

@@ -163,7 +163,7 @@ def _publish(
     if activity := OF_TRANSITIONS.get(name):
         journal.remember(job, activity=activity, code=code, description=reason, now=now)
     if job.node_scope == CLUSTER_SCOPE:
-        # A one-shot command prints the states of its job itself.
+        # Not logged for the job of a one-shot: its command prints the states itself.
         facts = {"job": job.pk, "run": job.run_no}
         sentence = f"{message} ({code})" if code else message
         transaction.on_commit(lambda: logger.info("job %s: %s", job.name, sentence, extra=facts))

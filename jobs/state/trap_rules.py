@@ -57,8 +57,8 @@ def waiting_rules(job: Job) -> list[TrapSuspect]:
 
 def apply_waiting_rules(job: Job, *, now: dt.datetime) -> None:
     """
-    Add waiting rules to a job that does not run, and remove rules that must leave. The caller holds the lock of the
-    job.
+    Add waiting rules to a job that does not run, and remove rules whose removal waited. The caller holds the lock of
+    the job.
 
     A job of the control partition gets its rules there, so another partition only notes the new state.
     """
