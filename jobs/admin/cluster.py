@@ -1,7 +1,7 @@
 """
-Nodes, groups and requests of the cluster in the set-up pages.
+Nodes, groups of seeds, requests to the cluster, and the journals, in the set-up pages.
 
-Each action leads to a page that first shows the plan of a move, a rebalance or a drain.
+The actions move a group, rebalance the cluster or drain a node. Each leads to a page that first shows a plan.
 """
 
 from collections.abc import Mapping

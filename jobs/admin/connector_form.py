@@ -50,7 +50,7 @@ class Lines(forms.CharField):
 
     def to_python(self, value: str | list[str] | None) -> list[str]:  # type: ignore[override]
         if isinstance(value, list):
-            # The field cannot be changed now, so this is the stored value.
+            # A field that cannot be changed now gives the stored value instead of a text.
             return value
         return [line.strip() for line in (value or "").splitlines() if line.strip()]
 

@@ -1,8 +1,8 @@
 """
 Checks a form by a trial run of the function that would store it.
 
-Only the function that stores a job or a connection decides what is valid. No form repeats its rules. So the check of a
-form stores it and rolls back the transaction. The form shows the errors of that function.
+Only the function that stores a job or a connection knows the rules for valid values. No form repeats these rules. So
+the check of a form calls this function and rolls back the transaction. The form shows the errors of the function.
 """
 
 from collections.abc import Iterator

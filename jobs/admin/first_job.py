@@ -116,7 +116,7 @@ class FirstJobForm(TimesForm, JobForm):
     class Media:
         js = (forms.Script("js/first_job.js", type="module"),)
 
-    # Most users enter one address, so the field begins with two lines.
+    # The field has two lines, because most users enter one address.
     addresses.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2, "placeholder": "example.org"})
     # Fields that have a default here.
     optional: ClassVar = {"name": None, "repository": RepositoryConnection, "outputs": OutputConnection}
@@ -194,7 +194,7 @@ class FirstJobForm(TimesForm, JobForm):
         chosen = str(self.data.get("pace") or self.initial.get("pace", ""))
         offer_few(of_policies, chosen=[chosen.removeprefix(_POLICY)])
         offered = cast(list[tuple[Any, Any]], of_policies.choices)
-        # A heading of the choices has a list instead of a key, so it is left out.
+        # Some entries are headings of groups of choices. A heading has a list where a choice has its key.
         stored = [
             (f"{_POLICY}{key}", _("policy %(name)s") % {"name": label})
             for key, label in offered

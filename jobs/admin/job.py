@@ -128,7 +128,7 @@ def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
 
 
 def _is_legal(verb: control.Verb) -> Callable[..., bool]:
-    """Return a function that is True if the user may perform a verb and the state of the job permits it."""
+    """Return a function that returns True if the user may perform a verb and the state of the job permits it."""
 
     def has_permission(_admin: "JobAdmin", request: HttpRequest, object_id: str | None = None) -> bool:
         if object_id is None or not request.user.has_perm(verb.permission):
@@ -158,7 +158,7 @@ class JobAdmin(WithRehearsal, JournaledList):
     The pages of jobs. The form allows the changes that the state of the job permits.
 
     A job is deleted by an action, because its documents must also leave the outputs. The source of a job never changes,
-    because documents of one source mean nothing to another.
+    because another source would not know the stored documents.
     """
 
     form = JobForm

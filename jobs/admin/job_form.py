@@ -1,8 +1,8 @@
 """
 The form of a job and its seeds.
 
-The job's form holds the specification and the outputs. Django checks the formset of the seeds after the form, so the
-formset checks the whole job (`_try`).
+The job's form holds the specification and the outputs. Django checks the formset of the seeds after this form. So the
+formset can check the whole job, and does so in `_try`.
 """
 
 from collections.abc import Iterable
@@ -76,8 +76,8 @@ class JobWanted:
 
     def store(self, job: Job, *, seeds: list[SeedWanted] | None, made_by: str) -> editing.JobSaved:
         """
-        Store a new or changed job. If `seeds` is None, a job keeps its seeds. A new job gets the connections that it
-        lacks.
+        Store a new or changed job. If `seeds` is None, a changed job keeps its seeds. If no connection to the web or no
+        search index is chosen for a new job, an existing one is used or a new one is stored.
         """
         facts = self._facts(job, seeds=seeds, made_by=made_by)
         if job.pk:

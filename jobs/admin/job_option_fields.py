@@ -41,7 +41,7 @@ class SpanField(forms.CharField):
 
     def to_python(self, value: str | dt.timedelta | None) -> dt.timedelta | None:  # type: ignore[override]
         if isinstance(value, dt.timedelta):
-            # The field cannot be changed now, so this is the stored value.
+            # A field that cannot be changed now gives the stored value instead of a text.
             return value
         try:
             return parse_span(value) if value and value.strip() else None

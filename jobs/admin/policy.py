@@ -27,7 +27,7 @@ from jobs.words.limits import limits_in_words
 from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats
 
-# Rules whose matches a preview lists.
+# Largest number of rules whose matches a preview lists.
 _RULES_SHOWN: Final = 50
 
 

@@ -68,7 +68,10 @@ class _DecidedElsewhere(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def denied_first(policy: ThrottlePolicy) -> list[str]:
-    """Return the patterns of the first rules, as long as they only deny. The form shows them as a plain list."""
+    """
+    Return the patterns of the rules before the first one that does more than deny. The form shows these patterns as a
+    plain list.
+    """
     rules = policies.rules_of(policy)
     return [rule.pattern for rule in takewhile(lambda rule: rule == _denial(rule.pattern) and rule.pattern, rules)]
 

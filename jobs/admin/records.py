@@ -95,7 +95,7 @@ class Records(forms.Field):
         wrong = []
         for place, given in enumerate(value or (), start=1):
             if not isinstance(given, RecordForm):
-                # The field cannot be changed now, so this is the stored value.
+                # A field that cannot be changed now gives the stored value.
                 found.append(given)
             elif given.has_values and given.is_valid():
                 found.append(given.filled_values())

@@ -138,7 +138,7 @@ def _remove(request: HttpRequest, seeds: list[Seed]) -> str:
     Remove seeds from their jobs.
 
     Raises:
-        Refused: a job would have no seed. Jobs before it have lost theirs.
+        Refused: a job would have no seed left. Jobs with a lower id have already lost their seeds of this list.
         Invalid: a job cannot be changed now.
     """
     of_jobs: defaultdict[int, set[int]] = defaultdict(set)

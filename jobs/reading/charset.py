@@ -28,9 +28,10 @@ _JAPANESE: Final = "ISO-2022-JP"
 _JAPANESE_ESCAPE: Final = b"\x1b$"
 _MARKS: Final = ((b"\xef\xbb\xbf", _UTF8), (b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE"))
 
-# Bytes searched for a declaration. Among 90 real pages, 15 have it after byte 1,024, the last at 69,383.
+# Number of bytes that are searched for a declaration. In 15 of 90 real pages, it is after byte 1,024; the last one is
+# at 69,383.
 _DECLARED_WITHIN: Final = 256 * 1024
-# Bytes that a guess reads, at a cost of about 7 ms.
+# Number of bytes that a guess reads; it takes about 7 ms.
 _GUESSED_FROM: Final = 64 * 1024
 # Blanks for the detector's first 1,024 bytes, so that it reads no declaration there.
 _NO_DECLARATION: Final = b" " * 1024
@@ -139,8 +140,8 @@ def _guess(body: bytes, *, among: frozenset[str] | None = None) -> str | None:
 
 def _sample_of(body: bytes) -> bytes:
     """
-    Return the bytes around and after the first byte beyond ASCII. Long scripts before the text would tell the detector
-    nothing.
+    Return the bytes around and after the first byte beyond ASCII. Scripts before the text may be long, and have no such
+    byte for the detector.
     """
     found = _NOT_ASCII.search(body)
     start = 0 if found is None else max(found.start() - 32, 0)

@@ -25,7 +25,7 @@ _NAMES_OF_BLOCKS: Final = (
 )
 _BLOCKS: Final = frozenset(_NAMES_OF_BLOCKS.split())
 
-# The roles of elements for the reader. An element that does not belong to the text has no other role.
+# The role of each element that matters to this module. Each element has one role at most.
 _LINK, _LINK_ELEMENT, _FRAME, _META, _BASE, _TITLE, _TEMPLATE, _NO_TEXT, _HEAD_OR_FOOT, _CONTENT = range(10)
 _ROLES: Final = {
     name: role
@@ -120,7 +120,7 @@ def read_page(html: str, *, robots_name: str) -> Page:
         links=_links_in(found) + metas.refreshes,
         robots=metas.robots,
         named=metas.named,
-        # Last, because it takes the tree apart.
+        # The text is read last, because its search removes elements from the tree.
         text=_main_text_of(document.find("body"), found),
     )
 

@@ -23,7 +23,7 @@ _XML_TYPES: Final = frozenset({"text/xml", "application/xml"})
 _PLAIN_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.IGNORECASE)
-# Bytes that are searched for the start of HTML.
+# Number of bytes that are searched for the start of HTML.
 _HTML_WITHIN: Final = 1024
 _SIGNATURES: Final = (
     b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF",

@@ -14,7 +14,7 @@ from nodes.errors import Invalid, Unknown
 MAY_CHAIN: Final = "jobs.change_job"
 # Largest number of successors of one job.
 _MOST: Final = 100
-# Changes of chains follow each other. Two simultaneous changes could close a circle that neither of them sees.
+# Lets one transaction at a time change chains. Otherwise, two of them could close a circle that neither of them sees.
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtext('crawlctl chains of jobs'))"
 
 
@@ -56,7 +56,7 @@ def add(predecessor: int, successor: int, *, overlap: object = Overlap.SKIP, mad
 @transaction.atomic
 def remove(chain_id: int, *, made_by: str) -> None:
     """
-    Remove a chain, and the starts by it that have not happened yet.
+    Remove a chain and its pending starts.
 
     Raises:
         Unknown: the chain does not exist.

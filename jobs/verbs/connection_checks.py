@@ -68,7 +68,7 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
         kind = registry.find(connector)
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
-    # The check is that of a job without settings of its own, so all problems are about the connection.
+    # The connector checks the connection with a job that has no settings, so all problems are about the connection.
     problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
     known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}

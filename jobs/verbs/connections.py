@@ -1,8 +1,8 @@
 """
 All operations of operators on connections. Set-up pages and the REST API call these functions.
 
-A connection's fields apply to all jobs that use it. Workers apply an edit at once, also for jobs that run or are
-paused, and the next run of each job reads and indexes everything again.
+A connection's fields apply to all jobs that use it. Workers apply an edit immediately, even to jobs that run or are
+paused. The next run of each job reads and indexes everything again.
 """
 
 import datetime as dt
@@ -193,7 +193,8 @@ def delete(kind: Kind, connection_id: int, *, made_by: str = "") -> None:
         Unknown: the connection does not exist.
     """
     with transaction.atomic():
-        # A full lock, because a transaction that gives a job this connection must wait, and then find no connection.
+        # A full lock (FOR UPDATE): a transaction that gives this connection to a job must wait, and then find no
+        # connection.
         connection = kind.objects.select_for_update().filter(pk=connection_id).first()
         if connection is None:
             raise Unknown("connection", connection_id)

@@ -113,7 +113,7 @@ def delete(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
 def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
     """Let the clean-up remove the documents that the last run did not reach, and that the delete guard held back."""
     connection.ensure_connection()
-    # The lanes are woken before the transition. No stuffer reads them until then, and after it they must not sleep.
+    # The lanes are woken before the transition: they must be awake after it, and no manager reads them before it.
     wake_job(connection.connection, job_id=job_id, now=now)
     return make_transition(job_id, "allow removals", made_by=made_by, now=now, facts=_AS_NEW)
 

@@ -74,7 +74,7 @@ def deny(pattern: str, *, reason: str, confirm: bool = False, made_by: str, now:
     if not confirm and not is_known(pattern):
         raise HostsUnknown(pattern)
     with transaction.atomic():
-        # A full lock, so that two concurrent denials do not each write a list without the other one.
+        # A full lock (FOR UPDATE), so that of two concurrent denials neither overwrites the other one.
         listed = ThrottlePolicy.objects.select_for_update().filter(name=DENY_LIST, applies_everywhere=True).first()
         wanted = [RuleWanted(pattern=each, denies=True) for each in patterns_of(pattern)]
         if listed is None and ThrottlePolicy.objects.filter(name=DENY_LIST).exists():
@@ -116,7 +116,7 @@ def is_known(pattern: str) -> bool:
 
 def pattern_meant(typed: str) -> str:
     """
-    Return the pattern of the hosts that a person typed, if they may be denied together.
+    Return the stored form of a pattern of hosts that a person typed, after a check that it may be denied.
 
     Raises:
         Invalid: the text is not a pattern, or means every host.

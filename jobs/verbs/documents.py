@@ -174,4 +174,4 @@ def _facts_of(job: Job) -> JobFacts:
 
 
 def _note_nothing(_cursor: psycopg.Cursor[Any], _chunk: Chunk) -> None:
-    """Write no progress: one chunk is the whole operation."""
+    """Do nothing in place of storing the progress: one chunk is the whole operation."""

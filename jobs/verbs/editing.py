@@ -46,9 +46,10 @@ _TAG: Final = re.compile(TAG)
 # Phases of a job in which changed seeds are still read.
 RUNNING_PHASES: Final = frozenset({Phase.READY_FOR_STARTUP, Phase.STARTING_UP, Phase.ACTIVE})
 CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows", "freshness_goals", *GUARD})
-# A value below all hashes of documents.
+# A hash below all hashes of documents: a search from here reads all of them.
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
-# Names of fields in problems of connectors that are fields of the job, and not keys of its specification.
+# Names that a connector gives to its problems, if these are about a field of the job and not about a key of its
+# specification.
 _SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
 
 

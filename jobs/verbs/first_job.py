@@ -1,6 +1,6 @@
 """
-Creates the parts of a job for which its shortest form does not ask: a policy for a chosen pace, and connections that do
-not exist yet.
+Creates the parts of a job that its shortest form leaves out: a policy for the chosen pace, and connections that do not
+exist yet.
 """
 
 from collections.abc import Iterable, Mapping

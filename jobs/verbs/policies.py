@@ -198,7 +198,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
     """
     refuse_elsewhere()
     with transaction.atomic():
-        # A full lock, because a transaction that gives a seed this policy must wait, and then find no policy.
+        # A full lock (FOR UPDATE): a transaction that gives this policy to a seed must wait, and then find no policy.
         policy = ThrottlePolicy.objects.select_for_update().filter(pk=policy_id).first()
         if policy is None:
             raise Unknown("policy", policy_id)
@@ -288,7 +288,7 @@ def _write(
     for name, value in facts.items():
         setattr(policy, name, value)
     after = list(before.rules) if rules is None else [_as_stored(rule) for rule in rules]
-    # If a policy was unlimited before, this counts as its purpose.
+    # A policy that was unlimited before may stay so without a new confirmation.
     checked = check(policy, after, unlimited=unlimited, was_unlimited=before.is_unlimited)
     if checked.problems:
         raise Invalid(checked.problems)
@@ -331,8 +331,8 @@ def _as_stored(rule: RuleWanted) -> RuleWanted:
 
 def _denied(rules: Sequence[RuleWanted], time_zone: str) -> list[tuple[Any, ...]]:
     """
-    Return the facts on which denials depend: all rules up to the last one that denies. Earlier rules count, because
-    they can exempt hosts from a denial.
+    Return the facts on which denials depend: all rules up to the last one that denies. These include rules that do not
+    deny, because an earlier rule can exempt hosts from a denial.
     """
     last = max((place for place, rule in enumerate(rules, start=1) if rule.denies), default=0)
     return [(rule.pattern, *rule.times, rule.from_time and time_zone, rule.denies) for rule in rules[:last]]

@@ -2,8 +2,8 @@
 The rehearsal of a change of a job: nothing is stored.
 
 The function that stores changes makes the change, and the transaction is rolled back. So a rehearsal has exactly the
-checks of a save. If a rehearsal takes too long for a request, a background task does it from the beginning. The result
-of the task is the rehearsal.
+checks of a save. If a rehearsal takes too long for a request, a background task repeats it from the beginning, and has
+the rehearsal as its result.
 """
 
 import datetime as dt
@@ -30,7 +30,7 @@ from nodes.tasks.models import Task
 
 # The kind of tasks that rehearse a change.
 KIND: Final = "rehearsal"
-# Longest rehearsal of a request (seconds).
+# Time limit of a rehearsal within a request (seconds).
 _LONGEST: Final = 4.0
 
 
@@ -56,7 +56,7 @@ def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> 
     try:
         return compare(wanted, now=now, note=watch)
     except _TakesLong:
-        # The task is stored, and the API shows its warnings too.
+        # Read again with English warnings: the task stores them, and the API shows them.
         with translation.override("en"):
             wanted = read_wanted(job_id, now=now, **changes)
         return book.schedule(find(KIND), arguments=_as_arguments(wanted, changes), made_by=made_by)
@@ -94,7 +94,7 @@ def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
 
 def compare(wanted: Wanted, *, now: dt.datetime, note: Progress = lambda _read: None) -> Rehearsal:
     """Return the effects of a change. There is no limit of time or documents."""
-    # A stream of documents needs a transaction.
+    # A transaction, because the documents are read through a server-side cursor.
     with transaction.atomic():
         return read_rehearsal(wanted, now=now, note=note)
 

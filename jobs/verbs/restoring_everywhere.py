@@ -137,7 +137,7 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     """
     Restore a deleted job in all partitions, with the documents that its deletion removed.
 
-    A partition that refuses gets the job from this partition, without the documents.
+    If a partition refuses, it gets the facts of the job from this partition, without documents.
 
     Raises:
         Refused: as `restoring.restore_deleted`.

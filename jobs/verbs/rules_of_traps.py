@@ -185,7 +185,7 @@ def make_workers_read_again(job: Job) -> None:
 
 def _own_row(known: SuspectElsewhere, job: Job, *, now: dt.datetime) -> TrapSuspect:
     """
-    Return the locked row of the control partition for a suspect, or a new row. It may have a row of its own if it had
+    Return the control partition's row of a suspect, locked, or a new row. A row may exist if the control partition had
     the host before.
     """
     group = {"job": job, "host": known.host, "template": known.template}

@@ -17,7 +17,7 @@ from jobs.state.transitions import lock_job
 from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Schedules that one request pauses or resumes.
+# Largest number of schedules that one request pauses or resumes.
 _MOST: Final = 10_000
 
 

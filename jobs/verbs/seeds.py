@@ -141,7 +141,7 @@ def _forget_redirects(job: Job, *, seeds: Collection[str]) -> None:
     """
     Delete the redirects that began at removed seeds. Otherwise their hosts would stay in the scope.
 
-    Most jobs have no redirect, and none of them looks at its seeds here.
+    For a job without redirects, as most jobs are, the addresses of its seeds are not compared.
     """
     redirects = dict(SeedRedirect.objects.filter(job=job).values_list("source", "target"))
     if not redirects:

@@ -41,7 +41,8 @@ class NoControlPartition(Refused):
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
     """
-    A move of `slots` from one partition to `targets`, which get them in turn. `keeps` is the number of slots that stay.
+    A move of `slots` from one partition to `targets`: each slot goes to the next target, and after the last target to
+    the first one. `keeps` is the number of slots that stay.
     """
 
     source: str

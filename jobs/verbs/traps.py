@@ -107,8 +107,8 @@ def accept(
 
 def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
     """
-    Release a suspect: it is not a trap, and is not suspected again. Its documents are due, as
-    `control.send_back_failed` says.
+    Release a suspect: it is not a trap, and is not suspected again. Its documents become due by
+    `control.send_back_failed`.
 
     All documents of the job that were held back are due. Workers hold back the documents of other suspects again.
 

@@ -2,8 +2,9 @@
 Limits that the webmasters of hosts ask for. The pages of webmasters apply them after a proof of control, and operators
 withdraw them.
 
-The limit of a host is a rule of one policy, which applies everywhere. The strictest policy wins, so such a limit makes
-the crawler slower, never faster. A host that is named without a port gets a second rule for its ports.
+The limit of a host is a rule of one policy, which applies everywhere. If several policies apply, the strictest one
+limits the host, so a webmaster can only make the crawler slower. A host that is named without a port gets a second rule
+for its ports.
 """
 
 import datetime as dt
@@ -111,7 +112,7 @@ _PROOFS: Final = {WebmasterLimit.Proof.DNS: "a DNS record", WebmasterLimit.Proof
 
 
 def _locked_policy() -> ThrottlePolicy | None:
-    """Return the locked policy of these limits, so that changes of the list follow each other."""
+    """Return the policy of these limits, locked, so that only one transaction at a time changes the list."""
     policy = ThrottlePolicy.objects.select_for_update().filter(name=WEBMASTERS).first()
     if policy is not None and not policy.applies_everywhere:
         raise Refused(f"The policy {WEBMASTERS} does not apply everywhere. Rename that policy first.")

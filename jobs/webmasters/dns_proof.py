@@ -5,7 +5,7 @@ from typing import Final
 import dns.exception
 import dns.resolver
 
-# Time limit of all attempts of a look-up (seconds).
+# Time limit of a look-up with all its attempts (seconds).
 _LIFETIME: Final = 4.0
 # Largest number of compared texts of one name.
 _MOST_TEXTS: Final = 50

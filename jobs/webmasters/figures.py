@@ -34,7 +34,8 @@ from nodes.settings.running import current
 
 DAY: Final = dt.timedelta(days=1)
 _HOURS: Final = 24
-# Time for which the figures of a host are reused (seconds), and the number of hosts whose figures a process keeps.
+# Time for which the figures of a host are reused (seconds), and the largest number of hosts whose figures a process
+# keeps.
 KEPT_FOR: Final = 10.0
 _MOST_KEPT: Final = 1_000
 # Longest wait of a visitor while figures are read for other visitors (seconds).
