@@ -34,7 +34,8 @@ SELECT kind, status, count(*), sum(refused_writes)::bigint,
 """
 _JOBS: Final = "SELECT phase, count(*) FROM jobs_job GROUP BY phase"
 _GROUPS: Final = "SELECT state, count(*) FROM jobs_throttlegroup GROUP BY state"
-# Largest number of jobs that have a line of their own, and of characters in a reason.
+# Largest number of jobs in a metric with a line for each job, and largest number of characters of a reason in such a
+# line.
 _JOBS_SHOWN: Final = 1000
 _MOST_REASON: Final = 200
 _DATABASE_BYTES: Final = "SELECT pg_database_size(current_database())"
@@ -54,7 +55,8 @@ class _Reader:
 
     def refresh(self) -> None:
         """
-        Set the figures to the state of the database a few seconds ago. If the database is unavailable, report that.
+        Set the figures to the state of the database, unless that was done a few seconds ago. If the database is
+        unavailable, clear the figures and set the one that says so.
         """
         with self._lock:
             if time.monotonic() - self._read_at < _GOOD_FOR:

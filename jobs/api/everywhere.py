@@ -48,8 +48,8 @@ class _PagesOfAll(KeysetPagination):
 @dataclass(frozen=True, slots=True)
 class _Row:
     """
-    A row with its `key`, which has ids of the row's own partition. `shown` is None if the job of the row has no id in
-    this partition.
+    A row with its `key`, in which ids are those of the row's partition. `shown` is None if the control partition does
+    not know the job of the row.
     """
 
     key: Sequence[Any]
@@ -58,7 +58,10 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one partition: those of a page, and one more, which shows whether a next page exists."""
+    """
+    The rows of one partition for a page. There may be one row more than the page holds: it shows that a next page
+    exists.
+    """
 
     keyset: Sequence[str]
     rows: Sequence[_Row] = field(default=())

@@ -16,7 +16,7 @@ from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, StrictSerializer, read_query
 from nodes.database.clock import read_clock
 
-# Runs and starts of one day.
+# Largest number of runs, and of starts, that each day of the calendar has.
 _SHOWN = 100
 
 

@@ -42,7 +42,7 @@ _HEADER: Final = re.compile(
 _MOST_BLOCK: Final = 0xFFFF
 _GZIP: Final = 31
 _GONE: Final = frozenset({404, 410})
-# A decompressed record may be as large as the largest body that a crawl keeps, and no larger.
+# Largest length of a decompressed record (bytes): that of the largest body that a crawl keeps.
 _MOST_RECORD: Final = 1 << 30
 
 Lines = Sequence[tuple[bytes, bytes]]
@@ -59,7 +59,7 @@ class BarcRecord:
     response: Lines = ()
     body: bytes = b""
     offset: int = 0
-    # Bytes of the record with its header.
+    # Length of the record with its header (bytes).
     length: int = HEADER_BYTES
 
 

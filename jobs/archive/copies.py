@@ -9,12 +9,13 @@ from typing import IO, Final, Literal, Protocol
 from nodes.stores.opening import open_store
 from nodes.stores.port import Store
 
-# Bytes that one request reads from a store. A request takes as long as the transfer of some hundred kilobytes.
+# Number of bytes that one request reads from a store. A smaller number would be slower: the start of a request takes as
+# long as the transfer of some hundred kilobytes.
 _AT_ONCE: Final = 512 * 1024
 
 
 class Copy(Protocol):
-    """A file that can be read. Its `str` names it for people. Objects of the class Path are copies, too."""
+    """A file that can be read, such as a Path. `str` returns its name for people."""
 
     def open(self, mode: Literal["rb"]) -> IO[bytes]:
         """Open the file. It can be read at any offset."""

@@ -19,7 +19,7 @@ from jobs.archive.records import Archived, BadArchive, Format
 _ENDINGS: Final = {Format.WARC: ".warc.gz", Format.BARC: ".barc"}
 _MODULES: Final[dict[Format, ModuleType]] = {Format.WARC: warc, Format.BARC: barc}
 _PIECE: Final = 1 << 20
-# Exchanges that a copy writes together.
+# Number of exchanges that `copy` writes together.
 _COPIED_AT_ONCE: Final = 50
 # First bytes of a file, by format. A WARC file has two possible beginnings, because it may be uncompressed.
 _MAGIC: Final = ((b"BARC1 ", Format.BARC), (b"\x1f\x8b", Format.WARC), (b"WARC/", Format.WARC))

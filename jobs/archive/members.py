@@ -7,9 +7,9 @@ from typing import IO, Final
 from jobs.archive.records import BadArchive
 
 _PIECE: Final = 64 * 1024
-# Bytes read at once. Most members are shorter.
+# Number of bytes of one read. Most members are shorter.
 _READ: Final = 16 * 1024
-# Inflated bytes from which a member counts as a bomb if it inflates more than a hundredfold.
+# Number of inflated bytes from which a member may count as a bomb: it does if it inflates more than a hundredfold.
 _ALWAYS_INFLATED: Final = 64 * 1024 * 1024
 _MOST_TIMES: Final = 100
 

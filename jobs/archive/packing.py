@@ -4,9 +4,9 @@ from typing import Final
 
 from isal import isal_zlib
 
-# Level of ISA-L. Level 3 takes a third longer and saves nothing.
+# Compression level of ISA-L. Level 3 takes a third longer and saves no space.
 _LEVEL: Final = 1
-# Parameter of zlib for a gzip member with the largest window.
+# Value of `wbits` for a gzip member with the largest window.
 _GZIP: Final = 31
 
 

@@ -12,7 +12,8 @@ from typing import Final
 _SECRET_REQUEST_HEADERS: Final = frozenset({"cookie", "cookie2", "authorization", "proxy-authorization"})
 # Response headers that never enter an archive, in lower case.
 _SECRET_RESPONSE_HEADERS: Final = frozenset({b"set-cookie", b"set-cookie2"})
-# The body is stored without its chunks, so readers must not look for chunks.
+# The body is stored without its chunks. So Transfer-Encoding is stored under another name, and no reader looks for
+# chunks.
 _TRANSFER_ENCODING: Final = b"transfer-encoding"
 _RENAMED_TRANSFER_ENCODING: Final = b"X-Archive-Orig-Transfer-Encoding"
 

@@ -5,8 +5,8 @@ A part begins where the part before it ended, because only the lengths of record
 of a page may contain text that looks like a record. A damaged record is skipped: the scan goes on at the next bytes
 that begin a record. The scan ends at a record that is incomplete because the file ends.
 
-Bounds of a part: its bytes, its records, and the bytes that it inflates. A record that inflates far more than usual
-counts as damaged.
+A part ends at a limit of its bytes, of its records, or of its inflated bytes. A record that inflates far more than
+usual counts as damaged.
 """
 
 import datetime as dt
@@ -28,9 +28,9 @@ _PART_RECORDS: Final = 20_000
 _PART_INFLATED: Final = 1 << 30
 # Largest number of damaged records in a part. After more, the rest of the file is skipped.
 _MOST_BAD: Final = 1000
-# Bytes of a block that are searched for its status line.
+# Number of bytes of a block that are searched for its status line.
 _STATUS_LINE: Final = 1024
-# Bytes after a block that are compared with the beginning of a record.
+# Number of bytes after a block that are compared with the beginning of a record.
 _BEHIND: Final = 16
 # Limits of the search for the next record after a damaged one: bytes that are searched, and candidates that are tried.
 _SEARCHED: Final = 64 * 1024 * 1024
@@ -91,7 +91,9 @@ class _Record:
 
 
 def format_at(file: IO[bytes]) -> tuple[Format, bool] | None:
-    """Return the format of a file, and whether its records are compressed one by one; None if it is not an archive."""
+    """
+    Return the format of a file, and True if its records are compressed one by one; None if the file is not an archive.
+    """
     file.seek(0)
     begin = file.read(barc.HEADER_BYTES)
     if begin.startswith(VERSION):

@@ -33,7 +33,7 @@ from jobs.archive.records import (
     status_of,
 )
 
-# Parameter of zlib for a gzip member with the largest window.
+# Value of zlib's `wbits` for a gzip member with the largest window.
 _GZIP: Final = 31
 _PROFILE: Final = "http://netpreserve.org/warc/1.1/revisit/"
 _PROFILES: Final = {

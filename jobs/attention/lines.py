@@ -12,7 +12,7 @@ from nodes.web import formats
 
 # Largest number of lines of one source. If there are more, one last line has their number.
 SHOWN: Final = 10
-# Lines that one source finds.
+# Largest number of lines that one source reads.
 FOUND: Final = 100
 
 

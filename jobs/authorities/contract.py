@@ -14,7 +14,7 @@ from jobs.authorities.service.plan import Answer
 from jobs.connectors.authority.kind import DENY_TOKEN, MOST_OF_A_NAME, Status
 from nodes.errors import Invalid
 
-# Domains of one question.
+# Largest number of domains in one question.
 _MOST_USERS: Final = 100
 _NUMBERED: Final = re.compile(r"(username|domain)_([0-9]{1,4})")
 _FLAGS: Final = {"true": True, "false": False}

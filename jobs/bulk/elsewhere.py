@@ -22,7 +22,7 @@ from nodes.permissions import May
 from nodes.tasks import book
 from nodes.tasks.context import TaskContext
 
-# Seconds between two checks of the parts.
+# Time between two checks of the parts (seconds).
 _LOOK: Final = 1.0
 # Time after which a silent partition ends an attempt of the task (seconds). The retry policy of the task begins the
 # next attempt.
@@ -48,7 +48,7 @@ def begin(operation: BulkOperation) -> list[str]:
                 made_by=operation.created_by,
             )
         except IntegrityError:
-            # An earlier request, of which the answer came too late, may have begun the part meanwhile.
+            # The part may have begun by an earlier request whose answer came too late.
             if not _has_begun(operation.key):
                 raise
 

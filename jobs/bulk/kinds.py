@@ -50,7 +50,7 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
     """
     operation = _begin(context)
     if operation is None:
-        # The task was rescheduled.
+        # An operator ran an archived task again, and its operation belongs to the first task.
         return "Nothing was changed: this task has no operation. Make a new preview."
     missing = [] if context.is_cancelled() else elsewhere.begin(operation)
     # A separate connection, because Django's connection returns JSON as text.

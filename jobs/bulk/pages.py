@@ -71,7 +71,7 @@ def start(request: HttpRequest, job_id: int) -> HttpResponse:
         made = verbs.start(request.POST.get("token"), may=_may(request), made_by=name)
     except NotDone as refused:
         messages.warning(request, str(refused))
-        # Another preview of the same filter.
+        # The page shows a new preview of the same filter.
         return redirect(f"{reverse('job-bulk', args=[job_id])}?{request.POST.get('asked', '')}")
     messages.success(request, _("Task %(id)d is scheduled.") % {"id": made.task})
     return redirect("job-bulk", job_id)

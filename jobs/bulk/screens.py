@@ -18,7 +18,7 @@ from nodes.web.screens import Record, bar
 from nodes.web.topics import TopicUnknown
 
 _TOPIC: Final = re.compile(r"job-operations-([1-9][0-9]{0,17})")
-# Operations on the page.
+# Largest number of operations on the page.
 _SHOWN: Final = 50
 _TONES: Final = {"done": "indexed", "running": "active", "waiting": "waiting"}
 

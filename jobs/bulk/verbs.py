@@ -117,7 +117,8 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     found_in: dict[str, tuple[int, list[Example]] | None] = {"": parts.own, **parts.others}
     numbers = {name: part[0] for name, part in found_in.items() if part is not None}
     examples = [one for part in found_in.values() if part is not None for one in part[1]]
-    # The key of the operation. If a preview is confirmed twice, as by a double click, there is still one operation.
+    # The token contains the key of the operation. So a second confirmation of the preview, as by a double click, begins
+    # no second operation.
     key = uuid.uuid4().hex
     token = signing.dumps([wanted.value, found.pk, stored, numbers, key], salt=_SALT, compress=True)
     return Preview(

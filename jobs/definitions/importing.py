@@ -26,7 +26,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, NotDone, Unknown
 from nodes.membership.changes import Differences
 
-# Definitions of one import.
+# Largest number of definitions in one import.
 MOST: Final = 10_000
 
 
@@ -107,7 +107,7 @@ def import_definitions(
     with transaction.atomic():
         lock([(one.subject, one.name) for one in wanted])
         context = Context(author)
-        # Two imports that create the same objects in different orders would wait for each other.
+        # Sorted, because two imports that create the same objects in different orders would wait for each other.
         by_name = sorted(enumerate(wanted), key=lambda numbered: numbered[1].name)
         for subject in SUBJECTS.values():
             for place, one in by_name:

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from jobs.definitions.subjects import JOB, SUBJECTS, Subject
 
-# Addresses of the seeds on one page, except for a page of one job.
+# Largest number of addresses of seeds on one page. A page with a single job may have more.
 _MOST_ADDRESSES: Final = 100_000
 
 

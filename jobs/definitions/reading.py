@@ -12,7 +12,7 @@ from jobs.definitions.secrets import secrets_of
 from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS, Subject
 from jobs.verbs import policies
 
-# Objects that one query reads.
+# Largest number of objects that one query reads.
 _CHUNK: Final = 100
 
 Definition = dict[str, Any]

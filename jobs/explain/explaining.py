@@ -168,7 +168,8 @@ def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) ->
     seen, cluster = see_job(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)
-    # For a document that is not known yet: its lane would be ready, and the owner of the seed would hand it out.
+    # Assumptions about an unknown document: its lane would be ready, and the owner of the seed would hand the document
+    # out.
     known = replace(
         host.known,
         ready_at=now,

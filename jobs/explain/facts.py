@@ -24,7 +24,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from nodes.errors import Invalid, Unknown
 
-# Most jobs that have a section in one explanation. Further jobs are only named.
+# Largest number of jobs that have a section in one explanation, and of further jobs that are only named.
 MOST_SECTIONS: Final = 5
 MOST_NAMED: Final = 50
 # Largest numbers of seeds and of redirects that are read to judge the scope of the jobs, and the largest list of
@@ -45,7 +45,8 @@ SELECT seed.job_id, seed.policy_id, policy.name AS policy,
   FROM jobs_seed AS seed LEFT JOIN jobs_throttlepolicy AS policy ON policy.id = seed.policy_id
  WHERE seed.job_id = ANY(%(jobs)s) AND seed.removed_at IS NULL ORDER BY seed.id LIMIT %(most)s
 """
-# Due documents of the lane with a lower `seq`, from the head of the lane on. An index has exactly these documents.
+# Counts the due documents of the lane with a lower `seq`, from the head of the lane on. An index has exactly these
+# documents.
 _BEFORE: Final[LiteralString] = f"""
 SELECT count(*) AS documents
   FROM (SELECT FROM jobs_queueitem
@@ -73,8 +74,8 @@ class Address:
 @dataclass(frozen=True, slots=True)
 class RulesOfJob:
     """
-    The judgement of a job's rules. None if only a fetch of the document shows it. `problem` says why the stored rules
-    cannot be used. `policies` has the names of the policies of the seeds, by id.
+    The judgement of a job's rules. `judged` is None if only a fetch of the document would show the judgement. `problem`
+    says why the stored rules cannot be used. `policies` has the names of the policies of the seeds, by id.
     """
 
     judged: Judged | None

@@ -98,7 +98,7 @@ class Reason(enum.StrEnum):
     # --- Result and next look ---
     NO_RESULT = "no_result"
     GOOD_RESULT = "good_result"
-    # The result code says why.
+    # The document failed or was excluded. The sentence of the gate also explains the result code.
     BAD_RESULT = "bad_result"
     DUE = "due"
     READ_IN_RUN = "read_in_run"
@@ -188,7 +188,7 @@ GATE_OF: Final[Mapping[Cause, Gate]] = {
 
 def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judgement]:
     """
-    Return the judgements in the order of their gates. Gates behind the first blocked one are not reached.
+    Return the judgements in the order of their gates. Gates after the first blocked one get the status NOT_REACHED.
 
     The judgement of an output stays as it is, because its copy does not depend on the next request. In a forecast, the
     gates after the gate of unknown addresses are judged as if the address were known.

@@ -17,7 +17,7 @@ from jobs.queries.documents.outputs import HeldBy
 from jobs.queries.hosts.lines import HostStatus
 from jobs.verdicts.causes import Verdict
 
-# Causes that hold the host itself, even if something else holds the document, too.
+# Causes by which the host gets no request at all. The verdict on the host names them before any other cause.
 _DENIALS: Final = frozenset(cause for cause, gate in GATE_OF.items() if gate == Gate.DENY_LIST)
 # Gates that the scheduling of a document decides, in their order.
 _OF_SCHEDULING: Final = (Gate.JOB, Gate.WINDOW, Gate.LOGIN, Gate.POLICY, Gate.HOST, Gate.LINE, Gate.CLAIM)

@@ -35,7 +35,7 @@ _TYPES: Final = {
     Type.MOMENT: DataType.timestamp("us", tz="UTC"),
 }
 _COMPRESSION: Final = "zstd(3)"
-# Rows of a row group in the whole Parquet file. Readers can skip row groups.
+# Number of rows in each row group of the whole Parquet file. Readers can skip row groups.
 _ROWS_OF_A_GROUP: Final = 100_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)

@@ -19,7 +19,7 @@ from nodes.web.screens import Record, bar
 from nodes.web.topics import TopicUnknown
 
 TOPIC: Final = "exports"
-# Exports on the page.
+# Largest number of exports on the page.
 _SHOWN: Final = 100
 _STATES: Final = {
     "waiting": (gettext_lazy("waiting"), "waiting"),
@@ -28,20 +28,20 @@ _STATES: Final = {
     "cancelled": (gettext_lazy("cancelled"), "excluded"),
     "failed": (gettext_lazy("failed"), "failed"),
 }
-# Values of a list in a filter.
+# Largest number of shown values of a list in a filter.
 _VALUES_SHOWN: Final = 5
 
 
 def topic_of(may: May) -> str:
     """
-    Return the topic of the list for a user. A topic shows the same to all users, so it is "" for a user who may not see
-    all exports.
+    Return the topic that the page of a user follows. A topic shows the same to all users, so a user who may not see all
+    exports gets "".
     """
     return TOPIC if all(may(source.permission) for source in SOURCES.values()) else ""
 
 
 def is_topic(name: str) -> bool:
-    """True if it is the topic of the list."""
+    """True if this is the topic of the list of exports."""
     return name == TOPIC
 
 

@@ -12,7 +12,7 @@ from jobs.exports.files import find_file
 from jobs.exports.formats import CONTENT_TYPES
 from jobs.exports.models import Export
 
-# Bytes that are read at once.
+# Number of bytes of one read.
 _CHUNK: Final = 512 * 1024
 
 

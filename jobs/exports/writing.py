@@ -26,9 +26,9 @@ from nodes.settings.running import current
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import Task
 
-# Rows of a part. This number limits the memory of an export.
+# Number of rows in a part. The number limits the memory of an export.
 ROWS_OF_A_PART: Final = 20_000
-# Longest time of one statement (seconds).
+# Time limit of one statement (seconds).
 _PATIENCE: Final = 1800
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from jobs.extraction.result import ExtractionFailed, Reason
 
 _MIB: Final = 1024 * 1024
-# Bytes that are unpacked in one step.
+# Number of bytes that are unpacked in one step.
 _CHUNK: Final = 64 * 1024
 
 
@@ -30,7 +30,7 @@ class Limits:
 
 
 class Budget:
-    """The remaining part of the limits of one file, and the lacks of its text."""
+    """The rest of the limits of one file, and the parts that its text lacks because of them."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

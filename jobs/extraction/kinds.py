@@ -31,7 +31,7 @@ _SIGNATURES: Final = (
     (b"BZh", Format.BZIP2),
     (b"\xfd7zXZ\x00", Format.XZ),
 )
-# Bytes within which a PDF must begin. A mail gateway may have put some bytes before it.
+# Number of bytes within which a PDF must begin. A mail gateway may have put some bytes before it.
 _PDF_WITHIN: Final = 1024
 _TAR_MARK: Final = slice(257, 262)
 _MAIL_TYPES: Final = frozenset({"message/rfc822", "application/mbox"})

@@ -22,7 +22,7 @@ from jobs.extraction.result import Extraction, ExtractionFailed, Reason, storabl
 from jobs.extraction.work import extraction_of
 
 _MIB: Final = 1024 * 1024
-# Directory of our packages.
+# The directory of crawlctl's packages, for the import path of a child.
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _PROGRAM: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from jobs.extraction.child import main; main(sys.argv[2])"
@@ -33,7 +33,7 @@ _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 _PATIENCE: Final = 4
 # Time for the start of a child (seconds).
 _START: Final = 60.0
-# Files after which a child is replaced, because libraries may leak memory.
+# Number of files after which a child is replaced, because libraries may leak memory.
 _FILES: Final = 500
 _LONGEST_DETAIL: Final = 200
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jobs.extraction.result import ExtractionFailed
 
 READY: Final = b"ready\n"
-# Names in an answer: one for the result, one for the reason why there is no result.
+# Keys of an answer: RESULT, or FAILED with the reason why there is no result and DETAIL with facts about it.
 RESULT, FAILED, DETAIL = "result", "failed", "detail"
 
 

@@ -26,7 +26,7 @@ class Reason(enum.StrEnum):
     BOMB = "bomb"
     # The file is nested more deeply than the limit.
     NESTED = "nested"
-    # These end the child.
+    # The child was ended for one of these reasons, or ended by itself.
     TIME = "time"
     MEMORY = "memory"
     OUTPUT = "output"

@@ -24,7 +24,7 @@ from jobs.freshness.rates import RATES, Chances
 
 # Shortest interval (seconds).
 SHORTEST: Final = 1.0
-# Intervals of a table.
+# Number of intervals in a table.
 _INTERVALS: Final = 48
 
 

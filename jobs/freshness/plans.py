@@ -14,11 +14,11 @@ from typing import Final
 from jobs.freshness.looks import Looks
 from jobs.freshness.rates import RATES, Chances
 
-# Steps of a bisection between two prices, and the least price (seconds of freshness).
+# Number of steps of a bisection between two prices, and the least price (seconds of freshness).
 _STEPS: Final = 14
 _LEAST_PRICE: Final = 1e-2
-# Looks that are planned for each look that a host allows. Documents wait for each other, so a plan for exactly the
-# allowed looks would leave a part of them unused.
+# Number of looks that are planned for each look that a host allows. Documents wait for each other, so a plan for
+# exactly the allowed looks would leave a part of them unused.
 PLANNED: Final = 1.1
 # Part of the difference by which a price moves with each sample.
 _PART: Final = 0.3

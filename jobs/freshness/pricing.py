@@ -26,12 +26,13 @@ _FIRST: Final = 900.0
 _GROWTH: Final = 4.0
 # Share of the requests of a host that these looks may take.
 _LEARNING: Final = 0.5
-# Most templates of a lane with their own prior, and the least documents that such a template has in a sample.
+# Largest number of templates of a lane with their own prior, and least number of documents of such a template in a
+# sample.
 _TEMPLATES: Final = 8
 _LEAST_DOCUMENTS: Final = 5
 # Name of the prior of all other documents.
 ALL: Final = ""
-# Digits of a stored chance.
+# Number of digits of a stored chance.
 _DIGITS: Final = 5
 
 

@@ -30,10 +30,11 @@ UNKNOWN: Final[Chances] = tuple(weight / sum(_WEIGHTS) for weight in _WEIGHTS)
 
 # Share of the evidence that a look keeps: about the last 200 looks count.
 _KEPT: Final = 0.995
-# Weight of the first prior in a sample (documents), and steps from one prior to the next.
+# Weight of UNKNOWN in the prior of a sample, as a number of documents; and number of steps in which a prior is
+# computed.
 _UNKNOWN_COUNTS: Final = 1.0
 _STEPS: Final = 4
-# Least evidence, relative to the best one.
+# Least evidence of a rate, relative to the rate with the most evidence (a difference of logarithms).
 _LEAST: Final = -65.0
 # Shortest time between two looks that counts (seconds).
 _SHORTEST: Final = 1.0

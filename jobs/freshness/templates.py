@@ -8,7 +8,7 @@ from typing import Final
 
 _NUMBERS: Final = re.compile(r"[0-9]+")
 _QUERY: Final = re.compile(r"[?#].*", re.DOTALL)
-# Folders of a template, behind the host.
+# Largest number of folders in a template.
 _FOLDERS: Final = 3
 _LONGEST: Final = 100
 

@@ -14,5 +14,5 @@ class ExitCode(enum.IntEnum):
     REFUSED = 2
     # The run has finished, but its clean-up waits for approval.
     HELD = 3
-    # Interrupted by a signal: --resume goes on.
+    # Interrupted by a signal. `--resume` continues the run.
     INTERRUPTED = 130

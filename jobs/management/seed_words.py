@@ -9,7 +9,7 @@ from jobs.models import SeedRedirect
 from jobs.queries.jobs.seed_endings import SeedEnding
 from jobs.words.codes import explain_code
 
-# Seeds that are named one by one.
+# Largest number of seeds that a message names. It gives the number of the others.
 _NAMED: Final = 3
 
 

@@ -23,7 +23,7 @@ from jobs.models import Job, OutputConnection
 # Value of the option `--output`.
 STANDARD_OUTPUT: Final = "jsonl:-"
 _STDOUT: Final = 1
-# Seconds between two looks at the file.
+# Time between two reads of the file (seconds).
 _PAUSE: Final = 0.1
 _BLOCK: Final = 1 << 20
 

@@ -7,9 +7,11 @@ from nodes.metrics.figures import NODES, Count, Figure, Level, Process, Spread
 _MANAGERS: Final = frozenset({Process.MANAGER})
 _WORKERS: Final = frozenset({Process.WORKER})
 
-# Bounds of a histogram (seconds): a flush takes some milliseconds; with a wait for a lock or a disk, up to seconds.
+# Bounds of histograms of the time of transactions (seconds): some milliseconds; with a wait for a lock or a disk, up to
+# seconds.
 _OF_STATEMENTS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-# Bounds of a histogram (seconds): from a site on the same machine to a site that answers just before the timeout.
+# Bounds of histograms of the time of requests (seconds): from a site on the same machine to a site that answers just
+# before the timeout.
 _OF_SITES: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 # --- Duties of managers --------------------------------------------------------------------------

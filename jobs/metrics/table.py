@@ -1,4 +1,4 @@
-"""All figures, and the selection that a process shows."""
+"""All figures, and the figures that each kind of process shows."""
 
 from typing import Final
 

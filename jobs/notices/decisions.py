@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-# Time of absence after which a condition has ended. A condition that comes and goes within it makes one message only.
+# Time for which a condition must be missing before it counts as ended. So a condition that comes and goes makes one
+# message.
 _ENDS_AFTER: Final = dt.timedelta(minutes=1)
 
 Key = tuple[str, str]

@@ -38,7 +38,7 @@ _SHOWN: Final = 50
 _MOST_ROWS: Final = 10_000
 _PAGE: Final = 500
 _MOST_HOURS: Final = 366 * 24
-# Parameters that the moment of sending decides.
+# Parameters of a report that cannot be stored, because their values follow from the moment of sending.
 _OF_THE_MOMENT: Final = frozenset({"since", "until", "now", "cursor", "limit"})
 _FACTS: Final = ("name", "report", "filter", "hours", "channel_id", "recipients", "as_html", "attaches_csv")
 

@@ -30,7 +30,7 @@ from nodes.models import NodeEvent
 from nodes.tasks.models import ArchivedTask
 from nodes.tasks.retrying import Why
 
-# Kinds of tasks whose failures make no messages. A message about a failed message could fail, too, without end.
+# Kinds of tasks whose failures make no messages. Otherwise, a message about a failed message could fail too, and so on.
 SILENT: Final = frozenset({"send_notice", "check_notices"})
 # Separator between the key of a line and the name of its partition.
 _IN: Final = " in partition "

@@ -12,7 +12,7 @@ from jobs.notices.models import NotificationMessage
 from jobs.notices.topics import TOPICS
 
 About = NotificationMessage.About
-# Suppressed messages that a summary names.
+# Largest number of suppressed messages that a summary names.
 _NAMED = 10
 
 

@@ -22,7 +22,7 @@ from nodes.errors import Unknown
 from nodes.web import formats
 from nodes.web.words import missing
 
-# Characters of a text that the page shows.
+# Largest number of characters of a text that the page shows.
 _TEXT_SHOWN: Final = 20_000
 _MARKS: Final = {Kind.REMOVED: "-", Kind.ADDED: "+"}
 

@@ -19,15 +19,15 @@ from jobs.traps.templates import Grouped
 # Largest numbers of compared lines of a page, and of characters of each line.
 _LINES: Final = 300
 _LINE_CHARACTERS: Final = 500
-# Lines that are remembered for a host: between this number and twice this number.
+# Number of lines that are remembered for a host: at least this number, and at most twice this number.
 _REMEMBERED: Final = 8_000
-# New lines of numbers alone that make a page new. A page with fewer may be a counter or a clock.
+# Number of new lines of numbers alone that make a page new. A page with fewer may be a counter or a clock.
 _NEW_NUMBERS: Final = 3
 # A line is rare if at most this number of pages at plain addresses had it. The second number is the number of rare
 # lines that make a page new.
 _COPIES: Final = 2
 _RARE_LINES: Final = 2
-# Numbers up to this one are days, hours, minutes or seconds.
+# Largest number that may be a day, an hour, a minute or a second.
 _OF_A_CLOCK: Final = 59
 _YEARS: Final = range(1900, 2200)
 
@@ -79,7 +79,8 @@ def _lines_of(address: Grouped, text: str) -> Iterator[tuple[int, bool]]:
                 said = said.replace(echo, " ")
         words = [word for word in _WORD.findall(said) if not word.isdecimal() and not _ID.fullmatch(word)]
         if words:
-            # A line of nothing but words of the query is a title.
+            # A line that has only words of the query is probably a title. Its words are compared, because nothing else
+            # is left.
             own = [word for word in words if word not in address.words] or words
             yield hash(" ".join(own)), True
         elif numbers := [number for number in _NUMBER.findall(said) if not _is_of_a_calendar(number)]:

@@ -16,15 +16,16 @@ from jobs.traps.templates import Group, Grouped
 
 # Share of new content below which a group is a suspect.
 LEAST_NEW: Final = 0.25
-# Standard deviations of the bound of that share: about one good group in a thousand is above it by chance.
+# Number of standard deviations between a measured share and the bound that is compared with LEAST_NEW. About one good
+# group in a thousand is beyond the bound by chance.
 _DEVIATIONS: Final = 3.0
 # Number of fetches after which a group is judged, by the same number of its last fetches.
 BUDGET: Final = 50
 _WINDOW: Final = (1 << BUDGET) - 1
-# Fetches whose share of new content must be low, too: a good group may have a run of poor pages.
+# Number of last fetches whose share of new content must be low, too: a good group may have some poor pages in a row.
 _LONG: Final = 4 * BUDGET
 _LONG_WINDOW: Final = (1 << _LONG) - 1
-# Fetches and share of new content that prove a template good.
+# Number of fetches after which a template can prove good, and share of new content that proves it.
 _PROVEN_AFTER: Final = 10
 _PROVEN_SHARE: Final = 0.5
 # Largest numbers of groups of a host, and of hosts, that are counted at the same time.
@@ -32,7 +33,7 @@ _GROUPS: Final = 1_000
 _HOSTS: Final = 64
 # Largest number of proven templates of the host in the list of a suspect.
 _PROVEN: Final = 50
-# Addresses that a suspect keeps as examples.
+# Largest number of addresses that a suspect keeps as examples.
 SAMPLES: Final = 5
 
 

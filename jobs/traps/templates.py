@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_plus, urlsplit
 
-# Segments from which a path counts as deep.
+# Number of segments from which a path counts as deep.
 _DEEP: Final = 5
-# Occurrences of one segment from which a path repeats itself.
+# Number of occurrences of one segment from which a path counts as repeating itself.
 _REPEATED: Final = 3
-# Parameters of a query that have groups of their own.
+# Largest number of parameters of a query that have groups of their own.
 _PARAMETERS: Final = 8
-# Characters of a segment from which it counts as the text of a title.
+# Number of characters from which a segment counts as the text of a title.
 _SLUG_CHARACTERS: Final = 21
-# Characters of a segment that a page does not repeat by chance.
+# Number of characters from which a page does not repeat a segment by chance.
 _ECHO_CHARACTERS: Final = 4
 # Largest number of kept characters of a template.
 _TEMPLATE_CHARACTERS: Final = 300

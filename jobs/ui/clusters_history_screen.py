@@ -21,14 +21,14 @@ from jobs.ui.clusters_screen import count_in_words, partition_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# The columns with numbers in the line of a partition.
+# The columns that have numbers in the line of a partition.
 _NUMBERS = ("managers_count", "workers_count", "free", "rate", "read", "term")
 
 
 def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, partition: str = "") -> dict[str, Any]:
     """
-    Return the minute, the events and the chart of the day. They are those of the only database, of all partitions, or
-    of one partition.
+    Return the minute, the events and the chart of the day: of the only database, of all partitions, or of one
+    partition.
     """
     parts = {name or here.control_name(): part for name, part in _parts(found).items()}
     firsts = [part.first for part in parts.values() if part.first is not None]

@@ -38,7 +38,7 @@ from nodes.web.screens import Record
 
 # Key of the line with the sums. No partition has such a name.
 _SUM: Final = "+"
-# Names of silent nodes in one line.
+# Largest number of names of silent nodes in one line.
 _NAMES_SHOWN: Final = 3
 
 

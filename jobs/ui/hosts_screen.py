@@ -23,7 +23,8 @@ from jobs.words.limits import limits_in_brief, share_in_words
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Width and height of the small chart of a row, and of the large chart of a page. The style sheet stretches both.
+# Width and height of the small chart of a row, and of the large chart of a page, in units of SVG. The style sheet
+# stretches both.
 _SPARK: Final = (60, 16)
 _PICTURE: Final = (300, 60)
 
@@ -134,8 +135,8 @@ def _points(history: Sequence[float | None], width: int, height: int, *, least_t
 def _picture(line: HostStatus) -> Record:
     """Return the chart of the rate in the last minutes, with the line of the allowed rate."""
     width, height = _PICTURE
-    # Without waiting or open documents, no allowed rate is shown. The policy of the job that has ended no longer limits
-    # the host.
+    # No allowed rate is shown for a host without waiting documents and without documents in progress: its job has
+    # ended, and the policy of the job no longer limits the host.
     allowed = line.allowed_starts_per_second if line.waiting or line.in_progress else None
     points, top = _points(line.history, width, height, least_top=1.1 * allowed if allowed else 0.0)
     at = height - 1 - allowed * (height - 2) / top if allowed and top else None

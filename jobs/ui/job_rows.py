@@ -20,10 +20,10 @@ from nodes.web import formats
 from nodes.web.screens import Record
 from nodes.web.words import translated
 
-# Width and height of the rate chart. The style sheet stretches it.
+# Width and height of the rate chart, in units of SVG. The style sheet stretches the chart.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
-# Width of the bar of states. It stands for all documents.
+# Width of the bar of states, in units of SVG. The whole bar stands for all documents.
 _BAR: Final = 1000
 # Verbs that a list of jobs offers. A job's own page offers all verbs.
 _OFTEN: Final = {"start", "pause", "resume", "abort"}

@@ -11,12 +11,12 @@ from jobs.queries.progress import SPANS, Step
 from nodes.web import formats
 from nodes.web.screens import Record
 
-# Width and height of the charts. The style sheet stretches them.
+# Width and height of the charts, in units of SVG. The style sheet stretches the charts.
 _WIDTH: Final = 300
 _HEIGHT: Final = 60
 # Age at which a step has nearly all of its documents (seconds).
 _COUNTED_AFTER: Final = 60.0
-# The states of the stacked area from below, with their tones.
+# The states in the stacked chart, from the lowest area to the highest one. Each is also the tone of its area.
 STACKED: Final = ("indexed", "unchanged", "excluded", "failed", "active", "waiting")
 
 SPAN_NAMES: Final = {

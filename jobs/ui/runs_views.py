@@ -31,7 +31,7 @@ from nodes.web import formats
 from nodes.web.filters import FilterForm
 
 _JOBS_A_PAGE: Final = 50
-# Rows on a page of the grid. A row has up to 30 links, so more rows would be a slow page.
+# Number of rows on a page of the grid. A row has up to 30 links, so more rows would make the page slow.
 _ROWS_OF_GRID: Final = 30
 # The colour of each result.
 TONES: Final[Mapping[str, str]] = {

@@ -32,7 +32,7 @@ from nodes.web.filters import FilterForm
 from nodes.web.pages import user_with_permission
 from nodes.web.screens import Record
 
-# Suspects on a page.
+# Largest number of suspects on a page.
 _SHOWN: Final = 100
 _DECISIONS: Final = {
     TrapDecision.OPEN: gettext_lazy("open"),

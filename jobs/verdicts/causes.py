@@ -59,7 +59,7 @@ class Cause(enum.StrEnum):
     REQUESTS = "requests"
     # All waiting documents belong to jobs that are held.
     JOBS_HELD = "jobs_held"
-    # No waiting document is due before a moment.
+    # All waiting documents become due at a later moment.
     NOT_DUE = "not_due"
     # A document is due, and the next pass of its manager offers it.
     NEXT = "next"

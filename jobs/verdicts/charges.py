@@ -13,16 +13,16 @@ from jobs.verdicts.jobs import HostOfJob, most_common
 
 _S = TypeVar("_S", bound=Hashable)
 
-# Longest time between two readings that is charged (seconds). A longer time is not charged, because too little is known
+# Longest time between two samples that is charged (seconds). A longer time is not charged, because too little is known
 # about it.
 LONGEST_STEP: Final = 15.0
 
 
 class Reading(NamedTuple, Generic[_S]):
     """
-    The waiting documents of each subject by cause at a moment (seconds of any clock).
+    A sample: the waiting documents of each subject by cause, at a moment (seconds of any clock).
 
-    `term` is the number of the main manager's term. The time between readings of two terms is not charged, because the
+    `term` is the number of the main manager's term. The time between samples of two terms is not charged, because the
     earlier main manager may have charged it.
     """
 
@@ -66,10 +66,10 @@ def add_up(charged: Sequence[Mapping[Cause, int]]) -> dict[Cause, int]:
 
 def charge(earlier: Reading[_S] | None, later: Reading[_S]) -> dict[tuple[_S, Cause], float]:
     """
-    Return the document-seconds of each subject and cause between two readings.
+    Return the document-seconds of each subject and cause between two samples.
 
-    The calculation assumes that the documents of each cause change evenly between the readings. A subject without an
-    earlier reading has had no waiting documents.
+    The calculation assumes that the documents of each cause change evenly between the samples. A subject that the
+    earlier sample lacks had no waiting documents then.
     """
     if earlier is None or earlier.term != later.term or not 0 < later.at - earlier.at <= LONGEST_STEP:
         return {}

@@ -17,16 +17,16 @@ from typing import Final, NamedTuple
 _AT_THE_LIMIT: Final = 0.85
 # Documents a second that are assumed for a host without a limit.
 _UNLIMITED: Final = 1_000.0
-# Bounds of the pace, as a factor of the pace in the model.
+# Least and largest factor between the real pace of a crawl and that of the model.
 _SLOWEST: Final = 0.25
 _FASTEST: Final = 1.1
 # The forecast is a range. Unknown documents widen it, and so do these factors and seconds for starts, ends and chance.
 _SOONER: Final = 0.93
 _LATER: Final = 1.15
 _SLACK: Final = 20.0
-# Largest number of documents that are found for each known document.
+# Largest number of documents still to be found, for each known document.
 _MOST_FOUND: Final = 20.0
-# Least part of the time that a change must save to count as a gain.
+# Least share of the time that a change must save to count as a gain.
 _GAIN: Final = 0.02
 
 

@@ -16,8 +16,8 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.requests import Requests
 
-# Share of the allowed rate from which on a host counts as being at the allowed rate. Below 1, because requests are
-# counted when turns close, and turns differ.
+# Share of the allowed rate from which a host counts as being at this rate. Below 1, because requests are counted when
+# turns close, and turns are not equally long.
 _AS_GOOD_AS: Final = 0.85
 # Time after an edit of limits, or after its first turn, in which a host may be slower than its pace without another
 # reason.

@@ -7,7 +7,7 @@ from typing import Final
 
 from jobs.verdicts.results import is_failure
 
-# Requests below which no share is given.
+# Least number of requests from which a share of failures is computed.
 _FEWEST: Final = 3
 # A host or job fails if at least this share of its latest requests failed.
 FAILING_SHARE: Final = 0.5

@@ -9,7 +9,7 @@ from jobs.verdicts.causes import Cause, Verdict, is_of_job
 from jobs.words import verdicts
 from nodes.web import formats
 
-# Width of the bar, the largest number of its parts, and the space between two parts.
+# Width of the bar in units of SVG, the largest number of its parts, and the space between two parts.
 _BAR: Final = 1000.0
 _PARTS: Final = 6
 _SPACE: Final = 3.0

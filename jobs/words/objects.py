@@ -1,4 +1,4 @@
-"""The nouns of objects, which `nodes.web.words.missing` puts into its sentence."""
+"""The nouns that `nodes.web.words.missing` puts into its sentence about an object that does not exist."""
 
 from typing import Final
 

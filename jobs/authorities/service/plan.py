@@ -83,8 +83,9 @@ def questions(snapshot: Snapshot, users: Mapping[str, str]) -> Iterator[tuple[Au
     """
     Yield the authorities of the given domains, each with the user of its domain.
 
-    Domains are names of DNS, so EXAMPLE.ORG is the domain of an authority of example.org. If an authority has a domain
-    exactly as given, no other spelling of the domain counts, so that domains that differ in case only stay apart.
+    A domain belongs to the authorities that have it in exactly this spelling. If there is none, the case of letters
+    does not matter, as in DNS: EXAMPLE.ORG belongs to an authority of example.org. So authorities whose domains differ
+    only in case can be told apart.
     """
     exact = {authority.domain for authority in snapshot.authorities}
     others = {domain.lower(): user for domain, user in users.items() if domain not in exact}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jobs.definitions.manifoldcf.nodes import Part
 
-# Bytes of a kilobyte in ManifoldCF's limits.
+# Number of bytes in a kilobyte of ManifoldCF's limits.
 _KILOBYTE: Final = 1000
 _MINUTE: Final = "minute"
 _LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_:-]|\\[.:-]|\.\*)*")

@@ -32,9 +32,9 @@ page: Final = page_for("jobs.view_job")
 # Each object needs the permission of its kind, too.
 MAY_REVERT: Final = "jobs.change_job"
 _A_PAGE: Final = 50
-# Fields of one version in the list.
+# Largest number of changed fields that the list shows of a version.
 _FIELDS: Final = 5
-# Characters of a value in a table, and of the text of a definition on its page.
+# Largest numbers of characters: of a value in a table, and of the text of a definition on its page.
 _CHARACTERS: Final = 300
 _TEXT: Final = 50_000
 _ADDRESSES: Final[Mapping[str, str]] = {

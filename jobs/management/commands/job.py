@@ -14,7 +14,7 @@ from nodes.management.database import check_database
 
 # This verb returns a number of documents instead of a state.
 _SEND_BACK: Final = "send-back"
-# Actions on its schedule.
+# Verbs that change the schedule of the job, and not its state.
 _OF_SCHEDULES: Final = {"pause-schedule": schedules.pause, "resume-schedule": schedules.resume}
 
 

@@ -1,4 +1,4 @@
-"""`manage.py rebalance [--dry-run]`: make the balance of groups over managers even."""
+"""`manage.py rebalance [--dry-run]`: spread the groups of seeds evenly over the managers."""
 
 import argparse
 import getpass

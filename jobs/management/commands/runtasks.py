@@ -15,7 +15,7 @@ from nodes.tasks.settings import CLEAN_AFTER
 
 
 class Command(BaseCommand):
-    # A daemon serves no pages, so it does not load the modules that the checks examine.
+    # The system checks load the modules of all pages. A daemon serves no pages, so it runs only the checks below.
     requires_system_checks: list[str] = []
     help = "Run a task worker. It executes the background tasks of its group, one at a time (docs/tasks.md)."
 
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if not attached:
-            # The parent of an attached process has already checked.
+            # An attached process does not repeat the checks of its parent.
             check_database()
             check_room_for_sessions(nodes=1, options=settings_said)
         try:

@@ -19,7 +19,7 @@ from nodes.metrics.figures import Process
 
 
 class Command(BaseCommand):
-    # A daemon serves no pages, so it does not load the modules that the checks examine.
+    # The system checks load the modules of all pages. A daemon serves no pages, so it runs only the checks below.
     requires_system_checks: list[str] = []
     help = "Run a worker. It takes batches, fetches documents and writes them to the outputs."
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         if not attached:
-            # The parent of an attached process has already checked.
+            # An attached process does not repeat the checks of its parent.
             check_database()
             check_room_for_sessions(nodes=1, options=settings_said)
         try:

@@ -16,9 +16,9 @@ from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database
 from nodes.permissions import may_do_everything
 
-# Digits of a number of a suspect.
+# Largest number of digits in the number of a suspect.
 _LONGEST_NUMBER: Final = 18
-# Suspects that one command lists.
+# Largest number of suspects that one command lists.
 _LISTED: Final = 200
 
 # Sentences about the effect of an undone decision on the rules of the job.

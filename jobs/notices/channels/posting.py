@@ -19,7 +19,7 @@ from jobs.notices.channels.letter import Letter, NotSent
 from jobs.notices.channels.signing import read_secret, signed_headers
 
 _TIMEOUT: Final = 15.0
-# Bytes of an answer that are read, and characters that are kept.
+# Number of bytes of an answer that are read, and of characters that are kept.
 _READ: Final = 1_000
 _KEPT: Final = 200
 _LONGEST_ADDRESS: Final = 2_000

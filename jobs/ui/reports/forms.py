@@ -58,7 +58,8 @@ class ReportForm(forms.Form):
 
     use_required_attribute = False
     usual: ClassVar[Mapping[str, str]] = {}
-    # Fields that an empty report does not mention as filters: they leave no row out, or they are about the time.
+    # Fields that do not count as filters in the message of an empty report: they leave no row out, or are about the
+    # time.
     of_form: ClassVar[frozenset[str]] = frozenset(
         {"sort", "order", "identifier_class", "result_class", "interval", "now", "last", "since", "until"}
     )

@@ -25,7 +25,7 @@ from nodes.permissions import may_do_everything
 _DESCRIPTION: Final = "Write jobs, connections and policies to files, and store them from files (docs/definitions.md)."
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.-]+", re.ASCII)
 _LONGEST_STEM: Final = 80
-# Characters of a value in the plan of an import.
+# Largest number of characters of a value in the plan of an import.
 _LONGEST_VALUE: Final = 200
 
 
