@@ -13,7 +13,7 @@ def main() -> None:
     # time until a command started. `crawlctl.commandline` enables collections again.
     gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # An import may catch an exception that a signal raises in it, and the signal would be lost.
+        # Ctrl-C during an import ends the process. A KeyboardInterrupt could be lost, because the import may catch it.
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(_INTERRUPTED))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlctl.settings")
     try:

@@ -40,8 +40,8 @@ _COLOURED: Final = (
     "channels",
     "knox",
 )
-# New objects that trigger a garbage collection. A worker's memory of links soon reaches Python's own 700, but is no
-# garbage: collections took 4 % of a worker's time.
+# Number of new objects that starts a garbage collection. With Python's default of 700, collections took 4 % of a
+# worker's time: a worker remembers many links, which are not garbage.
 _NEW_OBJECTS = 5_000
 
 

@@ -66,7 +66,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
-    # The first entry, because channels also has a command `runworker`.
+    # Before channels, which also has a command `runworker`: Django uses the command of the earlier entry.
     "crawlctl.apps.CrawlctlConfig",
     "crawlctl.demo.apps.DemoConfig",
     "crawlctl.drill.apps.DrillConfig",

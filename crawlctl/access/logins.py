@@ -29,7 +29,7 @@ from nodes.database.clock import read_clock
 from nodes.settings.running import current
 
 WINDOW: Final = dt.timedelta(minutes=5)
-# Wrong passwords within the window, for one name and for all names of an address.
+# Largest numbers of wrong passwords from one address within the window: for one name, and for all names together.
 MOST_OF_A_NAME: Final = 10
 MOST_OF_AN_ADDRESS: Final = 50
 
@@ -39,7 +39,7 @@ _NETWORK_BITS: Final = 64
 # One attempt of an address is counted at a time, until its transaction commits.
 _LOCK_ADDRESS: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('login of ' || %s, 0))"
 
-# Where a request keeps the seconds that its refused attempt must wait. Headers cannot set this key.
+# Key of `request.META` for the seconds that a refused attempt must wait. Headers cannot set this key.
 _WAIT: Final = "crawlctl.login_wait"
 
 

@@ -17,9 +17,9 @@ ADMINISTRATOR: Final = "administrator"
 
 _READS: Final = frozenset(
     {
-        # The states of connections, without their configurations.
+        # This permission shows the states of authorities, but not their configurations.
         "authorities.view_authoritygroup",
-        # The tokens of the user itself.
+        # These permissions apply to the user's own tokens only.
         "crawlctl.add_apitoken",
         "crawlctl.delete_apitoken",
         "crawlctl.view_apitoken",

@@ -21,7 +21,8 @@ from crawlctl.access.authentication import TokenAuthentication
 from nodes.api.base import created
 from nodes.api.strict import Nothing, StrictSerializer
 
-# Tokens of a user. A program that requests one at each start must not fill the table: a new one ends the oldest.
+# Largest number of tokens of one user. A program that requests one at each start must not fill the table: a further
+# token ends the oldest.
 MOST_OF_A_USER: Final = 20
 
 

@@ -19,7 +19,7 @@ from jobs.settings.of_backups import BACKUP_PASSPHRASE
 
 
 def main(address: str) -> None:
-    # The guardian blocks signals, and its children inherit that.
+    # Unblock the signals: the guardian blocks them, and its children inherit that.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     # The process gets its own session, as the guardian does: a Ctrl-C in the terminal must only end the users of the
     # server.

@@ -30,7 +30,8 @@ def new_name(started: dt.datetime) -> str:
     """
     Return the name of a backup that starts now. Names sort by time, also names of backups in the same second.
 
-    Its last six digits are the microsecond, and a random digit for two servers that share a store.
+    The name ends with the microsecond (hex) and a random digit. The digit distinguishes backups of two servers that
+    share a store.
     """
     return f"{name_at(started)}-{started.microsecond:05x}{secrets.token_hex(1)[0]}"
 

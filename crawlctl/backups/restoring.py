@@ -81,7 +81,7 @@ def restore(
                 "Install the version of crawlctl that made the backup"
             )
         if backup.has_sealed_data and not passphrase:
-            # Before the download, which may take long.
+            # Refuse the restore here, before the download, which may take long.
             raise Unusable(
                 f"the backup {backup.name} is sealed. Give the passphrase of its time in CRAWLCTL_BACKUP_PASSPHRASE"
             )
@@ -173,7 +173,7 @@ class _Recovery:
         announce("Recovering the database")
         account = choose_account(home=beside, binaries=binaries, announce=announce)
         server = Server(home=beside, binaries=binaries, account=account)
-        # Only now, because the account also needs the files that `prepare_recovery` added to the copy.
+        # Not earlier: the account must also own the files that `prepare_recovery` added to the copy.
         account.take_over(beside.data)
         beside.log.touch(mode=0o600)
         sockets = beside.claim_socket_directory(owner=account.uid)

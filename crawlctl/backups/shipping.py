@@ -86,7 +86,7 @@ class Shipper:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(self.folder / "lock")
         try:
-            # The guardian was killed: its companion stores the last segment, and ends.
+            # The shipper of a killed guardian may still hold the lock: it stores the last segment, and ends.
             while not lock.take_exclusively():
                 if stopping.wait(_STEP):
                     return

@@ -133,7 +133,8 @@ def _watch(observation: Observation | OutageObservation, *, timeout: float) -> N
 def _judge(report: Report, requests: Iterable[Request], *, began_at: float, in_sandbox: bool) -> None:
     judge_requests(report, requests, began_at=began_at, gap=GAP)
     if not in_sandbox:
-        # The activity history has no unreported requests, and does not know the allowed pace.
+        # On a cluster, the requests come from the activity history. It lacks requests that no node reported, and the
+        # allowed pace.
         report.refetched = report.pace = None
 
 

@@ -67,7 +67,7 @@ class NoVictim(Exception):
     """The drill cannot be performed. The message gives the reason and the missing condition."""
 
 
-# No node judges the drill itself.
+# Timeout of the drill's own connection. The drill is not a node, so no node judges it by this timeout.
 _NO_TIMEOUT: Final = dt.timedelta(days=1)
 
 _LIVE: Final = """

@@ -54,7 +54,8 @@ class LivePage(AsyncWebsocketConsumer):
         self.session = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         self._news = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
-        # The socket is accepted in any case, because a browser learns the close code of an accepted socket only.
+        # Accept every socket, even one that is refused below: a browser learns the close code only of an accepted
+        # socket.
         await self.accept()
         refusal = NOT_ALLOWED if not self._is_from_our_page() else await self._judge()
         if refusal:

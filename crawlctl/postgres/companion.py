@@ -8,7 +8,7 @@ from typing import Final
 
 # Delay before a companion that ended is started again (seconds).
 _AGAIN_AFTER: Final = 5.0
-# Longest end of a companion (seconds): it stores its last files.
+# Longest time in which a companion ends (seconds): it stores its last files.
 _ENDS_WITHIN: Final = 8.0
 
 _ROOT: Final = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from crawlctl.postgres.binaries import Binaries
 from crawlctl.postgres.errors import USE_ANOTHER, EmbeddedPostgresError
 from crawlctl.postgres.home import DATABASE, PORT, USER, Home, remove_sockets
 
-# Longest start (seconds): after a crash the server replays its log, at most `max_wal_size`, before it takes
+# Longest time of a start (seconds): after a crash the server replays its log, at most `max_wal_size`, before it takes
 # connections.
 START_WITHIN = 120.0
 # Longest time of a stop (seconds). A fast stop ends with a checkpoint. An immediate stop does not, so the next start
@@ -45,7 +45,7 @@ _OPTIONS = {
     "maintenance_work_mem": "64MB",
     # Fewer checkpoints mean fewer full-page images of the queue's hot pages.
     "max_wal_size": "2GB",
-    # A receiver that is behind by more loses its place, and the disk does not fill.
+    # A receiver that is further behind loses its slot, so that the kept log does not fill the disk.
     "max_slot_wal_keep_size": "4GB",
     # Partitions exchange rows by logical replication: one receiver for each other partition.
     "wal_level": "logical",

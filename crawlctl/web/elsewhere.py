@@ -30,7 +30,7 @@ from nodes.errors import Unknown
 from nodes.web.words import missing
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# Longest time (seconds) of a file that another partition makes.
+# Longest time in which another partition makes a file (seconds).
 _FILE_WITHIN: Final = 60.0
 # Bytes of such a file that are kept in memory.
 _IN_MEMORY: Final = 1 << 20

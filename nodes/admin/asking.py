@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from nodes.errors import NotDone
 from nodes.web import formats
 
-# Rows that a question names.
+# Largest number of rows that a question names.
 _EXAMPLES: Final = 20
 _SURE: Final = "sure"
 _DIGITS: Final = 18
@@ -44,9 +44,9 @@ def offers(
     exists: bool = True,
 ) -> bool:
     """
-    Return `is_possible`: True if the page offers an action on a row now. `why` is the reason if it does not. `action`
-    is the end of the action's address. Unless the row is known to exist, give its model and key, or say whether it
-    `exists`.
+    Return `is_possible`: True if a page may offer an action on a row now. `action` is the last part of the action's
+    address. `why` is the reason if the action is impossible. The caller passes `exists`, or the model and the key of
+    the row, unless the row certainly exists.
 
     Raises:
         Http404: the row does not exist, and the request is for the action itself.

@@ -19,12 +19,12 @@ from psycopg.errors import QueryCanceled
 from nodes.admin.lists import OfferedFilters, OwnedList
 
 _AFTER: Final = "after"
-# Time (milliseconds) after which a list is given up.
+# Longest time of each statement that reads a list (milliseconds).
 _PATIENCE: Final = 5_000
 
 
 class _OnePage(Paginator):  # type: ignore[type-arg]
-    """The rows of one page. Its template links to the next one."""
+    """The paginator of one page. Its template links to the next page."""
 
     template_name = "admin/by_key.html"
 
@@ -74,7 +74,7 @@ class PageByKey(OfferedFilters):
 
 
 class ListByKey(OwnedList):
-    """A list in the order of `key`, which an index has. A subclass turns keys into text and back."""
+    """A list in the order of the columns `key`, which need an index. A subclass turns keys into text and back."""
 
     counts_rows = False
     key: tuple[str, ...] = ("-id",)

@@ -34,20 +34,20 @@ class ContractView(APIView):
 
     # Serializer whose writable fields the ETag covers; None if nothing can be changed here.
     tagged_by: type[serializers.Serializer[Any]] | None = None
-    # Fields that the ETag covers instead, where only actions change the resource.
+    # Fields that the ETag covers if only actions change the resource. The view then has no `tagged_by`.
     tagged_fields: Sequence[str] = ()
 
-    # Actions that read the parameters of their queries. Other actions of GET refuse all parameters. A view without
+    # Names of the actions that read query parameters. All other actions of GET refuse parameters. A view without
     # actions reads its query itself.
     queried: Collection[str] = ("list",)
 
     # False if answers hold a secret. Such answers are not stored, so their requests take no Idempotency-Key.
     keeps_answers = True
 
-    # True if other processes must see the change before the answer is made, so that one transaction is not enough. The
-    # ETag is then compared in a separate transaction, before the other processes are asked.
+    # True if the view commits before it answers, because other processes must see the change. The ETag is then compared
+    # in an earlier transaction of its own.
     asks_others = False
-    # Tagged fields of the resource in the state that If-Match names. None if any state will do.
+    # Values of the tagged fields that If-Match requires. None if any values will do.
     expected: Mapping[str, Any] | None = None
     _claimed: KeptAnswer | None = None
 
@@ -88,7 +88,7 @@ class ContractView(APIView):
         shown = getattr(finished, "data", None)
         if status.is_success(finished.status_code) and isinstance(shown, Mapping):
             tag = self.tag_of_shown(shown)
-            # A repeated answer keeps its own.
+            # A stored answer has the ETag of its first request already.
             if tag is not None and "ETag" not in finished.headers:
                 finished.headers["ETag"] = tag
         if self._claimed is not None:

@@ -10,7 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError
 
-# The beginning of each refusal.
+# Subject of each error message about a body.
 _BODY: Final = "The body"
 
 

@@ -128,7 +128,7 @@ def _abbreviated(text: str) -> str:
 
 class MomentField(serializers.DateTimeField):
     """
-    A moment in a request. Answers also cover some time before this moment, so the earliest possible dates are refused.
+    A moment in a request. Reports subtract times from it, so moments near the beginning of the calendar are refused.
     """
 
     def to_internal_value(self, value: Any) -> dt.datetime:  # noqa: ANN401 (as in its base)
@@ -152,7 +152,7 @@ class PageQuery(StrictSerializer):
 
 
 class SearchField(serializers.CharField):
-    """Words of a name."""
+    """A query for objects by their names. Its value is the list of the words."""
 
     def __init__(self) -> None:
         help_text = "Words of the name, or their beginnings. All must match."
@@ -166,7 +166,7 @@ class SearchField(serializers.CharField):
 
 
 class NewestQuery(PageQuery):
-    """The parameters of a list in the order of its numbers, newest first."""
+    """The parameters of a list whose rows are ordered by their numbers, by default the newest first."""
 
     ordering = serializers.ChoiceField(["-id", "id"], default="-id", help_text="`id`: oldest first.")
 

@@ -18,7 +18,7 @@ class NodeView(RetrieveModelMixin, ListingView):
     permissions_needed = {"list": "nodes.view_node", "retrieve": "nodes.view_node"}
     queryset = Node.objects.annotate(is_main=Exists(MainTerm.objects.filter(main=OuterRef("pk"), resigned=False)))
     serializer_class = NodeSerializer
-    # A drain changes it.
+    # A client can only drain a node, which changes its status.
     tagged_fields = ("status",)
     query_class = NodeQuery
     keyset = ("-started_at", "-id")

@@ -411,7 +411,7 @@ class DatabaseCoordination(Participant):
                     return one
                 taken.append(one)
         except Unreachable:
-            # The next request for one of these locks continues with its token.
+            # A later request for one of these locks uses the same token, so that this node gets its own lock again.
             with self._lock:
                 self._unanswered.update({lock.item: lock.token for lock in taken})
             raise

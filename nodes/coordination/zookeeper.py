@@ -64,8 +64,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Attempts of a transaction that is refused because another one was faster. Each begins with a fresh read. DJM registers
-# with the same number.
+# Attempts of a transaction that is refused because another one was faster. Each begins with a fresh read. DJM makes the
+# same number of attempts to register a node.
 _TRIES: Final = 10
 
 # Attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
@@ -621,7 +621,7 @@ class ZooKeeperCoordination(Participant):
         self._office = None
 
     def _guard(self) -> None:
-        """End untrustworthy sessions: of a member that no longer beats, or without a connection for too long."""
+        """End the session if its member no longer beats, or if it has had no connection for too long."""
         longest = self._timeout.total_seconds()
         while not self._closing.wait(longest / 8):
             session = self._session
@@ -634,20 +634,29 @@ class ZooKeeperCoordination(Participant):
                     self._node,
                     "it sends no heartbeat" if is_silent else "no answer",
                 )
-                # Ended without taking the lock, because a hanging thread may hold it.
+                # End the session without our lock, because a hanging thread may hold the lock.
                 session.end()
 
     # --- Steps shared by the functions above -----------------------------------------------------
 
     def _again(self, step: Callable[[], _T]) -> _T:
-        """Repeat a step, each time from a fresh read, while another process changes its nodes first."""
+        """
+        Return the result of a step. Repeat the step if another process changed its nodes between its read and its
+        write.
+
+        Raises:
+            Unreachable: another process interfered with every attempt.
+        """
         for _try in range(_TRIES):
             with suppress(Conflict, Absent):
                 return step()
         raise Unreachable(f"the cluster {self._cluster} changed {_TRIES} times while it was written to")
 
     def _counting(self, session: Session, path: str) -> Set:
-        """Return the operation that increments a version if it is still the current one."""
+        """
+        Return the operation that increments the version at this path. The operation is refused if another process
+        increments it first.
+        """
         return Set(path, session.get(path)[1].version)
 
     def _removal(self, session: Session, node: str) -> list[Operation]:
@@ -684,7 +693,9 @@ class ZooKeeperCoordination(Participant):
 
     @contextmanager
     def _wholly(self) -> Iterator[None]:
-        """If the block fails, drop the session, which undoes the part that the block has already done."""
+        """
+        If the block fails, drop the session. ZooKeeper then removes the ephemeral nodes that the block has created.
+        """
         try:
             yield
         except BaseException:

@@ -45,7 +45,7 @@ _LATEST: Final = 200_000_000_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lease:
     """
-    The data of a lock: DJM's fields, by its names, and ours. A released lock has no lease.
+    The data of a lock: the fields of DJM under DJM's names, and fields of our own. A released lock has no lease.
 
     `since` is the server's time in milliseconds. It is unknown before the first write of the lock.
     """
@@ -84,7 +84,7 @@ class _Lease:
         expires_at = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.seconds)
         said = {
             "uuid": self.token,
-            # For people only, by this node's clock. No process decides by it.
+            # Only people read this time, which is by this node's clock.
             "expirationTimestamp": int(expires_at.timestamp() * 1000),
             "metadata": self.note,
             "hostname": self.host,

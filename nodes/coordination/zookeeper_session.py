@@ -410,7 +410,7 @@ class Session:
             raise self._said(error) from error
 
     def _said(self, error: Exception) -> Refused | Unreachable:
-        """Return an error of kazoo as an error of the contract."""
+        """Return the error of the contract that stands for this error of kazoo."""
         if isinstance(error, _REFUSALS):
             return Refused(
                 f"ZooKeeper at {self._address.hosts} refuses us: {type(error).__name__}; look at the credentials"

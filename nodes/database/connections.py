@@ -35,18 +35,18 @@ SELECT name, current_setting(name)
 """
 # Connection string of the database, or a function that returns it: an embedded server may have to be started first.
 Dsn = str | Callable[[], str]
-# Predicate: True if a wait for an answer ends after this time (seconds).
+# Function that gets the time that a wait has lasted (seconds). Returns True if the wait must end now.
 GivesUp = Callable[[float], bool]
 
 # Interval between two checks whether a wait should end (seconds).
 _LOOK: Final = 0.1
-# Time that a statement may take longer here than at the server.
+# Time that this process waits for a statement beyond the server's own limit.
 _WAY: Final = dt.timedelta(seconds=2)
 # Executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and the server
 # parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
 _PREPARED_AFTER: Final = 1
 
-# Share of a timeout for which a beat waits for a lock.
+# Divisor of a node's timeout: its beat waits for a lock for this part of the timeout.
 _LOCKS_OF_A_BEAT: Final = 10
 
 

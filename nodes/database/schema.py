@@ -18,7 +18,7 @@ _Key = tuple[str, str]
 
 # The packages whose applications have tables of ours.
 _OURS: Final = ("crawlctl", "jobs", "nodes")
-# Nodes or migrations that a refusal names.
+# Largest number of nodes or migrations that a refusal names.
 _NAMED: Final = 10
 
 

@@ -16,7 +16,8 @@ import psycopg
 
 from nodes.database.connections import connect, settings_of_node
 
-# Connections of a node: for its work, and for its beats and notifications. A manager has one more at times.
+# Number of connections of a node: one for its work, and one for its beats and notifications. A manager sometimes has a
+# third.
 CONNECTIONS_OF_A_NODE: Final = 2
 
 _SETTINGS: Final = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionRefused(Exception):
-    """The database does not give what a node needs. Nothing was done."""
+    """The database cannot provide the sessions that a node needs. Nothing was done."""
 
 
 def check_sessions(dsn: str, *, timeout: dt.timedelta, nodes: int) -> None:

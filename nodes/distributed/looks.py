@@ -21,8 +21,8 @@ from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 
 # Longest wait of a reader for a store that does not answer.
 LOOK_TIMEOUT: Final = dt.timedelta(seconds=5)
-# Seconds for which a view that took one second is reused: reading takes at most a twentieth of the time, for any
-# number of readers.
+# Time for which a view is reused, in multiples of the time that its reading took. So reading takes at most a twentieth
+# of the time, for any number of readers.
 _GOOD_FOR: Final = 20.0
 _LONGEST: Final = 10.0
 

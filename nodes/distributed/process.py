@@ -39,7 +39,10 @@ class RunsNotEnded(Exception):
 
 
 class DatabaseReplaced(Exception):
-    """The database was restored to an older state or replaced, so the process drops its memory of it and ends."""
+    """
+    The database was restored to an older state or replaced. The process ends, because its memory of the database is
+    wrong.
+    """
 
 
 class _Bookkeeping:

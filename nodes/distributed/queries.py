@@ -268,7 +268,7 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
     except StrategyRefused:
         raise
     except (Exception, SystemExit) as error:
-        # The strategy may come from an application.
+        # The strategy of an application may raise any exception.
         raise StrategyRefused(f"the strategy failed: {type(error).__name__}: {error}") from error
     moved = sorted(item for item in {*shares, *state.shares} if shares.get(item) != state.shares.get(item))
     return SharingPlan(

@@ -92,8 +92,8 @@ class Pulse:
 
         A gap is a failed beat, or a pause of more than half of `duration` between two counted beats. The measure is the
         silence to be judged, not the node's own timeout: a node with a longer timeout would not notice an outage that
-        lasts for the whole timeout of other nodes. Beats that arrive on schedule are not a gap, however short
-        `duration` is.
+        lasts for the whole timeout of other nodes. The pause between two beats on schedule is never a gap, however
+        short `duration` is.
         """
         wanted = duration.total_seconds()
         gap = max(wanted / 2, _LATE * self._interval)

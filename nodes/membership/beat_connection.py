@@ -18,7 +18,7 @@ from nodes.membership.members import ASKS_NOTHING, Asks, Beat
 
 # Longest wait for notifications before the thread checks whether it must stop (seconds).
 LISTEN: Final = 0.5
-# Beats without questions after one whose questions got no answer.
+# Number of beats without questions that follow a beat whose questions got no answer.
 _BEATS_WITHOUT_QUESTIONS: Final = 4
 
 logger = logging.getLogger(__name__)

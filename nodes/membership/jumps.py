@@ -80,9 +80,8 @@ _further: list[LiteralString] = []
 
 def follow_at_jump(statement: LiteralString) -> None:
     """
-    Let every correction after a jump execute a statement, which corrects moments of another package.
-
-    Its parameters are `now`, and `jump`, by which the clock was set back.
+    Register a statement that every correction after a jump executes. The statement corrects moments in tables of
+    another package. Its parameters are `now`, and `jump`, by which the clock was set back.
     """
     if statement not in _further:
         _further.append(statement)

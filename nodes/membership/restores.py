@@ -61,7 +61,9 @@ _further: list[LiteralString] = []
 
 
 def raise_at_restore(statement: LiteralString) -> None:
-    """Let the first registration after a restore execute a statement, which raises numbers of another package."""
+    """
+    Register a statement that the first registration after a restore executes. It raises numbers of another package.
+    """
     if statement not in _further:
         _further.append(statement)
 

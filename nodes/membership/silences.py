@@ -2,8 +2,8 @@
 Silences: times of half an hour or more in which no node and no task worker beat.
 
 A clock of the database that was set forward leaves the same trace as a time in which nothing ran. So for a day after a
-silence, deletions by age count from its beginning: until then the clock was in use. No row is deleted that is too young
-in truth, and operators have a day to correct a wrong clock.
+silence, deletions by age count from its beginning: until then the clock was in use. A wrong clock then deletes no row
+too early, and operators have a day to correct the clock.
 """
 
 import datetime as dt
@@ -16,7 +16,8 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 logger = logging.getLogger(__name__)
 
-# Shortest silence. A shorter jump deletes rows less than this too early. Errors of time zones are half an hour or more.
+# Shortest silence. A shorter jump goes unnoticed: rows are then deleted earlier, by less than this time. An error of
+# time zones is at least half an hour.
 _SHORTEST: Final[LiteralString] = "interval '29 minutes'"
 # Time after a silence during which deletions count from its beginning.
 _TRUSTED_FOR: Final[LiteralString] = "interval '1 day'"
@@ -26,7 +27,7 @@ _RECENT: Final[LiteralString] = f"""
      WHERE event.scope = '{CLUSTER_SCOPE}' AND event.kind = 'changed' AND event.detail ? 'silent_since'
        AND event.at > clock_timestamp() - {_TRUSTED_FOR} AND event.at <= clock_timestamp()
 """
-# The nodes of a cluster all beat after a silence, so the first event of them is enough.
+# All nodes of a cluster beat after a silence. Only the first beat inserts the event.
 _RECORD: Final[LiteralString] = f"""
 INSERT INTO nodes_nodeevent (at, scope, kind, message, detail)
 SELECT clock_timestamp(), '{CLUSTER_SCOPE}', 'changed',

@@ -40,7 +40,7 @@ class NodeEvent(models.Model):
         ordering = ("-at", "-id")
         indexes = (
             models.Index(fields=["scope", "-at"], name="node_event_by_scope"),
-            # Few of many events: the elections.
+            # The index is small, because few of the events are elections.
             models.Index(fields=["scope", "-at"], name="node_event_of_election", condition=models.Q(kind="elected")),
         )
 

@@ -162,7 +162,7 @@ class WholeNumber(Kind[int]):
         return self._in_range(int(text))
 
     def from_json(self, value: object) -> int:
-        # Python takes true for a 1.
+        # In Python, bool is a subclass of int: without this check, true would count as 1.
         if not isinstance(value, int) or isinstance(value, bool):
             raise NotOfThisKind
         return self._in_range(value)

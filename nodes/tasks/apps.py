@@ -16,11 +16,12 @@ class TasksConfig(AppConfig):
     task_kinds = "nodes.tasks.built_in:KINDS"
 
     def ready(self) -> None:
-        # So no worker from before the restore writes the end of a task, and the recruiter retires all of these workers.
+        # After a restore, no earlier worker may write the end of a task, and the recruiter retires all earlier workers.
         raise_at_restore("UPDATE tasks_task SET epoch = epoch + 1000")
         raise_at_restore("UPDATE tasks_taskworker SET last_seen_at = last_seen_at - interval '10 years'")
-        # A lost worker counts as silent from now on. A task waits less by the jump, unless its creator gave its date. A
-        # template is due if its next moment was computed before the jump.
+        # After a jump of the clock: a lost worker counts as silent from now on. The wait of a task becomes shorter by
+        # the jump, unless its creator chose the date. A template is due if its next moment was computed before the
+        # jump.
         follow_at_jump("UPDATE tasks_taskworker SET last_seen_at = %(now)s WHERE last_seen_at > %(now)s")
         follow_at_jump(
             "UPDATE tasks_task SET scheduled_at = greatest(scheduled_at - %(jump)s, %(now)s)"

@@ -1,7 +1,7 @@
 """
 The queue of one worker, as a broker of django-q2: at most one task, which is the row of `Task` that names the worker.
 
-Nothing is stored for django-q2. The queue makes a package when django-q2 takes it. The package holds the number and the
+Nothing is stored for django-q2. When django-q2 asks for a package, the queue makes one, which holds the number and the
 epoch of a task. So no pickle from the database is ever read, and a forged row cannot name a function.
 """
 
@@ -35,7 +35,7 @@ _RUNS: Final[LiteralString] = "SELECT EXISTS (SELECT FROM tasks_task WHERE worke
 
 
 class TaskBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
-    """Hands out the task of one worker, and reports that the worker lives while it has none."""
+    """Hands out the task of one worker. While the worker has no task, reports that the worker lives."""
 
     def __init__(self, session: Callable[[str], Session], *, worker: UUID, beat: float) -> None:
         """`session` opens a session for a purpose. `beat` is the time between two signs of life (seconds)."""

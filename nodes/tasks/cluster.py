@@ -1,10 +1,10 @@
 """
 One worker of the roster: the processes of a django-q2 cluster with one process that executes.
 
-django-q2 brings the executing process, the process that feeds it, the one that collects results, and the queues between
-them. The sentinel of django-q2 wakes up twice a second and restarts single processes. This sentinel sleeps until a
-process ends or a signal comes. It then replaces all three processes with their queues, because a killed process may
-hold the lock of a queue forever.
+django-q2 provides three processes and the queues between them: one executes, one feeds it, and one collects results.
+The sentinel of django-q2 wakes up twice a second and restarts single processes. This sentinel sleeps until a process
+ends or a signal comes. It then replaces all three processes with their queues, because a killed process may hold the
+lock of a queue forever.
 """
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _FORK: Final = multiprocessing.get_context("fork")
 # Time (seconds) that a process without a task may take to end. After it the process is killed.
 _PARTING: Final = 1.0
-# Pause (seconds) before processes that ended early are replaced. It doubles up to the longest.
+# First and longest pause (seconds) before processes that ended early are replaced. Each pause doubles the one before.
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 _LIVED_WELL: Final = 10.0
@@ -80,7 +80,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
             _FORK.Event(),
             worker,
             broker=TaskBroker(session, worker=worker, beat=beat),
-            # Tasks have no time limit of django-q2, which would run them twice.
+            # django-q2 gets no time limit for tasks, because it would run a task again after the limit.
             timeout=-1,
             start=False,
         )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 # The group of a worker that takes tasks of every group.
 ANY: Final = "*"
-# Workers of one group that get a task in one cycle. The next cycle follows at once.
+# Largest number of workers of one group that get a task in one cycle. The next cycle follows immediately.
 MOST_A_GROUP: Final = 42
 
 

@@ -123,7 +123,7 @@ def _fail(
     try:
         policy = read_policy(row.retry_policy)
     except Invalid:
-        # Stored by another version of crawlctl.
+        # Another version of crawlctl stored a policy that this version does not know.
         policy = Never()
     decision = decide(policy, failure, now=row.now)
     is_retried = isinstance(decision, Retry) and not row.cancelled_by

@@ -27,14 +27,14 @@ _RARE: Final = 2_000
 MOST_BUSY: Final = 100
 MOST_TEMPLATES: Final = 100
 MOST_WORKERS: Final = 100
-# Lines of the lists on the first page of tasks.
+# Numbers of lines in the long and in the short lists on the first page of tasks.
 A_LIST: Final = 10
 A_SHORT_LIST: Final = 5
-# The condition of a first page.
+# The first page begins at any key, so it needs no condition.
 _ALL: Final = Q()
-# Time (milliseconds) after which a list is given up: few of very many tasks may pass a filter.
+# Longest time of a statement (milliseconds). If few of very many tasks pass a filter, the search may take longer.
 _STATEMENT_TIMEOUT: Final = 5_000
-# Numbers of tasks are below it.
+# Upper limit of the numbers of tasks: the column holds only lower ones.
 _NUMBERS: Final = 2**63
 MADE_OF_TEMPLATE: Final = "template"
 

@@ -21,7 +21,7 @@ from nodes.tasks.schedules import due_moment, next_moment, read_schedule
 
 logger = logging.getLogger(__name__)
 
-# Free workers that one cycle looks at. The next cycle follows at once.
+# Largest number of free workers that one cycle looks at. The next cycle follows immediately.
 _MOST_WORKERS: Final = 2_000
 _MOST_TEMPLATES: Final = 100
 
@@ -120,7 +120,7 @@ def _make_of(connection: psycopg.Connection[Any], template: Any, *, term: TermHe
     try:
         schedule = read_schedule(template.schedule)
     except Invalid as error:
-        # Stored by another version of crawlctl.
+        # Another version of crawlctl stored a schedule that this version does not know.
         logger.error("the template %s makes no more tasks: %s", template.urn, error.by_field)  # noqa: TRY400
         moment = following = None
     else:

@@ -18,7 +18,7 @@ DEFAULT_SECONDS: Final = 60.0
 # Longest delay of a retry (seconds): exponential delays stop growing here.
 LONGEST_DELAY: Final = 365 * 86_400.0
 MOST_TIMES: Final = 10_000
-# Nested policies of one stored policy.
+# Largest depth of nested policies, and largest number of rows in a list of a policy.
 _MOST_NESTED: Final = 5
 _MOST_ROWS: Final = 100
 # Lost workers of one task, in a row, after which no policy retries it. The task probably kills its workers.

@@ -1,5 +1,5 @@
 """
-Pages in words: the text that a template prints, and that an open page receives.
+Screens: the texts of a page. A template prints them, and an open page receives newer ones.
 
 A screen is a record: names with a text, or with a list of records that have a `key`. A template shows a text in an
 element with that name in `data-cell` (or binds it to an attribute), and a list in an element with that name in

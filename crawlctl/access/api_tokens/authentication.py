@@ -21,7 +21,7 @@ from nodes.api.bearer import digest_of, is_of_a_user, token_in
 from nodes.database.clock import read_clock
 from nodes.settings.running import current
 
-# Precision of the time of the last use.
+# Least time between two writes of the time of a token's last use.
 _LAST_USE = dt.timedelta(minutes=1)
 
 

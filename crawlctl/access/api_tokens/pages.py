@@ -19,7 +19,7 @@ from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("crawlctl.view_apitoken")
-# Days until a token expires that the form suggests.
+# Lifetime of a token that the form suggests (days).
 _DAYS: Final = "90"
 # Largest number of tokens of other users that the page shows. The API has all.
 _MOST_OF_OTHERS: Final = 200

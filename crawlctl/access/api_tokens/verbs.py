@@ -14,7 +14,7 @@ from nodes.errors import Invalid, NameTaken, Refused, Unknown
 from nodes.membership.changes import as_secret, record_change
 
 LONGEST_NAME: Final = 100
-# Tokens of one user. A program that creates one at each start must not fill the table.
+# Largest number of tokens of one user. A program that creates one at each start must not fill the table.
 MOST_OF_A_USER: Final = 50
 MANAGES: Final = "crawlctl.manage_apitoken"
 

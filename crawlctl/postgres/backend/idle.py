@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 
 from nodes.database.connections import ConnectionWithTimeouts
 
-# Connections that wait at most. Further connections are closed after their use.
+# Largest number of waiting connections. Further connections are closed after their use.
 _MOST: Final = 4
 # Longest wait for the next user (seconds).
 _IDLE_AT_MOST: Final = 60.0

@@ -62,7 +62,7 @@ class CountingObserver(Observer):
     def share_taken_up(self, job: str, items: frozenset[str]) -> None:
         djm.SHARE.set(len(items), self._node, job)
         with self._lock:
-            # The earlier share waits no more. Parts of the new one may be scheduled already.
+            # Groups with items of the earlier share no longer wait. Groups of the new share may already be scheduled.
             self._waiting[job] = {waiting for waiting in self._waiting.get(job, set()) if waiting <= items}
         self._count_waiting()
 

@@ -285,7 +285,9 @@ class _Group:
             self._ended.set()
 
     def _follow(self) -> None:
-        """Wait until the earlier groups have ended, and continue with the pasts of these items."""
+        """
+        Wait until the earlier groups have ended. Then take over the past of these items, with the runs of those groups.
+        """
         limit = self._around.tuning().stop_within.total_seconds()
         deadline = seconds_since_boot() + limit
         for group in self._ending:
@@ -304,7 +306,7 @@ class _Group:
             due = next_start(schedule, self.past, initial_delay=initial_delay)
             self._schedule = schedule
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the status shows any exception of a user's job
-            # Even if the schedule is invalid: otherwise the thread would end, and the job would never run again.
+            # An invalid schedule must not end this thread, because the job would then never run again.
             self.due_at = None
             self._owner.note_invalid_schedule(error)
             return _LOOK
@@ -351,7 +353,10 @@ class _Group:
         return False
 
     def _takes_up(self, context: JobContext) -> bool:
-        """True if the run may begin: nothing has told it to stop meanwhile."""
+        """
+        Return True if the run may begin, and make it the current run. Return False if something told it to stop
+        meanwhile.
+        """
         with self._lock:
             if self._stopping.is_set() or context.should_stop or not self._around.may_begin():
                 return False

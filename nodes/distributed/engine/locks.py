@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _PROLONGED_AT: Final = 2 / 3
 _ENDED_AT: Final = 1 / 6
 _CHECKED_EVERY: Final = 1 / 12
-# Locks that are requested together.
+# Largest number of locks in one call to the store.
 _AT_ONCE: Final = 200
 
 
@@ -47,7 +47,7 @@ class HeldLocks:
         self._observer = observer
         self._lock = threading.Lock()
         self._held: dict[UUID, _Held] = {}
-        # Locks whose release had no answer: no other node could take them before their lease is over.
+        # Locks to release again, because the store did not answer. No other node can take them before their lease ends.
         self._unreleased: dict[UUID, ItemLock] = {}
         self._closing = threading.Event()
         self._threads = [

@@ -22,12 +22,12 @@ from nodes.life.trust import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 
-# Attempts to make a plan after others changed the cluster, before the next interval.
+# Largest number of plans in one pass. A plan is made again if another process has changed the cluster.
 _TRIES: Final = 3
 
 
 class MainPart:
-    """A thread. `step` is one pass of it."""
+    """The thread of the main node's work. `step` is one pass of its loop."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class MainPart:
         self._cleaned_at = seconds_since_boot()
         self._balanced: object = None
         self._is_asked = threading.Event()
-        # The reason why the strategy's plan was invalid, while it is.
+        # Reason why the strategy's last plan was invalid; '' if it was valid.
         self.refusal = ""
         self._wake_up = WakeUp()
         self._thread = threading.Thread(target=self._run, name=f"main part of {coordination.node}", daemon=True)
@@ -124,7 +124,7 @@ class MainPart:
         logger.info("the cluster of node %s changed while its items were assigned; trying again", office.main)
 
     def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
-        """Return the number of moved items; None without a valid plan."""
+        """Assign all items by the strategy. Return the number of moved items; None if the plan is invalid."""
         try:
             shares = share_out(self._strategy, seen.situation(disabled=disabled))
         except StrategyRefused as refused:

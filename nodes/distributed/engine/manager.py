@@ -31,8 +31,7 @@ from nodes.life.trust import seconds_since_boot
 logger = logging.getLogger(__name__)
 
 _TIMEOUT = dt.timedelta(seconds=30)
-# Parts of the timeout: the interval of beats, the interval of the main node's reads, and the pause between two
-# attempts.
+# Numbers of beats, and of reads by the main node, in a timeout. Pause between two attempts to reach the store.
 _BEATS = 6
 _LOOKS = 6
 _TRY_AGAIN = dt.timedelta(seconds=1)

@@ -12,7 +12,7 @@ from nodes.metrics.figures import NODES, Count, Figure, Level, Process, Spread
 _SHOWN_BY: Final = NODES | {Process.JOBS}
 _NODE: Final = "djmNodeId"
 _JOB: Final = "djmJob"
-# Seconds: from a plan that changes nothing to a run that takes an hour.
+# Upper bounds of the counted durations (seconds): from a plan that changes nothing to a run that takes an hour.
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 INIT: Final = Spread(
@@ -188,7 +188,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
     SHARE,
 )
 
-# The figures of this process's jobs, of which there are few.
+# The figures of jobs by name. Entries are never removed, because a process has few jobs.
 _of_jobs: dict[str, JobFigures] = {}
 
 

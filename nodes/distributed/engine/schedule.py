@@ -19,7 +19,7 @@ _APART: Final = 0.85
 # Longest time to a run (seconds). A longer one, such as `timedelta.max` for "never", would be later than any date.
 _LONGEST: Final = dt.timedelta(days=36_500).total_seconds()
 
-# Back-off after the first failure, and its limit. It doubles with each failure in a row.
+# Back-off after the first failure, and longest back-off. Each further failure in a row doubles the back-off.
 _FIRST_BACK_OFF: Final = dt.timedelta(seconds=1)
 _MOST_BACK_OFF: Final = dt.timedelta(minutes=5)
 _MOST_DOUBLINGS: Final = 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """`all_disabled` overrides the rest. `disabled_by_default` applies to jobs without a switch of their own."""
+    """The switches of a cluster. `all_disabled` overrides all others. `disabled_by_default` is for jobs without one."""
 
     all_disabled: bool = False
     disabled_by_default: bool = False

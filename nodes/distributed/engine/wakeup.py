@@ -4,7 +4,7 @@ import threading
 
 
 class WakeUp:
-    """Any thread may wake. One thread waits."""
+    """A wake-up that any thread may send. One thread waits for it."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

@@ -120,7 +120,7 @@ class WorkerPart:
             except NotMember as error:
                 logger.warning("%s", error)
                 self._is_joined = False
-                # Join again immediately with a beat, because no node has the former items of this node.
+                # Beat and join again in the next pass. Until then no node has the former items of this node.
                 last_beat_at = float("-inf")
             except Unreachable as error:
                 logger.warning("node %s cannot reach its cluster: %s", self._coordination.node, error)
@@ -186,7 +186,8 @@ class WorkerPart:
 
     def _period(self, job: str, failures: int) -> float:
         """
-        Return the seconds until a pool is read again. After a failure even a pool that is never checked is read again.
+        Return the seconds until a pool is read again. After a failed read, a pool without a check period is read again,
+        too.
         """
         try:
             period = self._jobs[job].job.pool_check_period().total_seconds()
@@ -233,7 +234,7 @@ class WorkerPart:
 
 
 def _several(items: Collection[str]) -> Collection[str]:
-    """Return the items. Refuse a string: it would be taken for its letters."""
+    """Return the items. Raise TypeError for a string, because its letters would become items."""
     if isinstance(items, str | bytes):
         raise TypeError(f"a pool is a set of names, and not the text {items!r}")
     return items

@@ -1,4 +1,4 @@
-"""The pages of distributed jobs in words; see `nodes.web.screens` for the structure of a screen."""
+"""The screens of distributed jobs: the texts and buttons of their pages. `nodes.web.screens` explains screens."""
 
 import datetime as dt
 

@@ -26,7 +26,7 @@ from nodes.web import formats
 from nodes.web.pages import user_with_permission
 from nodes.web.words import translated
 
-# Tasks that the question before a change shows.
+# Largest number of tasks that the question before a change shows.
 _EXAMPLES: Final = 20
 
 

@@ -1,4 +1,4 @@
-"""Background tasks in words; see `nodes.web.screens` for the structure of a screen."""
+"""The screens of background tasks: the texts and buttons of their pages. `nodes.web.screens` explains screens."""
 
 import datetime as dt
 import json

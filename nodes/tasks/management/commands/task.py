@@ -236,7 +236,7 @@ def _filters(given: dict[str, Any]) -> Q:
 
 
 def _moment(said: str) -> dt.datetime:
-    # The last hours of the year 9999 may be later in UTC.
+    # The last hours of the year 9999 may be in the year 10000 in UTC, which raises OverflowError.
     with contextlib.suppress(ValueError, OverflowError):
         moment = parse_datetime(said)
         if moment is not None and moment.tzinfo is not None:
