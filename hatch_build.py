@@ -13,7 +13,9 @@ from sphinx.cmd.build import build_main
 
 class CompileForTheWheel(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile both, and add them to the wheel. An editable installation uses the compiled files of its clone."""
+        """
+        Add the compiled documentation and catalogues to the wheel. An editable installation uses those of its clone.
+        """
         if version == "editable":
             return
         self._scratch = tempfile.TemporaryDirectory(prefix="crawlctl-manual-")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.support.scripted_output import Sink
 
 _BROWSER = Path("/usr/lib/chromium/chromium-headless-shell")
-# Files of each Debian package that a test needs. One of them is enough.
+# Paths by which the tests recognize each Debian package. The package counts as installed if one of its paths exists.
 _DEBIAN = {
     "faketime": ("/usr/lib/*/faketime/libfaketime.so.1",),
     "chromium-headless-shell": (str(_BROWSER),),
@@ -46,7 +46,7 @@ hypothesis.settings.register_profile("few examples of any duration", deadline=No
 hypothesis.settings.load_profile("few examples of any duration")
 
 
-# New objects that trigger a garbage collection.
+# Number of new objects that starts a garbage collection.
 _NEW_OBJECTS = 10_000
 
 
@@ -58,7 +58,7 @@ def pytest_configure() -> None:
     """Restore interrupts, which a background process of a shell ignores, and compile the catalogues of the languages."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # As make does before it starts crawlctl.
+    # make also does this before it starts crawlctl.
     compile_catalogues()
 
 
@@ -67,7 +67,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """
     Prepare files that all processes read, and keep the garbage collector away from imported modules and collected tests.
 
-    They stay until the end, and each full collection would visit a million objects.
+    Modules and tests stay until the end. Each full collection would visit their million objects.
     """
     if process := getattr(session.config, "workerinput", None):
         number = int(process["workerid"].removeprefix("gw"))
@@ -166,17 +166,17 @@ def django_db_modify_db_settings(
     connection.settings_dict["TEST"]["TEMPLATE"] = template.name
 
 
-# Caches of this process with content of the database, by module. The database of another test has other rows with the
-# same numbers.
+# Caches of this process with content of the database: the place of each, and a function that returns its empty value.
+# Another test's database has other rows with the same ids.
 _REMEMBERED: dict[str, Callable[[], Any]] = {
     # The stored settings that the process has applied.
     "nodes.settings.running._process.taken_up": lambda: None,
-    # Without cached requests: each call reads them from the database of the test.
+    # No cached request is fresh enough, so each call reads the database of the test.
     "jobs.queries.hosts.latest_requests._FRESH": lambda: -1.0,
     "jobs.queries.hosts.latest_requests._STALEST": lambda: -1.0,
     "jobs.queries.jobs.failed_seeds._KNOWN": dict,
     "jobs.queue.pace.limits.AppliedPolicies._known": dict,
-    # The confirmed nodes of this process.
+    # The beats that the database confirmed to nodes of this process.
     "nodes.membership.incarnation._nodes": dict,
 }
 
@@ -257,7 +257,7 @@ def kept_connection(django_db_setup: None) -> "Iterator[KeptConnection]":
 
 @pytest.fixture
 def connection(dsn: str, kept_connection: "KeptConnection") -> Iterator[psycopg.Connection[Any]]:
-    """Yield a plain connection in autocommit mode, as daemons use it. Its backend has planned statements before."""
+    """Yield a plain connection in autocommit mode, as daemons use it. Its backend may have plans of earlier tests."""
     yield kept_connection.open(dsn)
     kept_connection.give_back()
 

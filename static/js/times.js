@@ -32,7 +32,8 @@ function parts(text, time) {
 /** Return a text with its moments in local time. */
 export const inLocalTime = (text) => parts(text, null).map((one) => one.textContent ?? one).join("");
 
-/** Return the local clock of a moment for the <time> `element`: its text, or the element with it. */
+// Set the attributes of the <time> `element`, and return the local time of its moment:
+// as a text if the page shows the element already, otherwise as the element itself.
 function clock([, day, clockOfDay, clockOfToday], element, isShown) {
   const date = day ?? new Date().toISOString().slice(0, 10);
   const utc = clockOfDay ?? clockOfToday;

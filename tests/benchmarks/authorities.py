@@ -30,7 +30,8 @@ _AUTHORITIES: Final = 12
 _SECONDS: Final = 0.02
 _MOST_SECONDS: Final = 0.04
 _LEAST_A_SECOND: Final = 500.0
-# Questions at once: all authorities of two requests. With the default of 10, 12 authorities take two rounds.
+# Largest number of simultaneous questions: to all authorities for two requests. With the default of 10, 12 authorities
+# take two rounds.
 _CHECKS: Final = 24
 _KIND: Final = "tests.support.slow_authority:SLOW"
 

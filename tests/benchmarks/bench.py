@@ -2,10 +2,10 @@
 `make bench`: crawlctl beside Scrapy, on one machine, in one run.
 
 Both crawl the same synthetic sites, a small one and a large one, with 64 connections and no delay. Both have a queue
-that survives a crash. The figures are pages a second by the site's own log, CPU by kind of process, and memory. Others
-are the wait of a text until a search finds it, and the statements that a crawl sends to the database. In the same run
-the fastest loop that we know how to write shows how much of the machine a crawler could use. docs/benchmarks.md says
-how to read the figures.
+that survives a crash. The figures are pages a second by the site's own log, CPU by kind of process, and memory. Further
+figures are the time until a search finds a new text, and the statements that a crawl sends to the database. In the same
+run the fastest loop that we know how to write shows how much of the machine a crawler could use. docs/benchmarks.md
+says how to read the figures.
 
 Standard output ends with one line for each figure. `var/bench.json` holds the same and every single run. The exit code
 is 1 if a crawler did not fetch every page, if a text was found too late, or if a goal was missed.
@@ -34,7 +34,7 @@ _SCRAPY, _CEILING = "scrapy", "ceiling"
 _GOALS = {"null": 10.0, "jsonl": 6.0, "search": 3.0, "warc": 6.0}
 # This is not an output, but the null output with a WARC archive.
 _ARCHIVE = "warc"
-# On a smaller site, most of a crawl is its start.
+# Least number of pages for a goal: the crawl of a smaller site is mostly its start.
 _LEAST_PAGES_OF_A_GOAL = 10_000
 _STATEMENTS_SHOWN = 40
 
@@ -200,7 +200,7 @@ def _figures(runs: Mapping[int, _Runs], *, statements: Statements | None) -> dic
     for pages in runs:
         share = _ratio(rates["null", pages], rates[_CEILING, pages])
         figures[f"ratio to ceiling, {_title('null')}, {pages:,} pages"] = share
-    # The smaller figure of both sizes.
+    # A goal applies to the smallest ratio of all sizes.
     return figures | {
         f"ratio to scrapy, {_title(name)}": min(_ratio(rates[name, pages], rates[_SCRAPY, pages]) for pages in runs)
         for name in _GOALS

@@ -48,7 +48,7 @@ _CLUSTERS: Sequence[tuple[str, int, Mapping[str, Sequence[str]]]] = (
     ("100 nodes, 100 jobs, 10,000 items", 100, _LARGE),
 )
 _LOCKS = 200
-# Items of one job, and its runs at a time.
+# Number of items of one job, and of its simultaneous runs.
 _ITEMS, _RUNS = 1_000, 50
 # A short timeout; the time to notice a silence is a multiple of it.
 _SHORT_TIMEOUT = dt.timedelta(seconds=2)

@@ -63,7 +63,7 @@ def _measure(address: str, *, documents: int) -> int:
     slow = False
     for kind, asked in (("known", urls), ("unknown", [f"{url}/unknown" for url in urls])):
         times = []
-        # The first request reads what the process keeps.
+        # The first request fills the caches of the process.
         client.get("/api/v1/explain/", {"url": asked[0]}, HTTP_HOST="127.0.0.1")
         for url in asked:
             began = time.perf_counter()

@@ -15,7 +15,7 @@ from typing import Final
 from tests.support.changing_pages import HOUR, Best, Fixed, Nutch, Ours, Site, freshness, skewed_site
 
 _LEAST: Final = 0.9
-# Difference that does not count: with enough looks, several schedules are perfect.
+# Largest difference of freshness that does not count: with enough looks, several schedules are perfect.
 _NOTHING: Final = 0.001
 _LOOKS: Final = (0.25, 1.0, 4.0)
 _WITHIN: Final = (0.0, HOUR, 6 * HOUR)

@@ -74,7 +74,7 @@ SELECT node.id, count(*) FROM nodes_node AS node
 _SETTLED = 5.0
 # Seconds that thirty processes may take to start on a small machine.
 _PATIENCE = 300.0
-# Rows of one statement.
+# Largest number of rows that one statement inserts.
 _AT_ONCE = 100_000
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jobs.models import Job
 
 _MANAGERS, _GROUPS = 100, 10_000
-# Reads of a page, for the median.
+# Number of reads of each page, whose median is reported.
 _READS = 20
 # Three times in seconds: between the starts of two requests to a host, between two moves of the group, and until a new
 # crawl has an even rate. Then the pages of all hosts together, and the number of hosts.

@@ -35,7 +35,7 @@ SELECT %(now)s - (n::float8 / %(rows)s) * interval '1 day', 0.05, NULL, (%(sourc
        CASE WHEN n %% 2 = 1 THEN 'OK' WHEN n %% 20 = 0 THEN '404' WHEN n %% 34 = 0 THEN 'DNS' ELSE '200' END
   FROM generate_series(%(first)s, %(last)s, -1) AS n
 """
-# Rows of one statement. A statement must not take longer than a web server waits for one.
+# Largest number of rows that one statement inserts. A statement must not take longer than a web server waits for one.
 _AT_ONCE = 250_000
 
 

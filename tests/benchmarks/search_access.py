@@ -22,7 +22,7 @@ import psycopg
 from tests.benchmarks import databases
 from tests.benchmarks.databases import ROOT
 
-# Documents of one statement.
+# Largest number of documents that one statement inserts.
 _AT_ONCE = 100_000
 _READERS = ("all", "half", "tenth", "one of 1000", "none")
 # Searches, with the share of the documents that match.

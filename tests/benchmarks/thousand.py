@@ -32,12 +32,12 @@ from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.meter import cpu_seconds_of_tree, tree_of
 from tests.support.waiting import wait_until
 
-# Nodes of one process.
+# Largest numbers of managers and of workers in one process.
 _MANAGERS_A_PROCESS, _WORKERS_A_PROCESS = 25, 125
-# Nodes of the cluster whose statements are listed.
+# Number of nodes in the small cluster whose statements are listed.
 _FEW = 8
 _PATIENCE = 120.0
-# Managers, and workers, that run whole beside simulated ones.
+# Number of managers, and of workers, that run completely beside simulated ones.
 _REAL = 10
 _SIMULATED = "simulated "
 # Seconds between the starts of two nodes of one process.

@@ -10,13 +10,13 @@ class Rules:
 
     # Marking a node as failed waits for its open writes, or ends them.
     node_lock: bool = True
-    # A write of the main manager checks that its term is still the last one ...
+    # A write of the main manager checks that its term is still the last one.
     term_check: bool = True
-    # ... and an election waits for the end of that write.
+    # An election waits for the end of such a write.
     term_lock: bool = True
-    # Stuffing checks that the group is still owned, in the epoch in which it was given.
+    # Stuffing checks that its manager still owns the group, in the epoch in which it got the group.
     group_fence: bool = True
-    # ... and giving the group away waits for the end of the stuffing.
+    # A group gets another owner only after the end of its stuffing.
     group_lock: bool = True
     # An ended node remains ended.
     terminal_rule: bool = True

@@ -34,5 +34,5 @@ def test_a_history_is_reproducible_and_prints_its_command():
 
 
 def test_a_frozen_main_is_replaced_within_its_timeout_and_two_beats():
-    """Proves a promise of docs/reliability.md."""
+    """docs/reliability.md promises this time."""
     assert max(takeover(seed) for seed in range(100)) <= 2

@@ -13,7 +13,7 @@ from jobs.queries.hosts.selection import STATES as STATES_OF_HOSTS
 
 _VARIABLE: Final = re.compile(r"<[^>]*>|\(\?P<\w+>(?:[^()]|\([^()]*\))*\)")
 
-# Value for the star behind each of these prefixes. The first job has very many of everything.
+# Query for the value of the star that follows each prefix. The first job has very many of everything.
 VALUES: Final = {
     "admin/": "SELECT 'jobs'",
     "admin/r/": "SELECT id || '/1' FROM django_content_type LIMIT 1",

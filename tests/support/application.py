@@ -148,7 +148,7 @@ class Application:
         """Do nothing. The test waits for the answer, which arrives after all earlier reports."""
 
     def leave(self):
-        """Let the process end as Python does."""
+        """Let the process end in Python's usual way, without a kill."""
 
 
 class _Telling(logging.Handler):

@@ -57,5 +57,5 @@ def fields_of(response, *, field):
     parser = _Forms()
     parser.feed(response.content.decode())
     (found,) = [form for form in parser.forms if field in form]
-    # Patterns of further rows are no rows.
+    # A page has hidden patterns, from which a script makes further rows. They are not fields of the form.
     return {name: values for name, values in found.items() if "__prefix__" not in name}

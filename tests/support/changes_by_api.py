@@ -203,7 +203,7 @@ def _pause_schedule(world):
 
 
 def _bury(world):
-    """Delete a job. `world.buried` is the address of a deleted job in tests."""
+    """Delete a job, so that a test can restore it. Its id is `world.buried`."""
     job = make_job("buried", policy=None)
     store_deleted_job(job, now=NOON)
     world.buried = job.pk

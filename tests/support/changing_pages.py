@@ -164,7 +164,7 @@ class Ours(Schedule):
     def __init__(self, site: Site, *, share: float = 1.0, sample: int = 150) -> None:
         self._site, self._sample = site, sample
         self._terms = [GoalTerms(share, site.within)]
-        # Four measurements for each look at the average page.
+        # Seconds between two measurements: a quarter of the time between two looks at the average page.
         self._every = len(site.of_host(site.hosts[0])) / site.looks_per_second / 4
         # The freshness that each plan expects.
         self.expected: list[float] = []

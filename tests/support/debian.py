@@ -46,7 +46,7 @@ class DebianServer:
         return self.server.home.data
 
     def end(self, number: signal.Signals) -> None:
-        """End the server: SIGINT in order, SIGQUIT at once, SIGKILL as a crash."""
+        """End the server by a signal: SIGINT for an orderly stop, SIGQUIT for an immediate one, SIGKILL for a crash."""
         assert self._postmaster is not None
         process = self._postmaster.process
         process.send_signal(number)

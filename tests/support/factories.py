@@ -89,7 +89,7 @@ def make_job(name=None, *, urls=("http://a.example/",), policy=None, output=None
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A job in the middle of a run, with the group of its seed as its owner holds it."""
+    """A job in the middle of a run, and the group of its seed, owned by a manager."""
 
     job: Job
     seed: Seed

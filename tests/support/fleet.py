@@ -42,7 +42,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(eq=False)
 class Run:
-    """A run as it reported itself. A run that died ended with its process, at the latest at the kill."""
+    """
+    A run, by its own reports. A run that did not report its end ended with its process, at the latest when that was
+    killed.
+    """
 
     node: str
     job: str

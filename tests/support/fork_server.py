@@ -31,7 +31,7 @@ _INTERRUPTED = 130
 _LARGEST_REQUEST = 1 << 20
 # Standard input, output and errors, the report, and sockets that a parent keeps open for a service.
 _MOST_FILES = 8
-# File descriptors from this number on are free of files that a program opens by itself.
+# Lowest temporary descriptor of a received file: above all descriptors to which the files are copied.
 _ASIDE = 200
 # Commands that start other processes of crawlctl.
 _PARENTS = {"crawl", "run", "demo", "drill"}

@@ -24,7 +24,7 @@ class KeptConnection:
         self._as_opened: tuple[Any, ...] = ()
 
     def open(self, dsn: str) -> psycopg.Connection[Any]:
-        """Return the connection as if it was new."""
+        """Return the connection in the state of a new one."""
         from jobs.queue.sql.arrays import register_arrays
 
         # A test without this fixture may have ended all backends.

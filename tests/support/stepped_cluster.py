@@ -2,8 +2,8 @@
 A cluster that is stepped by hand, in one process and on its own clock.
 
 Nothing happens by itself. On command a manager performs its due duties, and a worker takes, processes and writes. A
-failed node can still be stepped, as a *ghost* that has not noticed its failure. It executes the code of the daemons
-with their SQL, but without their loops.
+failed node can still be stepped, as a *ghost* that has not noticed its failure. The cluster executes the code of the
+daemons with their SQL, but without their loops.
 """
 
 import asyncio
@@ -220,9 +220,10 @@ class SteppedManager:
 
     def _is_due(self, duty):
         """
-        Return True for each duty of the crawl. Housekeeping, whose interval is a minute or more, keeps it.
+        Return True if the duty is due: always for duties of the crawl, and after its interval for housekeeping.
 
-        The clock of the tests is ahead of the database's, and must not be taken for one that was set back.
+        The duty that notices a clock that was set back never runs, because the clock of the tests is ahead of the
+        database's.
         """
         if duty.run is follow_clock:
             return False

@@ -109,7 +109,7 @@ class _Row:
         return None
 
     def __exit__(self, kind, error, _traceback):
-        # A skip, an interrupt and a timeout are of the whole test. pytest.fail is a failure of the row.
+        # A skip, an interrupt and a timeout end the whole test. A call of pytest.fail fails this row only.
         if error is None or not (isinstance(error, Exception) or kind.__name__ == "Failed"):
             return False
         name = self._name

@@ -13,7 +13,7 @@ from tests.support.lifetimes import ENDS_WITH_PYTEST
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 _JAVA = Path("/usr/bin/java")
-# Milliseconds. Sessions live for at least two ticks.
+# Length of a tick (milliseconds). Sessions live for at least two ticks.
 _TICK = 200
 
 

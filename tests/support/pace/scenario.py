@@ -183,7 +183,7 @@ class Scenario:
         return broken([*plain, *delaying], rules, freezes=self.cluster.freezes)
 
     def agents(self):
-        """Return the agents that sent requests to the plain site."""
+        """Return the User-Agents of the requests that the plain site received."""
         return {fetch.agent for fetch in self.plain.fetches()}
 
 
