@@ -81,7 +81,7 @@ def test_every_indexed_document_has_a_record_that_agrees(machine, serve, root, s
             assert checked.returncode == 0
 
 
-def test_a_killed_worker_leaves_complete_records_and_a_successor_ends_its_file(cluster, serve, root):
+def test_a_killed_worker_leaves_whole_records_and_its_successor_ends_its_file(cluster, serve, root):
     site = serve(pages=300, hosts=3, traps=2, latency_ms=10)
     given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
     _, *workers = cluster.start("runmanager", "runworker", "runworker", **given)
@@ -142,7 +142,7 @@ def test_jobs_wait_for_a_store_and_continue_by_themselves(cluster, serve, root, 
     assert not FailingStore.objects.exists()
 
 
-def test_after_a_destroyed_disk_the_next_run_reads_exactly_its_documents_again(cluster, serve, root):
+def test_the_next_run_rereads_exactly_the_documents_of_a_destroyed_disk(cluster, serve, root):
     site = serve(pages=120, hosts=4, traps=0)
     given = {"CRAWLCTL_ARCHIVE_ROOT": str(root)}
     _, *workers = cluster.start("runmanager", "runworker", "runworker", **given)

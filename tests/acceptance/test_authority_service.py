@@ -116,7 +116,7 @@ def test_one_hanging_authority_of_twelve_delays_only_its_own_questions(machine, 
     assert statistics.median(one["seconds"] for one in others) < LIMIT / 2
 
 
-def test_a_change_by_another_process_applies_and_its_silence_is_stored(machine, tmp_path):
+def test_a_change_by_another_process_applies_and_an_outage_is_stored(machine, tmp_path):
     database = machine.database
     users = tmp_path / "users.yaml"
     users.write_text("users: {alice: {tokens: [staff]}}")
@@ -144,7 +144,7 @@ def listed(machine):
     return listing.out
 
 
-def test_the_process_refuses_clients_without_a_token_and_ends_in_order(machine):
+def test_the_service_refuses_clients_without_a_token_and_ends_in_order(machine):
     database = machine.database
     with hanging_server() as port:
         group = verbs.create_group(name="g", made_by="a test").pk
@@ -183,14 +183,14 @@ def figures(port):
         ["--nonsense"],
     ],
 )
-def test_invalid_options_end_with_2_and_no_traceback(machine, options):
+def test_invalid_options_end_the_service_with_2_and_without_a_traceback(machine, options):
     service = machine.start("runauthority", *options)
 
     assert service.wait() == 2, service.err
     assert "Traceback" not in service.err
 
 
-def test_a_port_in_use_ends_with_2(machine):
+def test_a_port_in_use_ends_the_service_with_2(machine):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         service = machine.start("runauthority", "--port", port)

@@ -91,7 +91,7 @@ def test_a_restore_refuses_another_passphrase(new, place):
     assert not new.data.exists()
 
 
-def test_a_backup_with_a_passphrase_is_sealed_as_a_whole(old, new, place):
+def test_all_parts_of_a_backup_with_a_passphrase_are_sealed(old, new, place):
     first, second = old.backups(place)
     assert (place / first["data"]["key"]).read_bytes()[:4] == ZSTANDARD
     assert (place / second["data"]["key"]).read_bytes().startswith(b"crawlctl sealed file 1\n")
@@ -158,7 +158,7 @@ def test_a_backup_without_its_description_does_not_count(old, place):
     assert name not in [backup["name"] for backup in old.backups(place)]
 
 
-def test_a_killed_backup_leaves_no_backup_and_its_copy_is_deleted(old, place):
+def test_a_killed_backup_is_not_listed_and_the_next_one_deletes_its_copy(old, place):
     left = old.var / "backups" / "copy-of-a-killed-backup"
     left.mkdir()
     (left / "data").write_text("half")
@@ -183,7 +183,7 @@ def test_a_database_account_without_permission_is_refused(old, place):
     assert "docs/deploying.md" in said
 
 
-def test_invalid_requests_end_with_2(old, place):
+def test_invalid_options_of_a_backup_end_the_command_with_2(old, place):
     assert "Set CRAWLCTL_BACKUP_STORE" in old.run("backup", code=2)
     assert "dir:/path" in old.run("backup", "--to", "ftp://host/x", code=2)
     assert "with a time zone" in old.run("backup", "restore", "--from", place, "--to", "yesterday", code=2)

@@ -319,7 +319,7 @@ def test_reports_draw_charts_of_their_tables(browser, web, machine):
             assert page.locator("canvas").evaluate(_IS_DRAWN)
 
 
-def test_charts_have_local_times_of_one_form_and_whole_counts(browser, web, machine):
+def test_charts_show_local_times_in_one_format_and_whole_counts(browser, web, machine):
     fill()
     with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
         page.goto("/account/")

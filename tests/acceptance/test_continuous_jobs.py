@@ -56,7 +56,7 @@ def test_a_lost_document_is_found_when_it_is_checked_again(daemons, world):
     wait_for(lambda: held_by(daemons.output) == {world.url("a")}, saying="documents that no longer exist have left")
 
 
-def test_everything_expires_and_then_the_job_ends_by_itself(daemons, world):
+def test_a_job_ends_by_itself_after_all_its_documents_expired(daemons, world):
     world.put("a", links=["b", "c", "d"])
     for name, links in (("b", ["e", "f"]), ("c", []), ("d", ["g"]), ("e", []), ("f", []), ("g", [])):
         world.put(name, links=links)
@@ -96,7 +96,7 @@ def test_documents_of_a_source_that_lists_only_additions_are_rechecked(daemons, 
     assert held_by(daemons.output) == {world.url("a")}
 
 
-def test_a_run_of_a_source_that_lists_all_changes_checks_only_these(daemons, world):
+def test_a_run_checks_only_changed_documents_if_its_source_lists_changes(daemons, world):
     world.put("a")
     world.put("b")
     world.seeding(names=["b"], version="1")

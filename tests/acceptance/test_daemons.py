@@ -37,7 +37,7 @@ def refetches(site):
 # --- Killed and frozen ---------------------------------------------------------------------------
 
 
-def test_nothing_is_lost_with_a_killed_worker_nor_with_a_killed_main(cluster, serve):
+def test_a_killed_worker_and_a_killed_main_manager_lose_no_document(cluster, serve):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
     first, second, *workers = cluster.start("runmanager", "runmanager", "runworker", "runworker")
     job = cluster.make_job(site)

@@ -94,7 +94,7 @@ def test_a_killed_demo_leaves_no_process_and_the_next_demo_starts_afresh(machine
     assert (report["missing"], report["extra"]) == (0, 0)
 
 
-def test_a_demo_that_is_stopped_while_it_creates_partitions_ends_at_once(machine, start):
+def test_a_demo_that_is_stopped_while_it_creates_partitions_ends_immediately(machine, start):
     demo = start("demo", "--exit", "--partitions", "3")
     partitions = machine.directory / "var" / "demo-3-partitions"
     # The demo creates the database of the control partition first, and then both others at the same time.
@@ -119,7 +119,7 @@ def test_a_second_demo_on_one_database_is_refused(machine, start):
     assert demo.wait() == 0
 
 
-def test_command_run_keeps_its_processes_running_until_it_is_stopped(machine, start):
+def test_the_processes_of_command_run_serve_until_it_is_stopped(machine, start):
     run = start("run", "--workers", "1")
     with urllib.request.urlopen(address_in(run), timeout=30) as page:
         assert page.status == 200

@@ -287,7 +287,7 @@ def ask(port, path, *, trusted=None):
 
 
 @pytest.mark.debian("nginx")
-def test_nginx_accepts_the_site(nginx):
+def test_nginx_accepts_our_configuration(nginx):
     directory, _ports = nginx
 
     tested = subprocess.run(command_of(directory, "-t"), capture_output=True, text=True, check=False)
@@ -297,7 +297,7 @@ def test_nginx_accepts_the_site(nginx):
 
 
 @pytest.mark.debian("nginx")
-def test_behind_nginx_the_pages_are_secure(nginx, machine):
+def test_pages_behind_nginx_are_secure(nginx, machine):
     directory, ports = nginx
     trusted = directory / NAME / "fullchain.pem"
     own = {name: value for name, value in settings_of_a_deployment().items() if value and name != "POSTGRES_PASSWORD"}

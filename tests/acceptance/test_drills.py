@@ -46,7 +46,7 @@ def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
     assert report["refused"] > 0
 
 
-def test_a_cut_database_fails_no_node(drill):
+def test_a_database_that_is_cut_off_marks_no_node_as_failed(drill):
     code, report = drill("cut", "database")
 
     assert (code, report["missing"], report["failed"]) == (0, [], 0)
@@ -100,7 +100,7 @@ def test_a_drill_in_production_needs_a_confirmation(cluster, machine):
     assert not any(worker.has_ended for worker in workers)
 
 
-def test_a_drill_refuses_to_fault_a_node_without_a_replacement(cluster, machine):
+def test_a_drill_is_refused_for_a_node_without_a_replacement(cluster, machine):
     _, worker = cluster.start("runmanager", "runworker")
 
     command = machine.start("drill", "kill", "worker", "--production", "--yes", **QUICK_HEARTS)

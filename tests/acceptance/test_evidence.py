@@ -109,7 +109,7 @@ def test_the_log_of_the_site_confirms_the_record_of_a_crawl(machine, tmp_path, s
     assert checked(capsys, other, log) == (1, "The chain is broken. Block 1 does not match its hash.")
 
 
-def test_the_record_of_a_killed_worker_names_its_gap(machine, tmp_path, settings, capsys):
+def test_the_record_names_the_gap_that_a_killed_worker_left(machine, tmp_path, settings, capsys):
     asked = {"crawl.keep_evidence": 30, "crawl.user_agent": AGENT}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **asked}
     log, evidence = tmp_path / "access.log", tmp_path / "evidence.ndjson"

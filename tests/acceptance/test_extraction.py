@@ -67,7 +67,7 @@ def test_files_of_all_kinds_get_a_text_and_broken_files_get_a_reason(machine, tr
     assert lines["c.odt"]["language"] == "de-AT"
 
 
-def test_files_that_attack_their_reader_fail_without_other_files(machine, tree):
+def test_files_that_attack_their_reader_fail_and_other_files_are_read(machine, tree):
     for name in ("exit", "compute", "allocate", *"abcdefgh"):
         (tree / f"{name}.txt").write_text(name)
 

@@ -113,7 +113,7 @@ def test_options_of_web_crawls_and_invalid_paths_are_refused(machine, tree):
     assert machine.database.value("SELECT count(*) FROM jobs_job") == 0
 
 
-def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, tree):
+def test_manifoldcfs_sanity_test_counts_5_6_6_6_5_and_0_documents(cluster, tree):
     """
     The steps of SanityTester: a full run, three minimal runs (after an addition, a change, a deletion), a full run,
     deletion of the job.
@@ -160,7 +160,7 @@ def test_manifoldcfs_sanity_test_holds_5_6_6_6_5_and_0_after_deletion(cluster, t
     assert held_by(cluster.output) == set()
 
 
-def test_manifoldcfs_api_sanity_holds_5_6_6_5_through_rest(cluster, tree):
+def test_manifoldcfs_api_sanity_test_counts_5_6_6_and_5_documents(cluster, tree):
     """APISanityTester: the same with full runs only, and every request through the API."""
     cluster.start("runmanager", "runworker")
     api = client_of(ADMINISTRATOR)

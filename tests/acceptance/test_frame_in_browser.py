@@ -78,7 +78,7 @@ def test_the_palette_finds_pages_by_keys_and_times_are_local(browser, machine): 
         expect(page.locator(".foot")).to_contain_text("Asia/Tokyo")
 
 
-def test_the_bar_has_one_line_in_each_language_even_with_a_long_name(browser, machine):  # noqa: F811
+def test_the_top_bar_has_one_line_in_each_language_despite_a_long_name(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     with visitor(browser, web, viewport={"width": 1280, "height": 900}) as page:
         in_thread(lambda: User.objects.update(username="a.long.name.of.an.administrator@example.org"))
@@ -90,7 +90,7 @@ def test_the_bar_has_one_line_in_each_language_even_with_a_long_name(browser, ma
             assert heights[0] < 1.5 * heights[1], language
 
 
-def test_the_german_bar_has_two_lines_at_most_on_a_narrow_screen(browser, machine):  # noqa: F811
+def test_the_german_top_bar_has_at_most_two_lines_on_a_narrow_screen(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     with visitor(browser, web, viewport={"width": 900, "height": 900}) as page:
         page.goto("/account/")
@@ -141,7 +141,7 @@ def send_without_a_session(page):
     expect(page).to_have_url(re.compile("/login/"))
 
 
-def test_text_of_a_form_whose_session_ended_is_there_after_the_login(browser, machine):  # noqa: F811
+def test_text_of_a_form_whose_session_ended_is_restored_after_the_login(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     in_thread(lambda: User.objects.create_superuser("olga", password=PASSWORD))
     with visitor(browser, web) as page:
@@ -166,7 +166,7 @@ def test_text_of_a_form_whose_session_ended_is_there_after_the_login(browser, ma
         assert page.evaluate(_KEPT) is None
 
 
-def test_added_rows_of_a_form_whose_session_ended_are_there_after_the_login(browser, machine):  # noqa: F811
+def test_added_rows_of_a_form_whose_session_ended_return_after_the_login(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     login = "configuration_logins-0"
     with visitor(browser, web) as page:

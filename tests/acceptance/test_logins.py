@@ -75,7 +75,7 @@ def test_a_session_that_the_site_ends_is_renewed_once(daemons, site):
     assert len(site.logins) == 2
 
 
-def test_the_gate_of_a_worker_that_died_during_a_login_opens_for_another(cluster, site):
+def test_another_worker_logs_in_if_the_first_one_dies_during_its_login(cluster, site):
     _, *workers = cluster.start("runmanager", "runworker", "runworker")
     site.answers.clear()
     job = make_job(cluster, site)

@@ -22,7 +22,7 @@ def indexed(*ports):
     return sum(scrape(port)["crawlctl_documents_total", "indexed"] for port in ports)
 
 
-def test_the_counts_match_the_crawl(cluster, serve):
+def test_metrics_match_the_documents_of_the_crawl(cluster, serve):
     site = serve(pages=200, hosts=2, traps=2)
     (_, of_manager), *workers = (start(cluster, command) for command in ("runmanager", "runworker", "runworker"))
     of_workers = [port for _, port in workers]

@@ -39,7 +39,7 @@ def everything(site):
     return list(read_log(site.log))
 
 
-def test_starts_keep_their_gap_when_the_worker_is_killed_between_them(machine, serve):
+def test_requests_keep_their_gap_if_the_worker_is_killed_between_them(machine, serve):
     site = serve(pages=40, hosts=2, traps=3)
 
     crawl = machine.start_crawl(site.start_url, "--scope", "any", "--delay", 0.15, "--workers", 2)

@@ -96,7 +96,7 @@ def beat_after(cluster, daemon, moment):
     return max(since, 0.001) if since > 0 else None
 
 
-def test_a_one_shot_survives_a_cut_line_to_its_database(cluster, serve, proxies):
+def test_a_one_shot_crawl_survives_a_cut_connection_to_its_database(cluster, serve, proxies):
     site = serve(pages=120, hosts=2, traps=3, latency_ms=60)
     proxy = proxies()
     crawl = cluster.machine.start_crawl(

@@ -132,7 +132,7 @@ def test_a_task_that_does_not_end_in_time_follows_its_policy(manager, hire, note
     assert (waiting.last_crashed, waiting.last_class, waiting.worker_id) == (True, "WorkerLost", None)
 
 
-def test_a_task_that_takes_ten_times_the_timeout_of_silence_runs_once(cluster, hire, notes):
+def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, hire, notes):
     cluster.start("runmanager", **SOON_DEAD)
     worker = hire(**SOON_DEAD)
     task = note(notes, seconds=10 * float(SOON_DEAD["CRAWLCTL_CONSIDERED_DEAD_AFTER"]))

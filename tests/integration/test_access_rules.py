@@ -71,7 +71,7 @@ def form(wanted):
     }
 
 
-def test_the_api_stores_rules_and_a_change_reads_everything_again(administrator, wanted):
+def test_the_api_stores_access_rules_and_a_change_rereads_all_documents(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "access_rules": [RULES[0], {"pattern": "."}]}).json()
     address = f"{JOBS}{made['id']}/"
     version = Job.objects.get().specification_version
@@ -158,7 +158,7 @@ def test_a_bad_line_is_refused_at_the_field_of_the_form(browser, form, text, sen
 
 
 @given(st.lists(st.tuples(WORDS, TOKENS, TOKENS), max_size=4))
-def test_access_rules_survive_printing_and_reading(given_rules):
+def test_printed_access_rules_are_read_back_unchanged(given_rules):
     rules = [
         {"pattern": pattern, "allow": allow, "deny": deny if allow else []} for pattern, allow, deny in given_rules
     ]

@@ -115,7 +115,7 @@ def test_settings_that_agree_are_accepted(settings):
     compare(placement(), OWN, "b", NOTE_OF_B, known="two")
 
 
-def test_an_address_that_leads_to_the_own_database_is_refused(connection, settings):
+def test_an_address_that_leads_to_the_database_of_this_partition_is_refused(connection, settings):
     both = (f"a={own_address()}", f"b={own_address()}")
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, PARTITION.path: "a", PARTITIONS.path: both}
     check_partitions(connection)

@@ -142,7 +142,7 @@ def test_a_page_needs_as_many_queries_for_many_documents_as_for_one(viewer, sett
         assert len(viewer.get(DOCUMENTS).json()["results"]) == 100
 
 
-def test_a_later_page_is_found_in_the_index(viewer):
+def test_a_later_page_of_documents_is_found_in_the_index(viewer):
     make_documents(make_job(), 2000)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE jobs_queueitem")

@@ -198,7 +198,7 @@ def test_a_cursor_of_another_list_is_refused(administrator):
     assert_problem(response, 400, "invalid", fields=["cursor"])
 
 
-def test_documents_of_other_jobs_are_not_deleted(administrator):
+def test_policies_repositories_and_outputs_in_use_are_not_deleted(administrator):
     world = make_world()
 
     for address in (f"policies/{world.policy.pk}", f"repositories/{world.repository.pk}", f"outputs/{world.output.pk}"):
@@ -247,7 +247,7 @@ def test_a_change_that_lost_a_conflict_can_be_repeated(administrator, code):
     assert administrator.patch(f"{POLICIES}{policy.pk}/", {"min_gap": 7}).status_code == 200
 
 
-def test_an_unexpected_error_is_logged_and_answered_in_the_same_form(administrator, monkeypatch, caplog):
+def test_an_unexpected_error_is_logged_and_answered_like_other_errors(administrator, monkeypatch, caplog):
     def broken(self):
         raise KeyError("something of ours")
 
@@ -259,7 +259,7 @@ def test_an_unexpected_error_is_logged_and_answered_in_the_same_form(administrat
     assert any(record.exc_info for record in caplog.records)
 
 
-def test_an_unknown_host_is_a_problem_and_one_line_in_the_log(administrator, caplog):
+def test_an_unknown_host_header_is_refused_and_logged_as_one_line(administrator, caplog):
     for address in ("/api/v1/jobs/", "/", "/login/", "/nothing"):
         caplog.clear()
 
@@ -270,7 +270,7 @@ def test_an_unknown_host_is_a_problem_and_one_line_in_the_log(administrator, cap
         assert "evil.test" in caplog.text
 
 
-def test_a_cluster_named_twice_is_refused(administrator):
+def test_a_query_that_names_two_clusters_is_refused(administrator):
     refused = administrator.get("/api/v1/cluster/coordination/?cluster=a&cluster=b")
 
     assert_problem(refused, 400, "invalid", fields=["cluster"])

@@ -45,7 +45,7 @@ def test_a_host_shows_its_limit_and_the_source_of_it(busy):
     assert len(shown["history"]) == 60
 
 
-def test_the_cause_names_its_source_and_the_shared_limit(connection, busy):
+def test_the_cause_of_a_wait_names_its_policy_and_the_end_of_the_wait(connection, busy):
     make_policy("for all", applies_everywhere=True, open_requests=500, min_gap=9.0)
     BinState.objects.filter(bin=busy).update(last_start_at="2100-01-01T00:00Z")
 

@@ -59,7 +59,7 @@ def test_a_job_is_stored_and_shown_unchanged(administrator, wanted):
     assert made.json()["warnings"] == []
 
 
-def test_the_shown_form_can_be_sent_back(administrator, wanted):
+def test_fields_of_a_get_answer_can_be_put_back_unchanged(administrator, wanted):
     job_id = administrator.post(JOBS, wanted).json()["id"]
     shown = administrator.get(f"{JOBS}{job_id}/").json()
     writable = {name: shown[name] for name in (*wanted, "max_documents", "priority")}
@@ -273,7 +273,7 @@ def test_an_action_takes_no_body(operator):
     assert job.phase == Phase.INACTIVE
 
 
-def test_counts_are_of_the_present_run():
+def test_a_job_shows_the_counts_of_its_present_run():
     job = make_job()
     set_phase(job, run_no=2)
     known = {"job_id": job.pk, "lane_id": 1, "measure": "stage"}

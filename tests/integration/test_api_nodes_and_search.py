@@ -38,7 +38,7 @@ def test_nodes_are_listed_newest_first_and_page_by_page(viewer):
     assert sorted(names) == [f"worker-{number}" for number in range(5)]
 
 
-def test_the_main_is_marked(viewer):
+def test_the_main_manager_is_marked_in_the_list_of_nodes(viewer):
     main, other = make_node("manager-1", kind=Node.Kind.MANAGER), make_node("manager-2", kind=Node.Kind.MANAGER)
     MainTerm.objects.create(scope=main.scope, main=main, term=1, since=NOON)
 

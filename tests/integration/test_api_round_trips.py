@@ -235,7 +235,7 @@ def test_the_etag_of_the_settings_is_their_version(administrator):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_clients_that_change_one_version_only_one_succeeds(administrator, world):
+def test_one_of_two_clients_that_change_the_same_version_succeeds(administrator, world):
     addresses = [f"{JOBS}{world.job.pk}/", f"/api/v1/policies/{world.policy.pk}/", SETTINGS]
     for address in addresses:
         seen = administrator.get(address)["ETag"]

@@ -70,7 +70,7 @@ def test_a_schedule_is_stored_and_shown_unchanged(administrator, wanted):
     assert again.json()["windows"] == shown["windows"]
 
 
-def test_a_new_schedule_starts_no_run_for_an_earlier_opening(administrator, wanted):
+def test_a_new_schedule_starts_no_run_for_a_window_that_opened_before(administrator, wanted):
     made = administrator.post(JOBS, wanted).json()
     Job.objects.update(schedule_checked_at="2020-01-01T00:00Z")
 
@@ -120,7 +120,7 @@ def test_contradictory_fields_are_refused_by_name_and_nothing_is_stored(administ
     assert not ScheduleWindow.objects.exists()
 
 
-def test_a_continuous_job_can_become_a_job_that_ends_without_intervals(administrator, wanted):
+def test_a_continuous_job_must_lose_its_intervals_to_become_an_ending_job(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "kind": "continuous", "reseed_after": 60}).json()
 
     refused = administrator.patch(f"{JOBS}{made['id']}/", {"kind": "once"})
@@ -194,7 +194,7 @@ def test_the_policy_of_a_seed_can_be_changed_while_it_runs(administrator):
     assert job.seeds.get().policy == gently
 
 
-def test_the_api_and_the_form_set_an_archive_and_a_new_one_rereads_all(administrator, wanted):
+def test_a_new_archive_set_by_api_or_form_rereads_all_documents(administrator, wanted):
     made = administrator.post(JOBS, {**wanted, "archive": "warc"}).json()
     before = Job.objects.get().specification_version
     assert made["archive"] == "warc"

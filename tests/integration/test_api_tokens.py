@@ -108,7 +108,7 @@ def test_an_invalid_token_gives_no_access(user, token):
     assert_problem(client_with(token).get(JOBS), 401, "authentication_failed")
 
 
-def test_an_old_token_does_not_prevent_a_new_one(user):
+def test_an_old_token_does_not_prevent_a_new_token(user):
     assert log_in(HTTP_AUTHORIZATION="Token expired").status_code == 201
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(user):
     assert wrong["WWW-Authenticate"] == "Token"
 
 
-def test_guessing_passwords_delays_even_the_right_one(quick_passwords, user):
+def test_many_guesses_of_a_password_also_delay_the_right_password(quick_passwords, user):
     for _ in range(logins.MOST_OF_A_NAME):
         log_in("wrong")
 

@@ -114,7 +114,7 @@ def test_a_file_that_is_cut_everywhere_loses_its_last_records(copies):
     assert verify() == ({}, 0)
 
 
-def test_damage_in_different_places_costs_the_fewest_records(copies):
+def test_copies_with_different_damage_lose_as_few_records_as_possible(copies):
     flip(copies[0], at=1)
     for copy in copies[1:]:
         flip(copy)

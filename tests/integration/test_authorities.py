@@ -160,7 +160,7 @@ def test_the_api_refuses_an_invalid_question(query):
     assert_problem(client_of(OPERATOR).get(f"/api/v1/authority/access/?{query}"), 400, "invalid")
 
 
-def test_users_of_several_domains_are_asked_about_in_one_request(authority, group, users):
+def test_one_request_asks_about_users_of_several_domains(authority, group, users):
     make_authority("ad", group, kind="file", configuration={"path": str(users)}, domain="ad")
 
     query = {"username": "alice", "username_0": "bob", "domain_0": "ad"}

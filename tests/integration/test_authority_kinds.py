@@ -53,7 +53,7 @@ def elsewhere(django_db_blocker):
         }
 
 
-def test_rows_of_another_database_are_tokens(elsewhere):
+def test_rows_of_another_database_become_access_tokens(elsewhere):
     alice, bob, nobody = ask(SQL, elsewhere, "alice", "bob", "carol")
 
     assert alice.tokens == ("a", "b", "x\ny")
@@ -111,7 +111,7 @@ def test_a_connection_that_the_server_ended_is_opened_again(elsewhere):
     assert before == after
 
 
-def test_a_wrong_password_is_not_shown(elsewhere):
+def test_no_error_shows_the_password_of_a_database(elsewhere):
     with pytest.raises(Unreachable) as raised:
         ask(SQL, elsewhere | {"username": "nobody-here", "password": "a secret"}, "alice")
 
@@ -158,7 +158,7 @@ def users(tmp_path, monkeypatch):
     return file
 
 
-def test_a_file_gives_a_user_its_groups_and_the_groups_of_these(users):
+def test_a_file_gives_a_user_its_groups_and_the_groups_that_contain_them(users):
     alice, bob, carol, nobody = ask(FILE, {"path": str(users)}, "alice", "Bob", "carol", "bob")
 
     assert alice.tokens == ("company", "own", "staff", "world")

@@ -122,7 +122,7 @@ def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection
     assert many_turns <= 1.2 * few_turns
 
 
-def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, other_connection):
+def test_rare_steps_read_as_much_after_many_turns_as_after_few(connection, other_connection):
     queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
 
     with backup(other_connection):
@@ -135,7 +135,7 @@ def test_a_rare_step_reads_as_much_after_many_turns_as_after_few(connection, oth
     assert {name: entries for name, entries in of_many.items() if entries > 1.5 * of_few[name]} == {}
 
 
-def test_a_round_wakes_all_lanes_while_a_snapshot_is_open(connection, other_connection):
+def test_a_round_of_checks_wakes_all_lanes_despite_an_open_snapshot(connection, other_connection):
     queue = FilledQueue(connection, documents=4 * A_ROUND, shape=Shape(bins=BINS))
     sleep = "UPDATE jobs_lanestate SET ready_at = NULL, version = version + 1 WHERE seed_id = %s"
 

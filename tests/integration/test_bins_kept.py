@@ -58,7 +58,7 @@ def all_hosts_of(connection, worker, **facts):
     return found
 
 
-def test_each_worker_gets_the_hosts_of_which_it_is_the_keeper(connection, running, workers):
+def test_each_host_goes_to_its_preferred_worker(connection, running, workers):
     stuff_all(connection, running, workers)
 
     shares = [hosts_of(connection, worker) for worker in workers]
@@ -68,7 +68,7 @@ def test_each_worker_gets_the_hosts_of_which_it_is_the_keeper(connection, runnin
     assert all(shares)
 
 
-def test_hosts_go_to_another_worker_if_their_keeper_takes_no_batches(connection, running, workers):
+def test_hosts_go_to_other_workers_if_their_preferred_worker_takes_none(connection, running, workers):
     stuff_all(connection, running, workers)
     mine = hosts_of(connection, workers[0])
 
@@ -77,7 +77,7 @@ def test_hosts_go_to_another_worker_if_their_keeper_takes_no_batches(connection,
 
 
 @pytest.mark.parametrize("end", [{"status": "stopped", "stopped_at": NOON}, {"status": "failed", "stopped_at": NOON}])
-def test_a_strict_worker_takes_hosts_of_other_workers_only_after_their_end(connection, running, workers, end):
+def test_a_strict_worker_takes_hosts_of_another_worker_only_after_its_end(connection, running, workers, end):
     first, second, third = workers
     stuff_all(connection, running, workers)
     later = NOON + seconds(60)

@@ -264,7 +264,7 @@ def test_an_address_is_explained_by_indexes_among_many(administrator):
     assert reader.read_whole & {"jobs_queueitem", "jobs_outlinks", "jobs_indexeddocument"} == set()
 
 
-def test_documents_of_a_host_in_very_many_lanes_are_found_by_name_index(queue, monkeypatch):
+def test_documents_of_a_host_with_very_many_lanes_are_found_by_an_index(queue, monkeypatch):
     monkeypatch.setattr(documents, "_FEW_LANES", 0)
     client = client_of("administrator")
 
@@ -298,7 +298,7 @@ def test_conditions_of_duties_read_only_active_rows(read_queue):
     assert {table: rows for table, rows in rows_read(plan).items() if rows > A_LOT} == {}
 
 
-def test_repeated_conditions_of_running_jobs_read_no_other_jobs(read_queue):
+def test_checks_that_are_repeated_for_running_jobs_read_no_other_jobs(read_queue):
     facts = {"scope": CLUSTER_SCOPE, "now": read_queue.now()}
 
     for question in (JOBS_WITHOUT_CLAIMS, PASSING_JOBS):

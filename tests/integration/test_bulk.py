@@ -380,7 +380,7 @@ def test_documents_whose_drop_was_killed_and_never_repeated_are_written_again(si
     assert site.held == site.everything
 
 
-def test_tombstones_name_the_order_of_an_operator(site):
+def test_tombstones_of_dropped_documents_name_the_drop_as_their_cause(site):
     work(begin("drop", site.job_id, pattern="page"))
 
     assert causes_of(site) == [("dropped",)]
@@ -420,7 +420,7 @@ def test_a_document_that_another_job_has_claimed_is_skipped(crawl):
     assert QueueItem.objects.filter(hash=document.hash, job=crawl.job).exists()
 
 
-def test_forget_removes_documents_and_leaves_them_in_the_outputs(site):
+def test_forget_removes_documents_from_the_queue_and_not_from_outputs(site):
     never = QueueItem.objects.filter(identifier__contains="page").order_by("hash").first()
     QueueItem.objects.filter(hash=never.hash).update(indexed_before=False)
     IndexedDocument.objects.filter(hash=never.hash).delete()

@@ -167,7 +167,7 @@ def test_an_operation_waits_for_a_partition_that_stopped_answering(job, line, da
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
 
 
-def test_a_part_begins_once_even_if_an_earlier_request_arrives_meanwhile(job, control, database, monkeypatch):
+def test_a_part_of_an_operation_begins_once_despite_two_requests(job, control, database, monkeypatch):
     made = begin(job)
     elsewhere.begin(made)
     has_begun, answers = elsewhere._has_begun, iter([False])

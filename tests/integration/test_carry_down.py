@@ -139,7 +139,7 @@ def test_a_parent_that_was_not_reread_still_passes_its_data(family, code):
 
 
 @pytest.mark.usefixtures("child")
-def test_a_removed_parent_passes_nothing(family):
+def test_a_removed_parent_passes_no_data(family):
     family.read(family.again("mother")["mother"], ending=Ending.FAILED, code="404", references=[], removes=True)
 
     assert family.stage("child") == Stage.PENDING
@@ -185,7 +185,7 @@ def test_a_document_that_is_linked_during_its_clean_up_is_kept_and_read(family):
     assert not QueueItem.objects.filter(hash=hash_of("father")).exists()
 
 
-def test_a_child_is_reread_when_the_last_parent_with_a_value_drops_it(family, connection, other_connection, rival):
+def test_a_child_is_reread_when_its_last_parent_with_a_value_loses_it(family, connection, other_connection, rival):
     family.begin("mother", "father")
     claims = family.claim()
     family.read(claims["mother"], colours={"child": ["red"]})

@@ -55,7 +55,7 @@ def use(store):
     wal.prune(store, catalogue.readable(store))
 
 
-def test_a_good_description_is_read(root):
+def test_a_valid_description_of_a_backup_is_read(root):
     backup = catalogue.read(put(root, json.dumps(GOOD).encode()), NAME)
 
     assert isinstance(backup, Backup)
@@ -72,7 +72,7 @@ def test_a_good_description_is_read(root):
         json.dumps({**GOOD, "system": "../other"}).encode(),
     ],
 )  # fmt: skip
-def test_a_changed_description_is_damaged(root, content):
+def test_a_changed_description_of_a_backup_counts_as_damaged(root, content):
     store = put(root, content)
 
     with pytest.raises(Damaged):
@@ -83,7 +83,7 @@ def test_a_changed_description_is_damaged(root, content):
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(field=st.sampled_from(sorted(GOOD)), value=ANYTHING)
 @example(field="end_lsn", value="x/y")
-def test_any_value_of_a_description_is_used_or_refused(root, field, value):
+def test_no_value_in_a_description_causes_an_unexpected_error(root, field, value):
     store = put(root, json.dumps({**GOOD, field: value}).encode())
 
     with suppress(BackupError):
@@ -99,7 +99,7 @@ def test_any_value_of_a_description_is_used_or_refused(root, field, value):
     content=st.binary(max_size=60) | st.from_regex(r"[0-9]{1,3}\t[0-9A-F]{1,3}/[0-9A-F]{1,9}\treason", fullmatch=True).map(str.encode)
     | ANYTHING.map(lambda value: json.dumps({"at": value}).encode()),
 )  # fmt: skip
-def test_any_content_of_the_log_is_used_or_refused(root, key, content):
+def test_no_content_of_the_log_causes_an_unexpected_error(root, key, content):
     store = put(root, json.dumps(GOOD).encode())
     path = root / key
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,14 +127,14 @@ def restore_unsealed(root, environment, settings, *options):
 UNPROVEN = f"The backup {NAME} is not sealed as a whole, so nothing proves its origin"
 
 
-def test_a_restore_says_that_nothing_proves_the_origin_of_an_unsealed_backup(root, settings):
+def test_a_restore_warns_that_an_unsealed_backup_has_no_proof_of_its_origin(root, settings):
     said, refusal = restore_unsealed(root, {}, settings)
 
     assert said == f"{UNPROVEN}.\n"
     assert "is of PostgreSQL 15.6" in refusal
 
 
-def test_with_a_passphrase_in_the_environment_a_restore_of_an_unsealed_backup_needs_an_option(root, settings):
+def test_a_set_passphrase_makes_a_restore_of_an_unsealed_backup_need_an_option(root, settings):
     environment = {BACKUP_PASSPHRASE.path: "correct horse"}
 
     _, refusal = restore_unsealed(root, environment, settings)
@@ -156,7 +156,7 @@ def test_the_list_says_which_backups_have_no_proof_of_their_origin(root):
 
 
 @pytest.mark.parametrize("reached", ["yesterday", "2030-05-17T12:00:00", "2030-05-17T12:00:00+00:00"])
-def test_the_state_of_the_copied_log_has_moments_with_a_zone(tmp_path, reached):
+def test_moments_in_the_state_of_the_copied_log_have_a_time_zone(tmp_path, reached):
     path = tmp_path / "state.json"
     said = {"store": "", "system": "", "segment": "", "reached": reached, "gap_at": "", "problem": ""}
     path.write_text(json.dumps(said))

@@ -189,9 +189,7 @@ def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(contro
         assert (OutputVerification.objects.count(), ArchiveVerification.objects.count()) == (2, 1)
 
 
-def test_a_verification_of_this_partition_is_scheduled_while_another_one_is_silent(
-    silent, index, operator, monkeypatch
-):
+def test_a_verification_is_scheduled_although_another_partition_is_silent(silent, index, operator, monkeypatch):
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
 
     made = operator.post("/api/v1/verifications/", {"output": index.pk}, format="json").json()
@@ -472,7 +470,7 @@ def test_the_rule_of_another_partition_waits_for_the_end_of_the_run(control, the
     assert decide("undo").json()["effect"] == "removed"
 
 
-def test_a_partition_that_follows_takes_rules_from_the_control_partition(there, job, settings, suspect):
+def test_only_the_control_partition_adds_a_waiting_rule_to_the_job(there, job, settings, suspect):
     with there():
         followed = Job.objects.get(name="news")
         TrapSuspect.objects.update(decision="accepted", accepted_as="exclude", rule_state="waits")

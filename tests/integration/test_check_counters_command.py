@@ -42,7 +42,7 @@ def test_counters_that_match_the_documents_are_confirmed(lane):
     assert run() == (0, ["manual: 6 documents, as counted"])
 
 
-def test_a_difference_is_printed_with_its_lane_and_exits_with_1(lane):
+def test_the_command_prints_a_difference_with_its_lane_and_exits_with_1(lane):
     make_documents(lane, 5)
     count(lane, 7)
 

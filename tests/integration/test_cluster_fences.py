@@ -127,14 +127,14 @@ def test_a_writer_that_waited_while_its_node_was_marked_is_refused(cluster, conn
         writing.result()
 
 
-def test_a_beat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
+def test_a_heartbeat_does_not_wait_for_the_writers_of_its_node(cluster, connection):
     worker = register_node(connection, "worker")
 
     with cluster.transaction(holding=lambda writer: hold_node(writer, worker.id)):
         assert members.beat(connection, node_id=worker.id, progress={}).is_fit
 
 
-def test_a_heartbeat_that_waited_for_the_mark_sees_the_mark(cluster, connection):
+def test_a_heartbeat_sees_the_mark_as_failed_for_which_it_waited(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -144,7 +144,7 @@ def test_a_heartbeat_that_waited_for_the_mark_sees_the_mark(cluster, connection)
     assert beating.result().status == "failed"
 
 
-def test_a_node_that_sends_a_heartbeat_while_its_mark_waits_is_not_failed(cluster, connection):
+def test_a_node_whose_heartbeat_precedes_its_mark_as_failed_stays_live(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker")
     term, verdict = elect_main(connection, main), fall_silent(connection, worker)
 
@@ -155,7 +155,7 @@ def test_a_node_that_sends_a_heartbeat_while_its_mark_waits_is_not_failed(cluste
     assert status_of(connection, worker.id) == "running"
 
 
-def test_a_frozen_transaction_of_the_node_does_not_delay_its_mark(cluster, connection):
+def test_a_frozen_transaction_of_a_node_does_not_delay_its_mark_as_failed(cluster, connection):
     main, worker = register_node(connection), register_node(connection, "worker", timeout=seconds(3600))
     term = elect_main(connection, main)
     frozen = cluster.open_as(worker)
@@ -301,7 +301,7 @@ def test_a_manager_that_was_marked_failed_cannot_elect_itself(connection):
     assert connection.execute("SELECT term, resigned FROM nodes_mainterm").fetchone() == (1, True)
 
 
-def test_a_plan_that_does_not_name_the_live_main_never_replaces_it(connection):
+def test_an_election_that_does_not_name_a_live_main_never_replaces_it(connection):
     main, other = register_node(connection), register_node(connection)
     elect_main(connection, main)
 

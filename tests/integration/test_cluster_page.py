@@ -148,7 +148,7 @@ def test_a_worker_shows_its_documents_and_its_silence_beside_its_timeout(connect
     assert card["beat_tone"] == "failed"
 
 
-def test_one_shot_scopes_are_not_shown_as_part_of_the_cluster(cluster):
+def test_nodes_of_a_one_shot_crawl_are_not_shown_on_the_cluster_page(cluster):
     make_node("crawl", scope="crawl:1")
 
     assert screen()["workers"] == []
@@ -286,7 +286,7 @@ def test_only_administrators_see_and_use_the_actions(cluster, role):
     assert not ClusterRequest.objects.exists()
 
 
-def test_a_missing_object_is_not_found(connection):
+def test_pages_of_a_missing_group_or_node_are_answered_with_404(connection):
     client = visitor()
 
     assert client.get("/cluster/groups/4711/").status_code == 404

@@ -579,7 +579,7 @@ def test_the_list_of_jobs_has_the_failures_of_all_partitions(operator):
 
 
 @pytest.mark.usefixtures("runs_everywhere", "nodes")
-def test_requests_and_rates_of_partitions_are_not_mixed(job, monkeypatch):
+def test_stored_requests_and_rates_of_partitions_are_kept_apart(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._FRESH", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._STALEST", 60.0)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._READINGS", defaultdict(_Reading))

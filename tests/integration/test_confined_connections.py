@@ -187,7 +187,7 @@ def looked_at(main, job):
     return Job.objects.get(pk=job.pk)
 
 
-def test_a_job_whose_output_lies_outside_waits_with_a_reason(main, job, settings, tmp_path):
+def test_a_job_whose_output_is_outside_of_the_root_waits_with_a_reason(main, job, settings, tmp_path):
     allow(settings, tmp_path / "another")
 
     found = looked_at(main, job)
@@ -200,7 +200,7 @@ def test_a_job_whose_output_lies_outside_waits_with_a_reason(main, job, settings
 
 
 @pytest.mark.parametrize("connector", ["filesystem", "archive"])
-def test_a_job_whose_directories_lie_outside_waits_with_a_reason(main, root, settings, tmp_path, connector):
+def test_a_job_whose_directories_are_outside_of_the_roots_waits(main, root, settings, tmp_path, connector):
     job = make_running_job(main.node, policy=make_policy()).job
     Job.objects.filter(pk=job.pk).update(repository=store_files(root, connector=connector))
     assert looked_at(main, job).connectors_ready

@@ -57,7 +57,7 @@ def time_of(server):
     return server.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
-def test_the_clock_is_not_ahead_of_a_database_with_a_slow_line(server, connection, line):
+def test_the_clock_is_not_ahead_of_a_database_with_a_slow_connection(server, connection, line):
     clock = DatabaseClock()
     with far_away(line):
         clock.now(connection)

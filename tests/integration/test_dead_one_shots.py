@@ -71,7 +71,7 @@ def test_the_cluster_finishes_a_dead_one_shot_job_that_only_had_to_end(main, job
 
 
 @pytest.mark.parametrize("phase", [Phase.INACTIVE, Phase.READY_FOR_STARTUP, Phase.STARTING_UP])
-def test_a_command_that_has_not_started_waits_for_its_resumption(main, job, phase):
+def test_a_job_that_a_dead_command_had_not_started_stays_as_it_is(main, job, phase):
     put(job, phase=phase)
 
     assert main.step(interrupt_dead_one_shots) == 0

@@ -73,7 +73,7 @@ def test_the_definitions_of_these_tests_use_every_field_and_option():
 
 
 @each_row("ending", ["yaml", "json"])
-def test_everything_survives_export_deletion_and_import(whole, tmp_path, ending):
+def test_all_objects_survive_export_deletion_and_import(whole, tmp_path, ending):
     file = tmp_path / f"all.{ending}"
     run("export", "--all", "--to", file)
     text = file.read_text()

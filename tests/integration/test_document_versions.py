@@ -221,7 +221,7 @@ def test_an_unknown_version_is_not_found(page, query):
     assert client_of("viewer").get(f"/documents/{page}/versions/?{query}").status_code == 404
 
 
-def test_a_document_without_versions_says_how_to_keep_them(crawl):
+def test_the_page_of_a_document_without_versions_says_how_to_keep_some(crawl):
     make_documents(crawl.lane, ["page"])
 
     shown = client_of("viewer").get(f"/documents/{crawl.job.pk}/{hash_of('page').hex}/versions/").content.decode()

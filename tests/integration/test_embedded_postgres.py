@@ -281,7 +281,7 @@ def child_of(user):
     return psutil.Process(int(pid))
 
 
-def test_a_forked_child_holds_the_server_after_its_parent_was_killed(home):
+def test_a_forked_child_keeps_the_server_running_after_its_parent_was_killed(home):
     user = home.start_user(f"{FORKING_USER}\n    time.sleep(600)")
     address = address_of(user)
     child = child_of(user)
@@ -294,7 +294,7 @@ def test_a_forked_child_holds_the_server_after_its_parent_was_killed(home):
     wait_until(home.has_stopped)
 
 
-def test_a_forked_child_that_ends_does_not_drop_its_parents_hold(home):
+def test_a_forked_child_that_ends_does_not_end_its_parents_registration(home):
     user = home.start_user(
         f"{FORKING_USER}        sys.exit()\n    os.wait()\n    print('waited', flush=True)\n    time.sleep(600)"
     )
@@ -306,7 +306,7 @@ def test_a_forked_child_that_ends_does_not_drop_its_parents_hold(home):
     assert_stays_true(lambda: answers(address), during=0.5)
 
 
-def test_a_program_that_a_user_starts_does_not_hold_the_server(home):
+def test_a_program_that_a_user_starts_does_not_keep_the_server_running(home):
     user = home.start_user(
         f"{USER}\n    import subprocess\n    subprocess.Popen(['sleep', '60'], close_fds=False)\n    time.sleep(600)"
     )
@@ -472,7 +472,7 @@ def test_two_directories_have_separate_servers(home, tmp_path):
 
 
 @needs_root
-def test_as_root_all_files_belong_to_root(new_home):
+def test_all_files_of_a_server_that_root_starts_belong_to_root(new_home):
     address = address_of(new_home.start_user())
 
     owners = {path.lstat().st_uid for path in [new_home.directory / "data" / "base", socket_directory_of(address)]}

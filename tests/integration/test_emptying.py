@@ -35,7 +35,7 @@ def test_rows_that_refer_to_each_other_are_deleted(empty):
     assert roles().keys() == ROLES.keys()
 
 
-def test_changed_roles_are_restored(empty):
+def test_emptying_restores_changed_roles(empty):
     before = roles()
     Group.objects.get(name=VIEWER).permissions.clear()
     Group.objects.create(name="somebody's own")
@@ -45,7 +45,7 @@ def test_changed_roles_are_restored(empty):
     assert roles() == before
 
 
-def test_a_large_table_keeps_no_dead_rows(empty, connection):
+def test_a_large_table_that_is_emptied_keeps_no_dead_rows(empty, connection):
     make_policy(name="x" * 100)
     connection.execute(
         "INSERT INTO jobs_throttlepolicy SELECT (jsonb_populate_record(policy, jsonb_build_object('id', -n, 'name', n))).*"

@@ -131,9 +131,7 @@ def test_an_export_is_confirmed_by_the_log_of_the_site(connection, main, worker,
 
 
 @each_row("tamper", ["", "also"])
-def test_a_line_that_the_log_lacks_or_has_in_addition_is_found(
-    connection, main, worker, begin, capsys, tmp_path, tamper
-):
+def test_missing_and_additional_lines_of_the_log_are_found(connection, main, worker, begin, capsys, tmp_path, tamper):
     recorded(connection, main, worker, begin)
     log = log_of(begin, 1, 2, 3, also=[begin + 2 * MINUTE + seconds(30)] if tamper else ())
     lines = log.splitlines(keepends=True)
@@ -268,7 +266,7 @@ def test_a_worker_that_ended_in_order_leaves_no_gap_and_no_row(connection, main,
     assert not EvidenceRecorder.objects.exists()
 
 
-def test_the_time_in_which_the_record_was_off_is_a_gap(connection, main, worker, begin, settings):
+def test_the_time_in_which_recording_was_switched_off_is_a_gap(connection, main, worker, begin, settings):
     recorded(connection, main, worker, begin, minutes=2)
     switch(settings, days=0)
     assert append(main, begin, until=60) == 0

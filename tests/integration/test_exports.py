@@ -281,7 +281,7 @@ def test_each_task_of_a_template_makes_a_new_export(job):
         ({"filter": [1]}, {"filter"}),
     ],
 )
-def test_invalid_parts_of_an_export_are_named(facts, fields):
+def test_invalid_fields_of_an_export_are_named(facts, fields):
     wanted = {"what": "documents", "format": "csv", "filter": {}} | facts
 
     answer = client_of("operator").post("/api/v1/exports/", wanted, format="json")

@@ -83,7 +83,7 @@ def crawl(cluster, *, steps):
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
-def test_neither_a_large_bin_nor_many_small_ones_of_a_job_lose_their_pace(connection, manager, is_known):
+def test_a_large_bin_and_many_small_bins_of_a_job_keep_their_pace(connection, manager, is_known):
     job = make_running_job(manager, policy=make_policy(min_gap=1.0, open_requests=1))
     make_documents(make_lane(job.seed, "large.example"), 100)
     cluster = SteppedPace(connection, job)

@@ -150,7 +150,7 @@ async def test_a_feed_that_breaks_off_is_tried_again_before_it_fails(fetcher):
     assert (outcome.ending, outcome.code, outcome.references) == (Ending.RETRY, "BROKEN_FEED", None)
 
 
-async def test_an_unchanged_feed_is_not_read_and_names_the_same_entries(fetcher):
+async def test_an_unchanged_feed_is_not_read_and_keeps_its_entries(fetcher):
     whole, same = rss("/a", channel="<ttl>10</ttl>", headers=('ETag: "1"',)), answer(b"", status="304 Not Modified")
     async with HostileSite.serve({"/feed": whole}) as site:
         first = await process(fetcher, site, "/feed")

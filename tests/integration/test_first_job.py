@@ -39,7 +39,7 @@ def errors(answer):
     return {name: list(said) for name, said in answer.context["adminform"].form.errors.items()}
 
 
-def test_an_address_alone_makes_a_job_with_everything_that_it_needs():
+def test_an_address_alone_makes_a_job_with_all_connections_that_it_needs():
     answer = make(addresses="example.org")
 
     job = Job.objects.get()
@@ -49,7 +49,7 @@ def test_an_address_alone_makes_a_job_with_everything_that_it_needs():
     assert (job.repository.connector, [output.connector for output in job.outputs.all()]) == ("web", ["search"])
 
 
-def test_a_second_job_shares_the_connections_and_gets_a_name_of_its_own():
+def test_a_second_job_shares_the_connections_and_gets_another_name():
     client = page_client("administrator")
     make(client, addresses="example.org")
     repository, output = RepositoryConnection.objects.get(), OutputConnection.objects.get()

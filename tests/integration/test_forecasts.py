@@ -66,7 +66,7 @@ def test_the_forecast_of_the_end_of_a_run_has_a_band(forecast):
     assert found["found"] == 0
 
 
-def test_a_forecast_for_a_slow_host_gains_by_a_higher_rate_only(forecast):
+def test_only_a_higher_rate_improves_the_forecast_for_a_slow_host(forecast):
     found = forecast()
 
     assert (found["hosts_are_the_limit"], found["more_workers_are_a_gain"]) == (True, False)
@@ -104,7 +104,7 @@ def test_an_invalid_assumed_change_is_refused_at_its_field(job, query, field):
     assert_problem(answer, 400, "invalid", fields=[field])
 
 
-def test_a_closed_host_with_waiting_documents_is_named_instead_of_an_end(job):
+def test_a_closed_host_with_documents_is_named_instead_of_a_forecast(job):
     host = Bin.objects.get(name="a.test")
     stop(host.pk, reason="too slow", made_by="ann", now=read_clock())
 

@@ -140,7 +140,7 @@ def test_a_loop_through_four_partitions_is_found_where_it_closes(partitions):
     assert set(codes.values()) == {"REDIRECT"}
 
 
-def test_a_loop_is_found_though_links_named_its_documents_before(partitions):
+def test_a_loop_is_found_although_links_led_to_its_documents_before(partitions):
     partitions.seed("a1")
     partitions.seed("b1")
 
@@ -149,7 +149,7 @@ def test_a_loop_is_found_though_links_named_its_documents_before(partitions):
     assert sorted(partitions.codes().values()) == ["REDIRECT", "REDIRECT_LOOP"]
 
 
-def test_a_redirect_that_leads_into_a_loop_does_not_count_as_its_part(partitions):
+def test_a_redirect_that_leads_into_a_loop_does_not_count_as_part_of_it(partitions):
     partitions.seed("c1")
 
     partitions.crawl({"c1": "a1", **chain("a1", "b1", "a1")})

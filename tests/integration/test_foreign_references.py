@@ -40,7 +40,7 @@ def sent():
 # --- Sending -------------------------------------------------------------------------------------
 
 
-def test_a_link_to_another_partition_is_sent_and_makes_no_own_document(crawl):
+def test_a_link_to_another_partition_is_sent_and_makes_no_local_document(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], facts=IN_PARTITIONS, names=[link_away(), "here"])
@@ -75,7 +75,7 @@ def test_a_link_of_two_pages_is_sent_once(crawl):
     assert len(sent()) == 1
 
 
-def test_a_shorter_path_is_sent_again(crawl):
+def test_a_link_with_a_shorter_path_is_sent_again(crawl):
     make_documents(crawl.lane, ["far"], depth=5)
     make_documents(crawl.lane, ["near"], depth=2)
     claims = crawl.claim()
@@ -179,7 +179,7 @@ def test_an_arrived_reference_becomes_a_due_document_of_its_seed(arrivals):
     assert AppliedReferences.objects.get().amount == 1
 
 
-def test_an_arrival_of_an_unknown_seed_goes_to_the_first_seed(arrivals):
+def test_an_arrived_reference_of_an_unknown_seed_goes_to_the_first_seed(arrivals):
     arrivals.bring("page", seed_address="http://elsewhere.example/")
 
     arrivals.apply()
@@ -187,7 +187,7 @@ def test_an_arrival_of_an_unknown_seed_goes_to_the_first_seed(arrivals):
     assert document("page").lane.seed_id == arrivals.seed.pk
 
 
-def test_an_arrival_adds_a_document_of_an_earlier_run_to_this_run(arrivals):
+def test_an_arrived_reference_adds_a_document_of_an_earlier_run_to_this_run(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], run_no=0, stage=Stage.DONE, seq=None)
     arrivals.bring("page")
 
@@ -219,7 +219,7 @@ def test_a_reference_to_a_known_document_of_the_run_is_only_counted(arrivals):
     assert AppliedReferences.objects.get().amount == 2
 
 
-def test_arrivals_for_a_known_host_use_up_no_ids_of_bins_or_lanes(arrivals):
+def test_arrived_references_to_a_known_host_use_up_no_ids_of_bins_or_lanes(arrivals):
     numbers = "SELECT last_value FROM jobs_bin_id_seq UNION ALL SELECT last_value FROM jobs_lane_id_seq"
     arrivals.bring("one")
     arrivals.apply()
@@ -232,7 +232,7 @@ def test_arrivals_for_a_known_host_use_up_no_ids_of_bins_or_lanes(arrivals):
     assert arrivals.crawl.connection.execute(numbers).fetchall() == drawn
 
 
-def test_an_arrival_by_a_shorter_path_makes_a_finished_document_due_again(arrivals):
+def test_a_reference_by_a_shorter_path_makes_a_finished_document_due_again(arrivals):
     make_documents(arrivals.crawl.lane, ["page"], stage=Stage.DONE, seq=None, depth=5)
     arrivals.bring("page", depth=2, tracks_depth=True)
 
@@ -241,7 +241,7 @@ def test_an_arrival_by_a_shorter_path_makes_a_finished_document_due_again(arriva
     assert (document("page").stage, document("page").depth) == (Stage.PENDING, 2)
 
 
-def test_the_least_depth_of_several_arrivals_counts(arrivals):
+def test_the_least_depth_of_several_arrived_references_counts(arrivals):
     for depth in (5, 2, 3):
         arrivals.bring("page", depth=depth, tracks_depth=True)
 
@@ -251,14 +251,14 @@ def test_the_least_depth_of_several_arrivals_counts(arrivals):
     assert AppliedReferences.objects.get().amount == 3
 
 
-def test_an_arrival_for_a_run_that_has_not_begun_waits(arrivals):
+def test_an_arrived_reference_for_a_run_that_has_not_begun_waits(arrivals):
     arrivals.bring("page", run_no=2)
 
     assert arrivals.apply(run_no=2) == 0
     assert ForeignReference.objects.count() == 1
 
 
-def test_an_arrival_for_a_stopped_job_waits(arrivals):
+def test_an_arrived_reference_for_a_stopped_job_waits(arrivals):
     arrivals.bring("page")
     Job.objects.update(phase=Phase.SHUTTING_DOWN)
 
@@ -266,7 +266,7 @@ def test_an_arrival_for_a_stopped_job_waits(arrivals):
     assert ForeignReference.objects.count() == 1
 
 
-def test_an_arrival_for_a_host_that_has_moved_is_sent_on(arrivals):
+def test_an_arrived_reference_to_a_host_that_has_moved_is_sent_on(arrivals):
     arrivals.bring("page", depth=4)
 
     assert arrivals.apply(foreign=lambda host: "c") == 1
@@ -277,7 +277,7 @@ def test_an_arrival_for_a_host_that_has_moved_is_sent_on(arrivals):
     assert not QueueItem.objects.exists()
 
 
-def test_a_replaced_main_manager_applies_nothing(arrivals):
+def test_a_replaced_main_manager_applies_no_arrived_reference(arrivals):
     arrivals.bring("page")
     stale = TermHeld(scope=arrivals.term.scope, term=arrivals.term.term - 1, main_id=arrivals.term.main_id)
 

@@ -58,7 +58,7 @@ def test_after_a_lost_session_the_login_leads_back_to_the_page_with_the_form(cli
 
 
 @pytest.mark.parametrize("referer", ["", "http://elsewhere.test/jobs/1/"])
-def test_without_a_page_of_this_site_the_login_leads_to_the_overview(client, referer):
+def test_a_form_from_another_site_leads_to_the_overview_after_the_login(client, referer):
     sent = client.post("/jobs/1/transition/", {"transition": "start"}, headers={"Referer": referer})
 
     assert sent["Location"] == "/login/?next=/"
@@ -99,7 +99,7 @@ def test_an_empty_list_does_not_ask_viewers_to_add_a_row():
 
 
 @pytest.mark.parametrize("page", ["/admin/jobs/job/add/", "/jobs/{}/pipeline/"])
-def test_the_help_of_a_pipeline_exists(page):
+def test_the_help_page_to_which_a_pipeline_links_exists(page):
     client = page_client("administrator")
 
     assert 'href="/manual/docs/pipelines.html"' in client.get(page.format(make_job().pk)).content.decode()
@@ -219,7 +219,7 @@ def test_a_form_that_lost_a_conflict_can_be_sent_again_with_its_input(code):
     assert ThrottlePolicy.objects.get().min_gap == 3.0
 
 
-def test_a_form_whose_name_was_taken_meanwhile_can_be_sent_again_and_names_the_field():
+def test_a_resent_form_names_the_field_of_a_name_that_was_taken_meanwhile():
     client = page_client("administrator")
     address = "/admin/jobs/throttlepolicy/add/"
     mine = opened(client, address, field="min_gap") | {"name": ["gently"]}
@@ -257,7 +257,7 @@ def test_a_page_that_lost_a_conflict_asks_for_a_reload():
     assert "so the page could not be read. Reload this page." in lost.content.decode()
 
 
-def test_a_form_that_is_sent_again_with_its_new_mark_is_stored():
+def test_a_refused_form_that_is_sent_again_with_its_new_mark_is_stored():
     client = page_client("administrator")
     address, _ = page_of("policy")
     mine = opened(client, address) | {"min_gap": ["3.0"]}
@@ -320,7 +320,7 @@ def test_a_form_with_the_present_values_is_stored(kind):
     assert client.post(address, opened(client, address)).status_code == 302
 
 
-def test_a_mark_depends_on_values_and_not_on_the_order_of_related_rows():
+def test_the_mark_of_a_form_does_not_depend_on_the_order_of_related_rows():
     one, other = User(pk=1), User(pk=2)
 
     assert mark_of({"a": [one, other]}) == mark_of({"a": [other, one]})
@@ -357,7 +357,7 @@ def test_a_form_of_a_job_that_is_being_deleted_leads_to_its_page():
     assert "manual is ending or being deleted, so nothing was stored." in refused.content.decode()
 
 
-def test_a_connection_that_a_job_uses_meanwhile_is_not_deleted_and_the_page_says_why():
+def test_a_connection_that_a_job_began_to_use_is_not_deleted():
     client = page_client("administrator")
     output = OutputConnection.objects.create(name="spare")
     address = f"/admin/jobs/outputconnection/{output.pk}/delete/"

@@ -33,7 +33,7 @@ def reason_of(main, job):
     return Job.objects.get(pk=job.pk).reason
 
 
-def test_a_job_shows_that_no_worker_has_disk_space_while_that_is_so(connection, main, job):
+def test_a_job_shows_a_reason_while_no_worker_has_free_disk_space(connection, main, job):
     first, second = (register_node(connection, "worker", name=name) for name in ("first", "second"))
 
     says(connection, first, WHY)

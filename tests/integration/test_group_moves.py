@@ -74,7 +74,7 @@ def begin_move(main, to):
 # --- Assignment ------------------------------------------------------------------------------------
 
 
-def test_seeds_of_one_policy_are_one_group_and_others_are_spread(main, connection):
+def test_seeds_of_one_policy_form_one_group_and_groups_are_spread(main, connection):
     other = Manager(connection)
     shared = make_policy()
     run_jobs(3, policy=shared)
@@ -337,7 +337,7 @@ def test_a_group_that_moves_to_a_lost_manager_goes_to_another(main, connection):
     assert owners() == {main.id: 1}
 
 
-def test_a_draining_manager_hands_over_all_that_it_holds(main, connection):
+def test_a_draining_manager_hands_over_all_of_its_groups(main, connection):
     leaving = Manager(connection)
     run_jobs(4)
     main.step(allocate_groups)

@@ -181,7 +181,7 @@ def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, hear
     wait_until(lambda: heartbeats.progress() or heartbeats.trust.may_begin)
 
 
-def test_a_process_that_hangs_for_long_is_ended_and_a_short_hang_is_not(dsn, connection, worker):
+def test_a_process_is_ended_after_a_long_hang_and_not_after_a_short_hang(dsn, connection, worker):
     given_up = threading.Event()
     heartbeats = HeartbeatThread(
         dsn=dsn, node_id=worker.id, interval=INTERVAL, timeout=TIMEOUT / 2, give_up=TIMEOUT, abandon=given_up.set

@@ -123,7 +123,7 @@ def test_a_failed_attempt_is_in_the_history_though_its_document_waits(crawl):
     assert [row.result_code for row in history()] == ["503"]
 
 
-def test_each_output_that_got_a_text_is_notified_with_its_size(crawl):
+def test_the_history_has_each_output_that_got_a_text_with_its_size(crawl):
     make_documents(crawl.lane, ["page"])
 
     crawl.flush(crawl.claim()["page"], text="größe")
@@ -133,7 +133,7 @@ def test_each_output_that_got_a_text_is_notified_with_its_size(crawl):
     assert (ingested.entity, ingested.bytes, ingested.result_code) == ("http://a.example/page", 7, "OK")
 
 
-def test_an_output_without_storage_is_not_notified(connection):
+def test_the_history_has_no_line_for_an_output_that_stores_nothing(connection):
     crawl = OneWorker(connection)
     make_documents(crawl.lane, ["page"])
 
@@ -187,7 +187,7 @@ def test_an_outcome_whose_claim_was_lost_is_not_reported(crawl, connection):
     assert history() == []
 
 
-def test_no_history_is_written_if_none_is_kept(crawl, connection, settings):
+def test_no_history_is_written_while_it_is_switched_off(crawl, connection, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 0}
     make_documents(crawl.lane, ["page"])
     result = make_result(crawl.claim()["page"], facts_of(crawl.job), records=[fetched()])
@@ -242,7 +242,7 @@ def test_every_transition_recorded_in_the_history_exists():
     ],
 )
 @pytest.mark.django_db
-def test_turns_of_a_job_are_reported_with_its_number_and_name(state, transition, facts, told):
+def test_transitions_of_a_job_are_in_the_history_with_its_number_and_name(state, transition, facts, told):
     job = make_job("manual")
     Job.objects.filter(pk=job.pk).update(**state)
 
@@ -384,7 +384,7 @@ def test_days_that_are_too_old_are_dropped_with_their_rows(connection, main, set
     assert [row.started_at for row in history()] == [NOON + 2 * DAY]
 
 
-def test_the_duty_does_not_wait_for_a_long_report(connection, other_connection, main):
+def test_the_duty_of_the_history_does_not_wait_for_a_long_report(connection, other_connection, main):
     with other_connection.transaction():
         other_connection.execute("SELECT count(*) FROM jobs_activity")
         main(NOON)

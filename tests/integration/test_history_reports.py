@@ -95,7 +95,7 @@ def test_filters_return_exactly_the_matching_rows(job, facts, found):
     assert identifiers(simple(**facts)) == found
 
 
-def test_one_source_or_one_job_can_be_a_filter(job):
+def test_a_report_can_be_limited_to_one_source_or_one_job(job):
     other = make_job("other", repository=type(job.repository).objects.create(name="another web"))
     happen(job, 1, entity="mine")
     happen(other, 2, entity="theirs")
@@ -145,7 +145,7 @@ SORT_KEYS = {
 }
 
 
-def test_the_position_of_another_order_is_refused(job):
+def test_a_position_from_another_order_is_refused(job):
     for number in range(3):
         happen(job, number)
     after = simple(limit=1).next

@@ -148,7 +148,7 @@ DROP = st.tuples(st.just("drop"), st.sampled_from(NAMES))
     steps=st.lists(READ | READ | READ | SEED | DROP, min_size=1, max_size=15),
 )
 @with_database
-def test_counts_match_the_links_in_any_order_of_changes(cursor, limits, first, steps):
+def test_hop_counts_match_the_links_in_any_order_of_changes(cursor, limits, first, steps):
     stored, expected = Stored(cursor, limits), Expected(limits, is_accurate=True)
 
     for verb, what in [("seed", first), *steps]:
@@ -163,7 +163,7 @@ def test_counts_match_the_links_in_any_order_of_changes(cursor, limits, first, s
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, first=SEEDS, steps=st.lists(READ | READ | SEED, min_size=1, max_size=12))
 @with_database
-def test_deleted_links_still_count_if_the_job_has_this_option(cursor, limits, first, steps):
+def test_deleted_links_count_as_hops_if_the_job_has_this_option(cursor, limits, first, steps):
     stored = Stored(cursor, limits, is_accurate=False)
     expected = Expected(limits, is_accurate=False)
 
@@ -202,7 +202,7 @@ def chooser(data):
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, site=SITES, seeds=SEEDS, data=st.data())
 @with_database
-def test_a_crawl_ends_with_the_same_counts_in_any_order(cursor, limits, site, seeds, data):
+def test_a_crawl_in_any_order_ends_with_equal_hop_counts(cursor, limits, site, seeds, data):
     stored = Stored(cursor, limits)
     stored.seed(seeds)
 
@@ -213,7 +213,7 @@ def test_a_crawl_ends_with_the_same_counts_in_any_order(cursor, limits, site, se
 
 @given(limits=ONE_LIMIT, sites=st.lists(SITES, min_size=2, max_size=4), seeds=SEEDS, data=st.data())
 @with_database
-def test_after_a_change_of_the_site_counts_equal_those_of_a_first_crawl(cursor, limits, sites, seeds, data):
+def test_hop_counts_of_a_changed_site_equal_those_of_its_first_crawl(cursor, limits, sites, seeds, data):
     stored = Stored(cursor, limits)
 
     for site in sites:
@@ -225,7 +225,7 @@ def test_after_a_change_of_the_site_counts_equal_those_of_a_first_crawl(cursor, 
 
 @given(limits=ONE_LIMIT | TWO_LIMITS, site=SITES, changed=SITES, seeds=SEEDS)
 @with_database
-def test_a_new_accurate_count_forgets_deleted_links(cursor, limits, site, changed, seeds):
+def test_a_new_accurate_hop_count_forgets_deleted_links(cursor, limits, site, changed, seeds):
     stored = Stored(cursor, limits, is_accurate=False)
     stored.seed(seeds)
     crawl(stored, site, due=stored.within, choose=set)

@@ -202,7 +202,7 @@ def test_documents_beyond_the_limit_are_known_and_not_due(crawl):
 
 
 @pytest.mark.parametrize(("limit", "within"), [(0, set()), (1, {"b"})])
-def test_the_first_limits_hold_below_a_page_that_fails(connection, limit, within):
+def test_the_first_hop_limits_of_a_job_hold_below_a_page_that_fails(connection, limit, within):
     crawl = Crawl(connection, {})
     crawl.begin("a")
     crawl.read_all({"a": [("b", "link")], "b": [("c", "link")]})

@@ -74,7 +74,7 @@ def test_the_list_is_live_only_while_it_shows_the_busiest_hosts(busy):
     assert "news.example" in text_of(found)
 
 
-def test_a_row_shows_the_rate_of_its_host_between_readings(busy):
+def test_a_row_shows_the_rate_of_its_host_between_two_samples(busy):
     for starts in (1, 11, 21):
         BinState.objects.filter(bin=busy).update(starts=starts, open_turns=1, closed_at=NOON - seconds(21 - starts))
         (line,) = read_host_statuses([busy.pk], now=NOON)
@@ -198,7 +198,7 @@ def test_a_host_without_answers_shows_no_answer_times(busy):
     assert (cells["answers_since"], cells["half_within"], cells["errors"], cells["codes"]) == ("", "—", "—", [])
 
 
-def test_parents_and_deleted_hosts_have_no_page(connection, busy):
+def test_parents_of_hosts_and_deleted_hosts_have_no_page(connection, busy):
     address = make_bin("192.0.2.1", namespace=Bin.ADDRESS)
 
     assert visitor().get(f"/hosts/{address.pk}/").status_code == 404
@@ -329,7 +329,7 @@ def test_a_host_shows_its_robots_txt_and_the_changes(connection, busy):
     assert re.search(r"https://news.example/robots.txt Read [^)]+\). It has no rules, so it allows every address", page)
 
 
-def test_robots_txt_is_kept_only_when_it_changes_and_a_few_times(connection):
+def test_a_few_different_versions_of_a_robots_txt_are_kept(connection):
     for number in range(KEPT + 3):
         for _ in range(2):
             read_robots(connection, f"User-agent: *\nDisallow: /{number}/\n")
@@ -374,7 +374,7 @@ def test_a_pattern_is_checked_denied_and_allowed_again(connection, busy):
     assert screen(busy)["cause"] != "denied"
 
 
-def test_a_host_is_denied_and_allowed_by_the_name_that_people_read(connection):
+def test_a_host_is_denied_and_allowed_by_its_name_with_umlauts(connection):
     host = make_bin("www.xn--bcher-kva.example")
     client = visitor("administrator")
     assert "Matching known hosts: 1." in text_of(
@@ -401,7 +401,7 @@ def test_the_deny_list_shows_cluster_wide_rules_of_other_policies(connection):
 
 
 @each_row("pattern", ["", "*", "**", "a b", "http://a.example/", "/srv/files:1", "bü*.example"])
-def test_an_invalid_pattern_and_every_host_cannot_be_denied(db, pattern):
+def test_an_invalid_pattern_and_a_pattern_of_all_hosts_are_not_denied(db, pattern):
     answer = visitor("administrator").post(
         "/hosts/denied/", {"pattern": pattern, "reason": "they asked", "confirm": "on", "deny": ""}
     )
@@ -433,7 +433,7 @@ def test_a_policy_with_the_name_of_the_deny_list_is_listed(db):
     assert not ThrottlePolicy.objects.get().rules.exists()
 
 
-def test_viewers_neither_stop_nor_deny(busy):
+def test_viewers_neither_stop_nor_deny_hosts(busy):
     client = visitor("viewer")
     facts = {"reason": "no", "pattern": "a.example", "deny": ""}
     Bin.objects.update(back_off_level=1)
@@ -447,7 +447,7 @@ def test_viewers_neither_stop_nor_deny(busy):
     assert Bin.objects.filter(stopped_at=None, back_off_level=1).count() == 1
 
 
-def test_operators_stop_and_deny_and_leave_policies_to_administrators(busy):
+def test_operators_stop_and_deny_hosts_but_change_no_other_policy(busy):
     client = visitor("operator")
     rule = make_rule(make_policy("house rules", applies_everywhere=True), "*.internal", denies=True)
 

@@ -90,7 +90,7 @@ def test_a_request_counts_once_and_only_with_its_turn(main, lane):
     assert hours() == [(THIS_HOUR - HOUR, 10, 10_000)]
 
 
-def test_a_turn_without_a_request_costs_no_row(main, lane):
+def test_a_turn_without_a_request_stores_no_row(main, lane):
     close_turn(lane, at=NOW - HOUR, starts=0)
 
     main.step(forget_old_batches)

@@ -26,7 +26,7 @@ def write_robots(text, *, origin="https://a.example"):
     Robots.objects.create(origin=origin, answer=answer, fetched_at=NOON, expires_at=NOON + seconds(60))
 
 
-def test_a_host_shows_its_sitemaps_and_the_last_answers_there():
+def test_a_host_shows_its_sitemaps_with_their_latest_answers():
     write_robots(RULES + f"Sitemap: {NEWS}\nSitemap: {UNREAD}\n")
     lane = make_lane(make_job("news").seeds.get(), "a.example")
     make_documents(lane, 1, fetched_at=NOON, result_code="404")
@@ -47,7 +47,7 @@ def test_a_host_shows_its_sitemaps_and_the_last_answers_there():
     assert f"{NOON:%Y-%m-%d %H:%M}" in table
 
 
-def test_a_host_that_names_no_sitemap_has_no_section():
+def test_a_host_that_names_no_sitemap_has_no_section_of_sitemaps():
     write_robots(RULES)
     host = make_bin("a.example")
 

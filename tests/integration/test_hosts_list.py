@@ -318,7 +318,7 @@ def test_with_very_many_hosts_no_growing_table_is_read_as_a_whole(connection, ma
         assert not _sequential(cursor, literal) & grown
 
 
-def test_the_first_ready_lane_is_found_without_reading_the_others(connection, many_bins):
+def test_the_first_ready_lane_is_found_without_reading_other_lanes(connection, many_bins):
     with CaptureQueriesContext(django_connection) as seen:
         ready_at = read_next_ready_at([many_bins.job.pk])
 

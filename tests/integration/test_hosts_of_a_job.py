@@ -110,7 +110,7 @@ def test_a_small_number_of_hosts_is_counted_exactly(running):
     assert job_screen(page, now=NOON)["hosts_hidden"] == "and 10 more hosts"
 
 
-def test_only_the_shown_hosts_of_very_many_are_read(running, sleepers):
+def test_a_job_with_very_many_hosts_reads_only_the_shown_hosts(running, sleepers):
     reader = Reader(of={"jobs_lane", "jobs_lanestate", "jobs_bin", "jobs_binstate", "jobs_counter", "jobs_jobcounter"})
 
     with django_connection.execute_wrapper(reader):

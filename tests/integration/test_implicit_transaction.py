@@ -57,7 +57,7 @@ def executing(connection, *, together):
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_preparation_that_a_lock_interrupts_works_after_the_lock(dsn, others, node, together):
+def test_a_statement_whose_preparation_a_lock_interrupted_works_later(dsn, others, node, together):
     limits = {"purpose": "work", "timeout": seconds(0.4)}
     with contextlib.closing(connect(dsn, node_id=node.id, **limits)) as daemons:
         for _ in range(daemons.prepare_threshold):
@@ -131,7 +131,7 @@ def test_a_refused_fence_rolls_back_earlier_writes(mine, others, node):
     assert capacity_of(others, node) == 1
 
 
-def test_claims_of_a_frozen_process_end_with_the_mark_of_its_node(dsn, others):
+def test_claims_of_a_frozen_process_end_when_its_node_is_marked_failed(dsn, others):
     main, frozen = register_node(others), register_node(others, "worker", capacity=1)
     term, verdict = elect_main(others, main), fall_silent(others, frozen)
     work = connect(dsn, node_id=frozen.id, purpose="work", timeout=frozen.timeout)

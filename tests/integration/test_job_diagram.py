@@ -39,7 +39,7 @@ def lit(page):
     }
 
 
-def test_the_diagram_marks_the_present_state_and_those_one_step_away():
+def test_the_diagram_marks_the_present_state_and_states_one_step_away():
     job = make_job()
     begin(job, at=NOON)
 
@@ -51,7 +51,7 @@ def test_the_diagram_marks_the_present_state_and_those_one_step_away():
     assert "notifying" not in states
 
 
-def test_the_buttons_of_the_diagram_are_the_only_ones_of_their_transitions():
+def test_each_transition_has_only_one_button_on_the_page_of_a_job():
     job = make_job()
     begin(job, at=NOON)
 

@@ -64,7 +64,7 @@ def choose(client, language, **more):
         ("not a header;;;q=x", ("en", "Log in")),
     ],
 )
-def test_the_browser_decides_for_a_visitor_without_a_choice(accepted, expected):
+def test_the_browser_sets_the_language_of_a_visitor_without_a_choice(accepted, expected):
     assert language_of(browser(accepted).get("/login/")) == expected
 
 
@@ -161,7 +161,7 @@ def test_each_item_of_the_navigation_is_shown_in_each_language(language):
         assert answer.headers["Content-Language"] == language
 
 
-def test_the_bar_the_states_and_the_buttons_are_translated():
+def test_the_navigation_the_states_and_the_buttons_are_translated():
     job = make_job("news")
     html = browser("de", user=make_user("operator")).get(f"/jobs/{job.pk}/").content.decode()
 
@@ -233,7 +233,7 @@ def test_numbers_have_the_separators_of_the_language():
 # --- The cost of translation ------------------------------------------------------------------------------------
 
 
-def test_an_english_page_looks_up_no_text(monkeypatch):
+def test_an_english_page_looks_up_no_translation(monkeypatch):
     make_job("news")
     client = browser("en", user=make_user("administrator"))
 

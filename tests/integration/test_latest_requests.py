@@ -93,7 +93,7 @@ def test_requests_of_an_earlier_run_do_not_count_for_the_present_run(running):
     assert read_latest_requests(now=NOON).of("dead.example").ended == 0
 
 
-def test_only_the_latest_started_of_many_sources_are_read(running, monkeypatch):
+def test_only_sources_whose_jobs_started_latest_are_read(running, monkeypatch):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._SOURCES", 2)
     jobs = {name: make_running_job(running.manager, name=name) for name in ("early", "late", "idle", "latest")}
     for hours, name in enumerate(("latest", "idle", "late", "early"), start=1):
@@ -118,7 +118,7 @@ HISTORIES = st.lists(
 @example(history=[("a", "200", 1), ("a", "503", 1)], older=0, most=1)
 @given(history=HISTORIES, older=st.integers(0, 40), most=st.integers(1, 60))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_newest_requests_without_a_gap_are_counted(running, monkeypatch, history, older, most):
+def test_the_counted_requests_are_the_newest_ones_without_a_gap(running, monkeypatch, history, older, most):
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._ROWS", older)
     monkeypatch.setattr("jobs.queries.hosts.latest_requests._MOST_ROWS", most)
     Activity.objects.all().delete()

@@ -164,7 +164,7 @@ def test_tokens_are_all_groups_including_nested_and_circular_groups(server):
     assert alice.tokens == ("company", "loop", "primary", "staff (all)", "unix")
 
 
-def test_a_user_has_a_token_of_its_own_if_an_attribute_is_named(server):
+def test_a_user_gets_a_personal_token_if_an_attribute_is_configured(server):
     (bob,) = ask(AUTHORITY, server.configuration(group_attribute="cn", user_attribute="uid"), "bob")
 
     assert bob.tokens == ("others", "user:bob")
@@ -279,7 +279,7 @@ ref: ldap://abroad.example/ou=groups,dc=abroad
     assert no_remark == ""
 
 
-def test_the_zones_of_active_directory_are_no_missing_users():
+def test_the_zones_of_active_directory_do_not_count_as_missing_users():
     zone = "ldap://ForestDnsZones.ad.example/DC=ForestDnsZones,DC=ad,DC=example"
     others = [
         "ldap://ad.example/CN=Configuration,DC=ad,DC=example",

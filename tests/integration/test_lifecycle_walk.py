@@ -60,7 +60,7 @@ def test_the_walk_covers_every_situation():
 
 
 @each_row("situation", IN)
-def test_transitions_to_other_situations_are_refused_and_nothing_is_recorded(job, situation):
+def test_transitions_that_a_situation_does_not_allow_change_nothing(job, situation):
     put(job, **IN[situation])
     before, events = Job.objects.get(pk=job.pk).state, JobEvent.objects.count()
 

@@ -223,7 +223,7 @@ async def test_only_changes_are_sent_after_the_whole_screen():
     assert "name" in whole.keys() - changed.keys()
 
 
-async def test_expensive_readings_are_rare(monkeypatch):
+async def test_screens_that_are_expensive_to_read_are_read_rarely(monkeypatch):
     monkeypatch.setattr(bridge_module, "_KEPT", 0.0)
     monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), 0.03))
     monkeypatch.setattr(bridge_module, "read_screen", lambda _: {"status": str(time.monotonic())})
@@ -256,7 +256,7 @@ async def test_a_hidden_page_gets_no_frames_and_a_whole_screen_when_shown():
         await cells_where(socket, lambda cells: cells.get("indexed") == "77", within=PATIENCE)
 
 
-async def test_two_pages_of_one_topic_cost_one_reading(monkeypatch):
+async def test_two_pages_of_one_topic_share_each_read_of_their_screen(monkeypatch):
     reads = []
     read_screen = bridge_module.read_screen
     monkeypatch.setattr(bridge_module, "read_screen", lambda name: (reads.append(name), read_screen(name))[1])
@@ -281,7 +281,7 @@ def rare_readings(monkeypatch):
 
 
 @pytest.mark.usefixtures("rare_readings")
-async def test_a_control_event_is_shown_before_the_next_reading():
+async def test_a_control_event_is_shown_before_the_next_regular_screen():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 
@@ -298,7 +298,7 @@ async def test_a_control_event_is_shown_before_the_next_reading():
 
 
 @pytest.mark.usefixtures("rare_readings")
-async def test_a_control_event_soon_after_a_screen_is_shown_before_the_next_reading():
+async def test_a_control_event_soon_after_a_screen_does_not_wait_for_the_next_one():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 

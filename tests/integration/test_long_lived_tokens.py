@@ -122,7 +122,7 @@ def _delete(owner):
 
 
 @each_row("end", [_expire, _revoke, _disable, _delete])
-def test_a_revoked_or_expired_token_ends_immediately(end, oda):
+def test_a_revoked_or_expired_token_gives_no_access(end, oda):
     client = client_with(make_token(oda))
     assert client.get(JOBS).status_code == 200
 
@@ -232,7 +232,7 @@ def test_the_page_creates_shows_and_revokes_a_token(oda):
     assert_problem(client_with(text).get(JOBS), 401, "authentication_failed")
 
 
-def test_the_page_names_what_is_wrong_and_keeps_the_entries(oda):
+def test_the_page_of_a_token_names_an_invalid_field_and_keeps_the_input(oda):
     client = Client()
     client.force_login(oda)
 

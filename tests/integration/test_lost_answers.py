@@ -234,7 +234,7 @@ def test_a_migration_is_not_ended_by_the_limit_of_answers(dsn):
 
 
 @pytest.mark.parametrize("direction", [*list(Direction), Direction.BOTH], ids=str)
-def test_heartbeats_continue_within_two_intervals_after_a_line_is_repaired(proxy, dsn, connection, worker, direction):
+def test_heartbeats_continue_within_two_intervals_of_a_repaired_connection(proxy, dsn, connection, worker, direction):
     beat = seconds(0.5)
     heartbeats = HeartbeatThread(
         dsn=proxy.dsn(dsn), node_id=worker.id, interval=beat, timeout=4 * beat, give_up=seconds(600)

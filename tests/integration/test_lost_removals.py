@@ -58,7 +58,7 @@ def reach_the_pages_again(site):
     site.run()
 
 
-def test_a_killed_removal_of_documents_that_are_reached_again(site, file):
+def test_documents_of_a_killed_removal_are_written_when_reached_again(site, file):
     everything = {f"scripted://here/{name}" for name in site.everything}
     assert held_by(file) == everything
     work_until_removals_begin(site, lambda worker: worker.remove_in_vain())
@@ -71,7 +71,7 @@ def test_a_killed_removal_of_documents_that_are_reached_again(site, file):
     assert held_by(file) == everything
 
 
-def test_a_refused_removal_of_documents_that_are_reached_again(site, file, monkeypatch):
+def test_documents_of_a_refused_removal_are_written_when_reached_again(site, file, monkeypatch):
     everything = {f"scripted://here/{name}" for name in site.everything}
     remove = JobOutputs.remove
 

@@ -201,7 +201,7 @@ def test_a_lane_wakes_when_its_waiting_document_becomes_due(connection, running)
     assert make_round(connection, groups=[running.group.id], now=NOON) == 1
 
 
-def test_a_lane_that_sleeps_longer_than_its_first_document_waits_wakes(connection, running):
+def test_a_lane_that_sleeps_beyond_the_time_of_its_first_document_is_woken(connection, running):
     lane = make_lane(running.seed, ready_at=NOON + seconds(3600))
     make_documents(lane, ["soon"], seq=None, check_time=NOON + seconds(60))
 
@@ -214,7 +214,7 @@ def test_lanes_of_other_managers_are_not_woken(connection, running):
     assert make_round(connection, groups=[running.group.id + 1], now=NOON) == 0
 
 
-def test_a_whole_round_examines_all_lanes_at_once(connection, running, monkeypatch):
+def test_a_whole_round_examines_all_lanes_in_one_call(connection, running, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     for number in range(7):
         make_sleeper(running, f"h{number}.example")
@@ -269,7 +269,7 @@ def test_a_lane_with_documents_to_remove_wakes(connection, running, removing):
 
 
 @pytest.mark.parametrize("kind", ["once", "continuous"])
-def test_a_lane_with_documents_that_left_the_hop_limits_wakes_when_they_are_removed(connection, running, kind):
+def test_a_lane_wakes_when_its_documents_beyond_the_hop_limits_are_removed(connection, running, kind):
     lane = make_lane(running.seed, ready_at=NOON + seconds(86400))
     make_documents(lane, 1, stage=Stage.HOPCOUNT_REMOVED, indexed_before=True)
     make_documents(lane, ["later"], stage=Stage.DONE, check_time=NOON + seconds(86400))
@@ -398,7 +398,7 @@ def test_a_pass_of_a_fast_round_ends_after_its_time(connection, slow, monkeypatc
     assert woken == [2, 2, 2]
 
 
-def test_a_fast_round_that_wakes_no_lane_is_due_again_at_once(connection, slow, monkeypatch):
+def test_a_fast_round_that_wakes_no_lane_is_due_again_immediately(connection, slow, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 0.0)
     for n in range(4):
@@ -476,7 +476,7 @@ def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connecti
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_a_lane_still_waits_while_the_limit_of_its_ip_address_does(connection, running):
+def test_a_lane_still_waits_while_its_ip_address_backs_off(connection, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(900))
     address = make_bin("10.0.0.1", namespace=Bin.ADDRESS, interval=0.0, back_off_until=NOON + seconds(900))
     Bin.objects.filter(pk=lane.bin_id).update(parent=address)

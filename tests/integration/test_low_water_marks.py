@@ -66,7 +66,7 @@ def test_a_batch_with_a_number_but_without_a_row_yet_is_found_later(connection, 
     assert connection.execute(FOUND).fetchall() == [(slow,)]
 
 
-def test_nothing_is_written_while_nothing_is_offered(connection, offer):
+def test_no_low_water_mark_is_written_while_no_batch_is_offered(connection, offer):
     over = offer(connection)
     end(over)
     assert_rises_to(over + 1, connection)

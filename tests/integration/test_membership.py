@@ -238,7 +238,7 @@ def test_a_view_lists_live_nodes_by_age_and_the_main_even_after_its_end(connecti
     assert seen.nodes[2].heartbeat_age >= seconds(3600)
 
 
-def test_a_scope_without_a_cluster_looks_empty(connection):
+def test_an_unknown_scope_has_no_nodes_and_a_vacant_first_term(connection):
     seen = snapshot.look(connection, scope="crawl:nobody", me=identity_here())
 
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)

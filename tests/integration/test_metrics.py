@@ -69,7 +69,7 @@ def test_the_metrics_show_the_state_of_the_cluster():
     assert sum(amount for key, amount in shown.items() if key[0] == "crawlctl_cluster_nodes") >= 1
 
 
-def test_every_metric_of_the_web_server_is_read_except_empty_ones():
+def test_a_scrape_has_every_metric_of_the_web_server_that_has_a_value():
     shown = {name for name, *_ in read(client_of(VIEWER))}
 
     unread = {figure.name for figure in shown_by(Process.WEB) if figure.name not in shown and isinstance(figure, Level)}
@@ -158,7 +158,7 @@ def test_lines_of_the_attention_list_are_counted_by_kind():
     assert shown_of("crawlctl_cluster_attention_lines")["node_lost", ""] == 1
 
 
-def test_a_reading_needs_few_statements_and_a_repeated_reading_needs_none(monkeypatch):
+def test_a_scrape_needs_few_statements_and_the_next_scrape_needs_none(monkeypatch):
     client = client_of(VIEWER)
     with CaptureQueriesContext(
         connection,

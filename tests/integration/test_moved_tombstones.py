@@ -73,7 +73,7 @@ def test_removed_documents_can_be_restored_where_their_host_has_moved(moving, mo
     assert set(QueueItem.objects.values_list("hash", flat=True)) == {hash_of(name) for name in names}
 
 
-def test_tombstones_that_arrive_again_are_kept_once_and_those_of_other_hosts_stay(moving):
+def test_tombstones_that_arrive_again_are_kept_once(moving):
     remove_documents(moving, ["page"])
     before = stones_of(moving)
     moving.connection.execute("CREATE TEMPORARY TABLE other AS SELECT * FROM jobs_tombstone")

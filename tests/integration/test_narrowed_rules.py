@@ -171,7 +171,7 @@ def test_a_worker_asks_the_connector_of_the_job_about_stored_links(crawl):
     assert not of_job.admits("http://a.example/private")
 
 
-def test_an_unchanged_page_no_longer_names_documents_of_the_host_of_a_removed_seed(connection):
+def test_an_unchanged_page_forgets_its_links_to_the_host_of_a_removed_seed(connection):
     """Otherwise they would be read, refused and immediately removed, without the delete guard."""
     crawl = OneWorker(connection, urls=["http://a.example/", "http://b.example/"])
     elsewhere = make_lane(crawl.running.seed, "b.example")

@@ -53,7 +53,7 @@ def test_each_page_belongs_to_one_item_of_the_navigation():
 
 
 @each_row("place", [place.view for area in AREAS for place in area.places])
-def test_each_page_is_marked_with_its_area_in_the_bar(place):
+def test_the_navigation_bar_marks_the_area_of_each_page(place):
     area = next(one for one in AREAS if place in {known.view for known in one.places})
 
     if place == "manual":
@@ -68,7 +68,7 @@ def test_each_page_is_marked_with_its_area_in_the_bar(place):
         ]
 
 
-def test_the_set_up_has_the_frame_and_breadcrumbs_with_names_as_typed():
+def test_set_up_pages_have_the_frame_and_breadcrumbs_with_names_as_typed():
     job = make_job("my own job")
 
     html = visit().get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
@@ -89,7 +89,7 @@ def test_a_page_below_a_job_links_back_to_the_job():
     assert re.findall(r">([^<>\n]+)</", trail) == ["Jobs", "my own job", "Removals"]
 
 
-def test_viewers_see_no_set_up_in_the_bar():
+def test_viewers_see_no_set_up_in_the_navigation_bar():
     html = visit("viewer").get("/").content.decode()
 
     assert ">Set-up<" not in html

@@ -126,7 +126,7 @@ def record(job, kind, message="ended"):
 # --- Conditions ----------------------------------------------------------------------------------
 
 
-def test_a_failed_job_is_mailed_once_then_reminded_of_then_reported_as_ended(mails):
+def test_a_failed_job_is_mailed_once_then_as_a_reminder_then_as_ended(mails):
     job = make_job("books")
     make_rule(email_to(mails), topics=["job_fails"], remind_after=60)
     assert check() == []
@@ -426,7 +426,7 @@ def test_a_refused_recipient_is_named(mails):
         send(verbs.send_test_message(email_to(mails).pk, made_by="olga"))
 
 
-def test_an_absent_receiver_fails_within_its_time():
+def test_a_message_to_an_absent_receiver_fails_within_its_timeout():
     channel = make_channel("slack", {"url": "http://127.0.0.1:9/a-secret-path"})
     message = verbs.send_test_message(channel.pk, made_by="olga")
 
@@ -539,7 +539,7 @@ def test_an_invalid_rule_is_refused_by_field(facts, field):
     assert not NotificationRule.objects.exists()
 
 
-def test_viewers_see_channels_operators_mute_and_administrators_change(hook):
+def test_viewers_see_operators_mute_and_administrators_change_channels(hook):
     channel = webhook_to(hook)
     rule = make_rule(channel)
     calls = {

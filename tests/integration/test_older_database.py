@@ -136,7 +136,7 @@ def test_the_incarnation_is_readable_for_a_role_without_privileges(connection):
     assert all(parts)
 
 
-def test_without_permission_for_one_function_the_incarnation_uses_the_rest(connection):
+def test_the_incarnation_lacks_only_the_part_that_permissions_hide(connection):
     with connection.transaction(force_rollback=True):
         connection.execute("CREATE ROLE nobody_special")
         connection.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")

@@ -263,7 +263,7 @@ def test_an_outcome_that_lost_its_claim_reaches_no_output(search_output, lines, 
     assert actions(lines) == []
 
 
-def test_if_one_output_refuses_nothing_is_stored(search_output, connection, flushed, tmp_path):
+def test_no_outcome_is_stored_if_one_output_refuses_a_document(search_output, connection, flushed, tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = OutputConnection.objects.create(
         name="nowhere", connector="jsonl", configuration={"path": str(tmp_path / "file/out.jsonl")}

@@ -230,7 +230,7 @@ def _buttons(html):
 
 
 @each_row("state", _STATES)
-def test_a_job_offers_exactly_the_legal_buttons(state):
+def test_a_job_offers_exactly_the_buttons_of_its_possible_transitions(state):
     job = make_job()
     set_phase(job, **_STATES[state])
     job.refresh_from_db()

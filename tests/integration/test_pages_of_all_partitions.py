@@ -385,7 +385,7 @@ def test_attention_lines_of_another_partition_have_the_readers_language():
     assert line.sentence.startswith("Der letzte Lauf")
 
 
-def test_a_silent_partition_needs_attention_and_an_open_page_does_not_wait_for_it(silent, viewer):
+def test_a_silent_partition_needs_attention_and_delays_no_open_page(silent, viewer):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     attention.read_attention_for_open_page(now=NOON)
     attention._held._answers["en"].read_at -= 10

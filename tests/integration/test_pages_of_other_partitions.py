@@ -279,7 +279,7 @@ def test_a_page_of_a_silent_partition_names_the_partition(operator, monkeypatch)
         call_command("host", "b.example", "release")
 
 
-def test_a_link_to_a_page_of_all_partitions_leads_there_with_the_number_of_the_job(control, database, job, operator):
+def test_links_to_pages_of_all_partitions_use_the_local_number_of_a_job(control, database, job, operator):
     with psycopg.connect(database.dsn) as there:
         ((number,),) = there.execute("SELECT job_id FROM jobs_partitionedjob").fetchall()
 
@@ -301,7 +301,7 @@ def test_set_up_pages_of_another_partition_are_not_shown(administrator, address)
     "address", ["/partition/c/hosts/1/", "/partition/a/hosts/1/", "/partition/b/nothing/", "/partition/b/api/v1/jobs/"]
 )
 @pytest.mark.usefixtures("control")
-def test_only_pages_of_other_partitions_have_such_addresses(operator, address):
+def test_addresses_of_this_or_an_unknown_partition_are_not_found(operator, address):
     assert operator.get(address).status_code == 404
 
 
@@ -404,7 +404,7 @@ def test_figures_of_freshness_that_lack_a_partition_name_it(job, operator):
 
 
 @pytest.mark.usefixtures("control")
-def test_verifications_of_all_partitions_are_listed_with_the_outputs_of_this_one(job, operator):
+def test_verifications_of_all_partitions_are_listed_with_local_outputs(job, operator):
     (found,) = operator.get("/api/v1/verifications/").json()["results"]
     there = operator.get(f"/partition/b/api/v1/verifications/{found['id']}/").json()
 

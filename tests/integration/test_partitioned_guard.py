@@ -139,7 +139,7 @@ def test_a_partition_applies_the_decision_for_all_partitions(follower, decision,
     ],
     ids=["no answer yet", "allowed", "refused", "the control partition has not asked yet"],
 )
-def test_the_answer_holds_for_all_partitions(follower, wanted, phase, guard):
+def test_the_answer_of_an_operator_holds_for_all_partitions(follower, wanted, phase, guard):
     Job.objects.update(phase=Phase.INACTIVE, guard=Guard.WAITING, run_end=RunEnd.HELD)
 
     job = follower.follows(may_finish=True, removals="held", **wanted)

@@ -102,7 +102,7 @@ def test_a_share_is_lowered_first_and_its_places_are_given_after_the_answer(lead
     assert Budget.objects.get().most == 6
 
 
-def test_the_run_ends_at_its_limit_everywhere(leader):
+def test_a_run_ends_at_its_limit_in_all_partitions(leader):
     leader.leads()
     uses(5, waiting=["more"])
     confirms(leader, rests=True)
@@ -155,7 +155,7 @@ def test_a_partition_with_documents_and_no_place_lacks_places(follower):
     assert follower.report()["share"] == {"told": 0, "most": 0, "free": 0, "lacks": True, "rests": True}
 
 
-def test_a_partition_ends_at_the_limit_with_the_others(follower):
+def test_a_run_ends_at_its_limit_when_the_control_partition_ends_it(follower):
     uses(0, waiting=["more"])
     follower.follows(share=0)
 

@@ -134,7 +134,7 @@ def test_the_last_parts_of_a_document_are_removed_from_each_output(site):
     assert held_in_file(site) == {"", "#c"}
 
 
-def test_a_job_without_its_stages_forgets_the_parts(site):
+def test_a_job_that_loses_its_stages_forgets_their_parts(site):
     site.change()
     site.run()
     assert texts(site) == {"": "letter\na: apples\nb: pears"}

@@ -193,7 +193,7 @@ def test_documents_that_a_stage_refused_can_be_restored(site):
     assert_is_sound(site)
 
 
-def test_a_job_without_its_stages_forgets_their_refusals(site):
+def test_a_job_that_loses_its_stages_forgets_their_refusals(site):
     site.change(stage("short", "allowed", {"exclude": ["page1$"]}), outputs={site.lines: "source"})
     site.run()
     assert len(refusals()) == 1

@@ -145,7 +145,7 @@ def test_a_policy_without_a_pace_has_to_be_confirmed(administrator):
     assert administrator.post(ADD, form(min_gap="0", unlimited="on")).status_code == 302
 
 
-def test_denials_come_first_as_a_list_of_lines(administrator):
+def test_the_form_of_a_policy_shows_denials_first_as_a_list_of_lines(administrator):
     by_night = {"from_time": "22:00", "to_time": "06:00", "min_gap": "0.5"}
 
     administrator.post(ADD, form(by_night, denied="a.example\n\n *.b.example\na.example"))
@@ -254,7 +254,7 @@ def test_only_loopback_addresses_can_be_exempt_from_gaps(administrator):
     )
 
 
-def test_a_rehearsal_keeps_the_input(administrator):
+def test_a_rehearsal_keeps_the_input_of_the_form(administrator):
     response = administrator.post(ADD, form({"pattern": "typed.example", "min_gap": "2"}, name="typed", _rehearse=1))
 
     assert 'value="typed.example"' in sentences(response)
@@ -273,7 +273,7 @@ def test_a_rehearsal_of_an_invalid_change_shows_the_reason(administrator):
 
 
 @each_row("role", [VIEWER, OPERATOR])
-def test_policies_are_changed_by_administrators(role):
+def test_only_administrators_change_policies(role):
     policy = ThrottlePolicy.objects.create(name="gentle")
     client = client_of(role)
 

@@ -27,7 +27,7 @@ def test_a_probe_may_use_any_host_name_and_http(settings):
     assert Client().get("/", headers={"Host": "10.1.2.3"}).status_code == 400
 
 
-def test_only_reading_methods_are_answered():
+def test_probes_answer_only_get_and_head():
     refused = Client().post("/readyz")
 
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD")

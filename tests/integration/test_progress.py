@@ -80,7 +80,7 @@ def test_each_document_byte_and_request_is_added_once_to_its_minute(crawl):
         assert sum(row[2] for row in totals(job_id=job)) == 6
 
 
-def test_a_fold_without_documents_writes_no_progress(crawl):
+def test_folding_counters_without_ended_documents_writes_no_progress(crawl):
     crawl.delta(3, stage=Stage.PENDING)
 
     crawl.main.step(fold_counters)
@@ -110,7 +110,7 @@ def test_a_replaced_main_manager_writes_nothing(crawl, connection):
     assert not Progress.objects.exists()
 
 
-def test_the_waiting_time_is_charged_between_two_readings(crawl):
+def test_the_waiting_time_is_charged_between_two_samples(crawl):
     clock = Clock()
     for _reading in range(3):
         crawl.read(clock, after=5)

@@ -9,7 +9,7 @@ from tests.benchmarks.databases import ROOT
 
 
 @pytest.mark.debian("postgresql")
-def test_a_hundred_documents_touch_as_many_buffers_in_a_long_queue():
+def test_a_hundred_documents_touch_no_more_buffers_in_a_longer_queue():
     sizes = ["--few", "20000", "--many", "60000", "--rounds", "3", "--untimed"]
     shapes = ["--only", "waiting,bins"]
 

@@ -311,7 +311,7 @@ def test_attempts_are_counted_for_each_cause_of_retries(crawl):
     assert stages == [Stage.PENDING] * 4 + [Stage.DONE]
 
 
-def test_the_shown_limit_of_failures_includes_those_of_other_causes(crawl):
+def test_the_shown_limit_of_failures_includes_failures_of_other_causes(crawl):
     make_documents(crawl.lane, ["page"], failures=6, failing_since=NOON, failures_by_cause={"outage": 5, "network": 1})
 
     retry(crawl, crawl.claim()["page"], RetryLimit(attempts=3, cause="network"))

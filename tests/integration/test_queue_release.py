@@ -253,7 +253,7 @@ def test_a_batch_is_reserved_as_long_as_its_preceding_turn_lasts(connection, kep
     assert withdraw_in(connection, after=3600) == 0
 
 
-def test_a_batch_for_a_worker_of_another_scope_is_released_at_once(connection, kept):
+def test_a_batch_for_a_worker_of_another_scope_is_released_immediately(connection, kept):
     elsewhere = register_node(connection, "worker", scope="crawl:elsewhere")
     Batch.objects.filter(state="available").update(worker_id=elsewhere.id)
 

@@ -75,7 +75,7 @@ def test_the_form_shows_the_effects_and_stores_nothing(job):
     assert Job.objects.get(pk=job.pk).specification == {"allow_private_networks": True}
 
 
-def test_the_form_keeps_its_input_and_can_be_saved_then(job):
+def test_the_form_keeps_its_input_and_can_be_saved_after_a_rehearsal(job):
     client, change = page_client("administrator"), {"specification_exclude": "/private/"}
 
     assert ">/private/</textarea>" in sentences(send(job, client, **change, _rehearse=1))

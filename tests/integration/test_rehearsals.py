@@ -228,7 +228,7 @@ def test_other_seeds_reach_other_documents(site):
     assert (found.staying, found.unlinked.number) == (2, 5)
 
 
-def test_hosts_have_their_load_and_its_time_before_and_after(site):
+def test_a_rehearsal_shows_the_load_of_hosts_before_and_after(site):
     seeds = [SeedWanted((url_of("root"),), make_policy(min_gap=2.0))]
 
     (host,) = rehearsed(site, **excluding("page0"), seeds=seeds).hosts

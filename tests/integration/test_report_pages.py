@@ -111,7 +111,7 @@ def test_the_next_page_covers_the_same_period(viewer, job):
     assert [row[2] for row in rows(show(viewer, "history", following))] == ["50"]
 
 
-def test_a_job_leads_to_its_history(viewer, job):
+def test_the_page_of_a_job_links_to_its_history(viewer, job):
     other = make_job("other", repository=job.repository)
     happen(job, entity="mine")
     happen(other, entity="theirs")

@@ -45,7 +45,7 @@ def test_a_window_that_opened_during_the_pause_was_skipped():
     assert skipped(now=NOON + 11 * HOUR) == [(NOON + 10 * HOUR, SkipReason.PAUSED)]
 
 
-def test_a_window_that_opens_during_a_run_is_skipped_for_starts_at_its_opening():
+def test_a_window_that_opens_during_a_run_counts_as_skipped():
     running = {"phase": "active", "started_at": NOON, "schedule_checked_at": NOON, "run_no": 1}
     job = scheduled("nightly", NIGHTLY, **running)
 
@@ -93,7 +93,7 @@ def test_the_calendar_has_past_runs_and_future_starts():
     assert found.is_complete
 
 
-def test_the_calendar_shows_the_newest_runs_of_a_day_and_says_that_there_are_more():
+def test_the_calendar_shows_the_newest_runs_of_a_day_and_marks_a_cut():
     job = make_job("docs")
     runs = [ended_run(job, at=NOON - DAY + n * dt.timedelta(minutes=1)) for n in range(4)]
 

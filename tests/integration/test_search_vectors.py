@@ -127,7 +127,7 @@ def test_texts_in_other_scripts_have_the_vector_that_postgresql_gives_them(both,
     "text",
     ["“It\u2019s” — 5 \xd7 3…", "Größe über ÄRGER, 1é 1e5É", "Привет, МИР!", "中文。日本語、한국어", "100 € 😀 naïve"],
 )
-def test_we_make_the_vectors_of_usual_texts_of_many_languages(both, text):
+def test_python_makes_the_vectors_of_usual_texts_of_many_languages(both, text):
     theirs, ours = both("title", text, text * 20)
 
     assert theirs is not None

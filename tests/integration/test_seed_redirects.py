@@ -49,7 +49,7 @@ def test_deleted_redirects_are_no_longer_followed_and_others_stay():
     ]
 
 
-def test_the_redirects_of_a_removed_seed_go_with_it():
+def test_the_redirects_of_a_removed_seed_are_deleted_with_it():
     job, other = make_job(urls=("http://a.example", "http://b.example/")), make_job(urls=("http://a.example/",))
     note(job, "http://a.example/", "http://www.a.example/")
     note(job, "http://www.a.example/", "http://www.a.example/start")

@@ -115,7 +115,7 @@ def test_the_control_partition_sends_the_list_of_its_jobs(leader, connection):
     assert sent_fact(connection, "a", "b", "jobs:all") == {"numbers": [], "highest": highest}
 
 
-def test_a_running_job_that_the_control_partition_deleted_is_aborted_then_deleted(follower, connection):
+def test_a_job_deleted_by_the_control_partition_is_aborted_then_deleted(follower, connection):
     follower.knows()
     living(connection)
     follower.main.step(follow_runs)

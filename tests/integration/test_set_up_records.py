@@ -543,7 +543,7 @@ def test_viewers_change_no_task():
     assert Task.objects.filter(pk=world.task.pk).exists()
 
 
-def test_an_ended_task_is_found_by_its_facts(operator):
+def test_an_ended_task_is_found_by_its_number_kind_group_or_reason(operator):
     world = make_world()
 
     for said in (str(world.archived_task.pk), "count", "generic", "done"):

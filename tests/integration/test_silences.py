@@ -94,7 +94,7 @@ def test_a_clock_jump_is_noticed_by_heartbeats_of_task_workers(connection):
     assert clean_journals() == [1, 20]
 
 
-def test_the_new_time_is_used_a_day_after_the_jump(connection):
+def test_rows_are_deleted_by_the_new_time_a_day_after_the_jump(connection):
     node = register(connection)
     write_journal(connection, 1, 20, 31)
     set_clock_back(connection, -JUMP)
@@ -105,7 +105,7 @@ def test_the_new_time_is_used_a_day_after_the_jump(connection):
     assert clean_journals() == []
 
 
-def test_the_present_time_is_used_again_after_the_clock_was_corrected(connection):
+def test_ages_count_from_the_present_after_the_clock_was_corrected(connection):
     node = register(connection)
     set_clock_back(connection, -JUMP)
     members.beat(connection, node_id=node.id, progress={})

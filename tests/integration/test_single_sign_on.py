@@ -121,7 +121,7 @@ def test_an_inactive_user_is_refused(provider, client):
     assert not is_logged_in(client)
 
 
-def test_the_name_of_another_user_is_refused_until_an_administrator_links_the_two(provider, client, in_one_transaction):
+def test_the_name_of_a_local_user_is_refused_until_the_user_is_linked(provider, client, in_one_transaction):
     make_user("operator", name="vera", password=PASSWORD)
     refused = provider.log_in(client)
     subject = refused.content.decode().partition("crawlctl sso link vera ")[2].split("<")[0].strip()

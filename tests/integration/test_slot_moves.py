@@ -388,7 +388,7 @@ def test_the_gap_of_a_host_begins_when_the_host_arrives(moving):
     assert BinState.objects.get().last_start_at is not None
 
 
-def test_a_stop_of_an_operator_goes_with_the_host(moving):
+def test_a_stop_by_an_operator_moves_with_its_host(moving):
     make_documents(moving.crawl.lane, ["page"])
     moving.crawl.lane.bin.stopped_at, moving.crawl.lane.bin.stopped_by = NOON, "vera"
     moving.crawl.lane.bin.save()

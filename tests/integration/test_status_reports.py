@@ -139,7 +139,7 @@ def by_conditions(conditions):
 # --- Words and conditions ------------------------------------------------------------------------
 
 
-def test_conditions_and_words_agree_on_every_document(world):
+def test_sql_conditions_and_python_agree_on_the_state_of_every_document(world):
     states, statuses = by_conditions(STATE_CONDITIONS), by_conditions(STATUS_CONDITIONS)
 
     for item, facts in world:

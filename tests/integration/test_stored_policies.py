@@ -109,7 +109,7 @@ def version_of(policy):
     ],
     ids=["of a column", "a new rule", "of a rule", "a rule gone"],
 )
-def test_every_change_makes_the_version_grow(change):
+def test_every_change_of_a_policy_increases_the_version(change):
     policy = make_policy()
     make_rule(policy, "a.example")
     before = version_of(policy)
@@ -128,7 +128,7 @@ def test_saving_an_outdated_object_still_increases_the_version():
     assert version_of(policy) == 3
 
 
-def test_the_version_stays_if_nothing_changes():
+def test_the_version_stays_if_no_policy_changes():
     policy = make_policy()
 
     policy.save()

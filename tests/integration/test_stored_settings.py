@@ -186,7 +186,7 @@ def test_a_change_based_on_an_older_version_is_a_conflict():
     assert_problem(put({}, "?based_on=0"), 409, "conflict")
 
 
-def test_all_versions_are_kept_and_shown():
+def test_all_versions_of_the_settings_are_kept_and_shown():
     store(SHORT)
     store({})
 
@@ -197,7 +197,7 @@ def test_all_versions_are_kept_and_shown():
     assert first["document"] == SHORT
 
 
-def test_storing_needs_the_permission_to_set_up():
+def test_storing_settings_needs_the_permission_to_set_up():
     assert_problem(client_of(OPERATOR).put(SETTINGS, SHORT, format="json"), 403, "permission_denied")
 
 

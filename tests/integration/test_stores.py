@@ -152,7 +152,7 @@ def test_a_deleted_key_is_absent_and_can_be_deleted_again(store, put):
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/../b", "a/.b", "a b", "é"])
-def test_keys_that_leave_the_store_are_refused(store, put, key):
+def test_keys_that_lead_out_of_the_store_are_refused(store, put, key):
     with pytest.raises(StoreError, match="is invalid"):
         put(key, b"content")
     with pytest.raises(StoreError, match="is invalid"):
@@ -235,7 +235,7 @@ def test_a_store_without_credentials_names_their_variables(s3, monkeypatch):
         open_store(s3).head("key")
 
 
-def test_a_directory_is_read_only_below_the_folder_of_the_prefix(tmp_path, monkeypatch):
+def test_a_listing_reads_only_the_folder_of_its_prefix(tmp_path, monkeypatch):
     for key in ("base/1/backup.json", "base/12/data", "wal/7/segment", "notes/2030/01/page"):
         path = tmp_path / key
         path.parent.mkdir(parents=True)

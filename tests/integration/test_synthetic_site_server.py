@@ -210,7 +210,7 @@ def test_traps_answer_as_planned(site):
     "path",
     ["/p/0.html", "/p/007.html", "/p/1.html", "/p/300.html", "/p/-3.html", "/p/3.html?x=1", "/redirect/x", "/p/", "/x"],
 )
-def test_a_page_has_one_address_and_others_are_missing(site, path):
+def test_another_spelling_of_a_pages_address_is_answered_with_404(site, path):
     status, _, _ = site.get(site.origins[0] + path)
 
     assert status == 404
@@ -278,7 +278,7 @@ def test_an_invalid_request_ends_the_connection_and_is_not_logged(site, junk):
     assert site.logged() == []
 
 
-def test_each_request_is_logged_with_time_place_and_address(site):
+def test_each_request_is_logged_with_its_address_its_result_and_its_time(site):
     before = time.monotonic_ns()
     site.get(f"{site.origins[0]}/robots.txt")
     site.get(site.plan.url(1))

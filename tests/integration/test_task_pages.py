@@ -472,7 +472,7 @@ def test_an_administrator_creates_changes_and_removes_a_template(administrator):
         ({"argument-seconds": ""}, "argument-seconds"),
     ],
 )
-def test_an_invalid_part_of_a_template_is_named_at_its_field(administrator, changed, field):
+def test_an_invalid_value_of_a_template_is_named_at_its_field(administrator, changed, field):
     before = TaskTemplate.objects.count()
 
     response = administrator.post("/tasks/templates/new/?kind=sleep", {**NIGHTLY, **changed})

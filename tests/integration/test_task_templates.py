@@ -205,7 +205,7 @@ def test_a_process_that_delivers_events_delays_no_other_process(office, connecti
     assert heard == [0]
 
 
-def test_listeners_are_installed_as_kinds_are(settings):
+def test_listeners_are_installed_like_kinds_of_tasks(settings):
     settings.CRAWLCTL_TASKS = (f"{__name__}:LISTENER",)
 
     assert kinds.listeners() == (LISTENER,)
@@ -214,7 +214,7 @@ def test_listeners_are_installed_as_kinds_are(settings):
 LISTENER = Listener(name="installed", receive=print)
 
 
-def test_statistics_count_by_group_and_at_a_moment(transactional_db):
+def test_statistics_count_the_tasks_of_a_group_or_of_a_moment(transactional_db):
     from nodes.database.clock import read_clock
 
     now = read_clock()
@@ -251,7 +251,7 @@ def test_metrics_count_tasks_by_group_and_state(office, connection, dsn):
     assert statistics.count_ended() == {("generic", "cancelled"): 2}
 
 
-def test_a_flush_executes_every_task_once_and_reports_by_number(dsn, tmp_path):
+def test_a_flush_executes_every_task_once_and_reports_each_by_its_number(dsn, tmp_path):
     notes = tmp_path / "notes"
     later = book.create(
         kind="note", arguments={"file": str(notes)}, at=dt.datetime.now(dt.UTC) + HOUR, made_by="a test"

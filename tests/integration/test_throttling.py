@@ -95,7 +95,7 @@ def test_a_policy_for_all_hosts_limits_every_job(connection, manager):
     assert (in_force(connection, free).requests, in_force(connection, free).gap) == (2, 4.0)
 
 
-def test_an_edited_policy_applies_at_the_next_reading_of_limits(connection, manager):
+def test_an_edited_policy_applies_when_its_limits_are_next_read(connection, manager):
     running = crawl(manager, "a.example", open_requests=5, min_gap=1.0)
     assert in_force(connection, Bin.objects.get()).gap == 1.0
 
@@ -119,7 +119,7 @@ def test_a_gap_that_becomes_shorter_or_longer_counts_from_the_last_start(connect
     assert opens_again(connection, running) is None
 
 
-def test_a_taken_turn_has_the_rest_of_its_gap(connection, manager, worker):
+def test_a_taken_turn_waits_for_the_rest_of_its_gap(connection, manager, worker):
     running = crawl(manager, "a.example", min_gap=30.0)
     stuff_all(connection, running)
     connection.execute("UPDATE jobs_binstate SET last_start_at = clock_timestamp() - interval '10 seconds'")
@@ -150,7 +150,7 @@ def test_an_edited_limit_of_bytes_applies_to_bytes_already_read(connection, mana
     assert opens_again(connection, running) is None
 
 
-def test_a_lane_that_sleeps_off_its_bytes_is_woken_by_a_looser_limit(connection, manager):
+def test_a_lane_that_waits_for_its_byte_limit_is_woken_by_a_looser_limit(connection, manager):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     BinState.objects.update(last_start_at=NOON, not_before=NOON + seconds(600), paid_rate=1000)
     assert opens_again(connection, running)
@@ -168,7 +168,9 @@ bytes_a_second = st.none() | st.floats(1.0, 1e12)
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(last_start_at=moments, not_before=moments, paid_rate=bytes_a_second, rate=st.floats(1.0, 1e12))
-def test_the_database_and_python_convert_a_debt_of_bytes_alike(connection, last_start_at, not_before, paid_rate, rate):
+def test_the_database_and_python_convert_a_byte_debt_to_equal_times(
+    connection, last_start_at, not_before, paid_rate, rate
+):
     use = LastUse(last_start_at, not_before, paid_rate)
     converted = connection.execute(
         f"""
@@ -185,7 +187,7 @@ def test_the_database_and_python_convert_a_debt_of_bytes_alike(connection, last_
     assert converted is None or abs(converted - expected) < seconds(0.001)
 
 
-def test_a_turn_stores_its_byte_debt_with_its_rate_beside_an_older_debt(connection, manager, worker):
+def test_the_byte_debts_of_two_turns_are_stored_with_their_rates(connection, manager, worker):
     running = crawl(manager, "a.example", bytes_per_second=1000)
     stuff_all(connection, running, workers=1)
     (turn,) = take_turns(connection, worker)
@@ -466,7 +468,7 @@ def test_a_policy_stored_again_meanwhile_makes_all_hosts_checked_again(connectio
     assert placed() == set(HOSTS)
 
 
-def test_only_an_everywhere_policy_with_address_limits_places_all_hosts(connection, manager, known):
+def test_only_a_policy_of_all_hosts_and_ip_addresses_checks_all_hosts(connection, manager, known):
     term = elect_main(connection, manager)
     policies.change(known.seed.policy_id, min_gap=3.0, everywhere=True)
     assert not BinPlacing.objects.exists()
@@ -478,7 +480,7 @@ def test_only_an_everywhere_policy_with_address_limits_places_all_hosts(connecti
     assert placed() == set(HOSTS)
 
 
-def test_the_hosts_of_a_seed_that_gets_a_policy_for_addresses_are_placed(connection, manager, known):
+def test_the_hosts_of_a_seed_get_ip_addresses_as_parents_with_its_policy(connection, manager, known):
     before, gentle = known.seed.policy, make_policy(per_address=True)
 
     with connection.cursor() as cursor:
@@ -556,7 +558,7 @@ def test_a_host_backs_off_longer_with_each_refusal(connection, manager):
     assert waited == [*CURVE, CURVE[-1], CURVE[-1]]
 
 
-def test_simultaneous_requests_share_one_answer(connection, manager):
+def test_simultaneous_refusals_of_a_host_raise_its_back_off_by_one_level(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     for _ in range(5):

@@ -119,7 +119,7 @@ def test_a_group_without_new_content_is_a_suspect_after_its_budget(read, job):
     assert suspect.new_samples == months(1)
 
 
-def test_fetches_of_a_known_suspect_are_added(read):
+def test_fetches_of_a_known_suspect_are_added_to_its_counts(read):
     read(months(BUDGET + 1))
 
     read(months(BUDGET + 9, BUDGET + 1))
@@ -424,7 +424,7 @@ def test_the_command_says_when_the_rule_applies_and_undoes(running, in_one_trans
     assert "The job had not got the rule." in command("undo", suspect.pk)
 
 
-def test_a_suspect_without_a_parameter_cannot_be_accepted_as_one(job):
+def test_a_suspect_without_a_parameter_is_not_accepted_as_a_parameter(job):
     with pytest.raises(Invalid, match="no parameter"):
         traps.accept(suspect_of(job).pk, rule="drop_parameter", made_by="operator", now=timezone.now())
 
@@ -578,7 +578,7 @@ def test_a_rule_that_is_impossible_is_refused_at_its_field(job):
     assert_problem(answer, 400, "invalid", fields=["rule"])
 
 
-def test_operators_release_and_administrators_accept(job):
+def test_operators_release_suspects_and_administrators_accept_them(job):
     address = f"/api/v1/trap-suspects/{suspect_of(job).pk}"
 
     assert client_of(VIEWER).post(f"{address}/release/", {}, format="json").status_code == 403
@@ -593,7 +593,7 @@ def command(*words):
     return said.getvalue()
 
 
-def test_the_command_lists_tests_and_decides(job, in_one_transaction):
+def test_the_command_lists_tests_and_decides_suspects(job, in_one_transaction):
     suspect = suspect_of(job, fetched=60, new=1)
     add(job, [*months(3), *pages(1)])
 

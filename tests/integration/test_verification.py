@@ -256,7 +256,7 @@ def test_ghosts_are_removed_from_the_outputs(site, lines, file):
     assert held_by(file) == {url(name) for name in site.everything}
 
 
-def test_many_ghosts_are_removed_only_with_a_permission(site, lines, file):
+def test_many_ghosts_are_removed_only_if_the_verification_allows_it(site, lines, file):
     with file.open("ab") as opened:
         opened.write(b"".join(ghost_line(f"never{number}") for number in range(25)))
 

@@ -157,7 +157,7 @@ async def test_a_plain_text_is_ingested(fetcher):
         pytest.param(drip(b"HTTP/1.1 200 OK\r\n\r\n", b"x", every=0.05), Ending.FAILED, "TOO_SLOW", id="drips its body"),
     ],
 )  # fmt: skip
-async def test_every_answer_has_its_ending(fetcher, route, ending, code):
+async def test_every_answer_gives_its_result(fetcher, route, ending, code):
     outcome = await outcome_of(fetcher, route)
 
     assert (outcome.ending, outcome.code, outcome.requested) == (ending, code, True)

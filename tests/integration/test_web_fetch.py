@@ -274,7 +274,7 @@ async def test_a_response_with_length_and_chunks_smuggles_no_second_response():
 
 
 @pytest.mark.parametrize(("coding", "compress"), [("br", quick_brotli), ("zstd", zstd.compress)])
-async def test_a_bomb_takes_little_memory(coding, compress):
+async def test_a_decompression_bomb_takes_little_memory(coding, compress):
     bomb = compress(b"\0" * 200_000_000)
     async with HostileSite.serve({"/": encoded(bomb, coding)}) as site:
         tracemalloc.start()
@@ -287,7 +287,7 @@ async def test_a_bomb_takes_little_memory(coding, compress):
     assert peak < 10_000_000
 
 
-async def test_unwanted_entries_are_not_read():
+async def test_a_body_that_its_caller_does_not_want_is_not_read():
     async with HostileSite.serve({"/": endless(OK + b"\r\n", b"%PDF-" * 10_000)}) as site:
         response = await get(site.url(), is_wanted=lambda status, headers, first: not first.startswith(b"%PDF-"))
 

@@ -140,7 +140,7 @@ async def test_a_session_that_another_worker_stored_meanwhile_is_used(visitor):
     assert (outcome.code, len(visitor.site.logins)) == ("200", 1)
 
 
-async def test_a_page_that_stays_closed_after_a_login_fails_alone(visitor):
+async def test_a_page_that_requires_a_login_even_after_the_login_fails_alone(visitor):
     visitor.site.forbidden = frozenset({"/page/1"})
 
     outcome = await visitor.process("/page/1")

@@ -278,7 +278,7 @@ def test_a_paused_schedule_starts_no_run_and_counts_no_window_of_the_pause(day):
     assert status(evening.job) != "INACTIVE"
 
 
-def test_only_a_schedule_can_be_paused(day):
+def test_a_job_without_a_schedule_cannot_be_paused_as_a_schedule(day):
     by_hand = day(EVENING, start_method="manual")
 
     with pytest.raises(Refused, match="starts by hand"):

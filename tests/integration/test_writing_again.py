@@ -43,7 +43,7 @@ def clear_all(connection):
     return documents
 
 
-def test_documents_are_removed_from_their_own_output_only(connection, search_output, lines, flushed):
+def test_documents_are_removed_from_the_given_output_only(connection, search_output, lines, flushed):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
 
@@ -173,7 +173,7 @@ def test_a_document_that_another_job_writes_meanwhile_stays(
 
 
 @pytest.mark.parametrize("action", [connections.index_again, connections.clear])
-def test_both_requests_make_the_next_run_check_all_documents(search_output, action):
+def test_a_request_to_clear_or_rewrite_makes_the_next_run_check_everything(search_output, action):
     job = JobWithOutputs("job", search_output)
     Job.objects.update(from_the_beginning=False)
 

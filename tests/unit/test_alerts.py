@@ -42,7 +42,7 @@ def fires(tmp_path, alert, series, *, at="40m"):
     return True
 
 
-def test_the_rules_are_valid():
+def test_the_alert_rules_are_valid():
     checked = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
 
     assert checked.returncode == 0, checked.stderr

@@ -59,7 +59,7 @@ def test_groups_of_a_lost_manager_are_spread_over_the_others():
     assert sorted(given_to) == [A, A, B, B]
 
 
-def test_a_free_item_goes_to_the_least_weight_not_the_fewest_items():
+def test_a_free_item_goes_to_the_least_weight_and_not_to_the_fewest_items():
     items = [owned(1, A, weight=5.0), owned(2, B), owned(3, B), free(4)]
 
     assert [action.to for action in allocated(*items, among=[manager(A), manager(B)])] == [B]

@@ -142,7 +142,7 @@ def test_files_that_are_no_archives_are_not_scanned():
     assert [scanned(data) for data in (b"", b"words", b"BARC1 ", os.urandom(200))] == [None] * 4
 
 
-def test_a_bomb_is_skipped_without_inflating_it_all():
+def test_a_decompression_bomb_is_skipped_without_inflating_all_of_it():
     bomb = zlib.compressobj(wbits=31)
     zeros = bytes(1 << 20)
     data = bomb.compress(b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n")

@@ -108,9 +108,7 @@ async def test_only_authorities_of_the_given_domains_are_asked(systems):
         ([""], {"EXAMPLE.ORG": "alice"}, [[]]),
     ],
 )
-async def test_a_domain_is_found_without_regard_to_case_unless_an_authority_has_it_exactly(
-    systems, domains, users, asked
-):
+async def test_a_domain_matches_in_any_case_unless_an_authority_has_it_exactly(systems, domains, users, asked):
     scripted = [Scripted() for _ in domains]
     authorities = [authority(number, domain=domain) for number, domain in enumerate(domains, 1)]
     service = service_of(systems, scripted, authorities=authorities)

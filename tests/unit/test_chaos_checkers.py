@@ -169,7 +169,7 @@ def history():
     return History()
 
 
-def test_a_history_of_allowed_actions_has_nothing_stale(history):
+def test_a_history_of_allowed_actions_has_no_stale_write(history):
     history.document("w1", 7).document("m1", None, 8).job("m1.1", "active", "shutting_down")
     history.node("m1", "w1", "running", "failed").batch("m1", 7, "sent", "released", worker="w1").document("m1", 7)
     history.term("m2", 2).node("m2", "m1", "running", "failed", kind="manager", together=True)

@@ -137,7 +137,7 @@ def test_after_a_change_a_node_runs_its_share_and_keeps_unchanged_jobs(running, 
         (Switches(all_disabled=True, disabled={"mails": False}), True),
     ],
 )
-def test_the_switch_of_all_jobs_wins_then_that_of_the_job_then_the_default(switches, forbidden):
+def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(switches, forbidden):
     assert switches.forbid("mails") is forbidden
 
 
@@ -336,7 +336,7 @@ class Undecided(Named):
         return self.says
 
 
-def test_an_invalid_time_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypatch):
+def test_an_invalid_schedule_of_a_job_is_logged_once_while_it_lasts(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     caplog.set_level(logging.INFO)
     job = Undecided("mails")
@@ -382,7 +382,7 @@ class Exits(Named):
         return super().running_strategy()
 
 
-def test_a_job_whose_methods_exit_is_logged_by_name_and_tried_again(caplog, monkeypatch):
+def test_a_job_whose_methods_raise_system_exit_is_logged_and_tried_again(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     job = Exits("mails")
     around = Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)

@@ -82,14 +82,14 @@ def test_runs_by_rate_never_come_in_a_burst(lengths, period):
 
 
 @given(st.integers(2, 50), st.floats(0.1, 20))
-def test_short_runs_by_rate_keep_their_grid(count, period):
+def test_short_runs_by_rate_start_exactly_one_period_apart(count, period):
     starts = lived(Schedule.by_rate(dt.timedelta(seconds=period)), [period / 100] * count)
 
     assert starts[-1] - starts[0] == pytest.approx((count - 1) * period, rel=1e-4)
 
 
 @given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0, 20))
-def test_runs_by_delay_keep_their_distance(lengths, delay):
+def test_runs_by_delay_start_one_delay_after_the_end_of_the_last_run(lengths, delay):
     starts = lived(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
 
     for (start, later), length in zip(itertools.pairwise(starts), lengths, strict=False):
@@ -151,7 +151,7 @@ def test_new_items_are_due_together_with_the_earliest_other_item():
     assert past_of_group([FRESH, Past(taken_up_at=BEGUN + 5)], others=[]) == FRESH
 
 
-def test_a_run_of_another_node_is_distinguished_from_an_own_run():
+def test_a_run_of_another_node_is_distinguished_from_a_local_run():
     schedule = Schedule.by_rate(MINUTE)
 
     assert not ran_elsewhere(schedule, run_at(BEGUN), BEGUN + 3)
@@ -160,5 +160,5 @@ def test_a_run_of_another_node_is_distinguished_from_an_own_run():
 
 
 @each_row("schedule", [Schedule.by_rate(MINUTE), Schedule.by_delay(MINUTE)])
-def test_a_run_of_another_node_delays_the_next_own_run(schedule):
+def test_a_run_of_another_node_delays_the_next_local_run(schedule):
     assert next_start(schedule, run_at(BEGUN).with_run_elsewhere(BEGUN + 50)) == BEGUN + 110

@@ -63,7 +63,7 @@ def let_it_use(cpu):
         time.sleep(0.01)
 
 
-def test_a_thread_that_loops_between_two_checks_works(clock, effort):
+def test_a_thread_that_loops_between_two_checks_counts_as_working(clock, effort):
     clock.at += 10
     effort.note_pass()
 
@@ -72,7 +72,7 @@ def test_a_thread_that_loops_between_two_checks_works(clock, effort):
     assert not effort.made_progress()
 
 
-def test_a_thread_that_stands_still_does_not_work(clock, effort):
+def test_a_thread_that_stands_still_does_not_count_as_working(clock, effort):
     clock.at += 10
 
     assert not effort.made_progress()
@@ -90,7 +90,7 @@ def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock,
         assert not effort.made_progress()
 
 
-def test_a_thread_that_waits_for_the_database_works_for_any_time(clock, effort):
+def test_a_thread_that_waits_for_the_database_counts_as_working(clock, effort):
     with Waiting():
         clock.at += 1000
         assert effort.made_progress()
@@ -103,7 +103,7 @@ def test_a_thread_that_waits_for_the_database_works_for_any_time(clock, effort):
     assert not effort.made_progress()
 
 
-def test_an_idle_thread_works_until_it_has_something_to_do(clock, effort):
+def test_an_idle_thread_counts_as_working_until_it_gets_work(clock, effort):
     effort.note_idle()
     clock.at += 1000
     assert effort.made_progress()

@@ -106,7 +106,7 @@ def test_a_main_whose_process_ended_is_replaced_without_waiting():
     assert action.replaces.cause == FailureCause.PROCESS_GONE
 
 
-def test_the_next_in_line_gets_a_heartbeat_when_the_mains_process_ended():
+def test_the_next_manager_in_line_waits_a_heartbeat_after_the_main_ended():
     """The time since its last heartbeat does not count, because it was not yet a candidate then."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
@@ -192,7 +192,9 @@ clusters = st.lists(ages, min_size=2, max_size=6).map(
 
 
 @given(nodes=clusters, late=st.timedeltas(min_value=NO_TIME, max_value=TIMEOUT), me=st.integers(min_value=0))
-def test_one_slow_beat_of_the_main_changes_nothing(nodes: tuple[NodeSeen, ...], late: dt.timedelta, me: int):
+def test_one_slow_heartbeat_of_the_main_manager_changes_nothing(
+    nodes: tuple[NodeSeen, ...], late: dt.timedelta, me: int
+):
     main = dataclasses.replace(nodes[0], heartbeat_age=late)
     nodes = (main, *nodes[1:])
     cluster = seen_cluster(*nodes, me=nodes[me % len(nodes)], main=main)

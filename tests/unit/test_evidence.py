@@ -275,7 +275,7 @@ def test_minutes_are_not_complete_before_each_running_worker_has_reported():
     assert decided({"started": BEGIN - 70, "since": None}) == (BEGIN, [])
 
 
-def test_a_gap_continues_in_the_next_decision():
+def test_a_gap_continues_over_two_decisions_about_complete_minutes():
     killed = worker(ended=LATEST + 70, complete_until=LATEST - 60)
 
     assert decided(killed) == (LATEST, [Gap(LATEST - 60, LATEST, WHY_ENDED)])
@@ -380,7 +380,7 @@ def test_an_idle_worker_reports_once_a_minute_that_it_sent_nothing(sent, clock):
     assert taken(sent) == ([], 120)
 
 
-def test_the_last_report_of_a_worker_has_everything(sent, clock):
+def test_the_last_report_of_a_worker_has_all_unreported_requests(sent, clock):
     sent.count_unanswered(*send(sent))
     clock.at += 7
 

@@ -209,7 +209,7 @@ def test_present_freshness_falls_with_the_age_of_the_last_look():
         st.tuples(st.text("ab/.,[]", min_size=1, max_size=9), st.integers(1, 100), st.integers(1, 10**7)), max_size=4
     )
 )
-def test_goals_survive_printing_and_reading(given_goals):
+def test_printed_goals_are_read_back_unchanged(given_goals):
     goals = [{"pattern": pattern, "percent": float(part), "within": float(s)} for pattern, part, s in given_goals]
     if not check_goals(goals):
         assert parse_goals(goals_in_words(goals)) == goals

@@ -118,7 +118,7 @@ def refusing(failed=60, ended=60):
         (Cause.GAP, make_host(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=0.5)])),
     ],
 )
-def test_the_cause_is_the_most_decisive_one(cause, seen):
+def test_the_verdict_names_the_most_decisive_cause(cause, seen):
     assert judge_host(seen, now=NOON).cause == cause
 
 

@@ -42,7 +42,7 @@ def identify(**claims):
         ("realm.absent.deeper", set()),
     ],
 )
-def test_groups_are_found_at_a_name_or_at_a_path(claim, groups):
+def test_groups_are_found_in_a_claim_by_its_name_or_its_path(claim, groups):
     claims = {
         "groups": ["watch", "crawl", 7],
         "realm": {"roles": ["inner"]},

@@ -63,16 +63,16 @@ def test_a_worker_that_serves_the_host_gets_no_second_turn_before_another():
     assert prefer(plan_of(7), bins=[seen(7, first)]) == [second]
 
 
-def test_the_keeper_of_a_tagged_host_is_a_worker_with_the_tag():
+def test_the_preferred_worker_of_a_tagged_host_has_the_tag():
     tagged = keepers_of(7, WORKERS)[-1]
 
     assert prefer(plan_of(7, lane={"tag": "x", "workers": frozenset({tagged})})) == [tagged]
 
 
-def test_turns_that_need_one_worker_go_to_the_keeper_of_the_parent():
+def test_turns_that_need_one_worker_go_to_the_parents_preferred_worker():
     assert set(prefer(plan_of(1, together=99), plan_of(2, together=99))) == {keepers_of(99, WORKERS)[0]}
 
 
-def test_turns_with_a_chosen_worker_get_no_keeper():
+def test_turns_with_a_chosen_worker_get_no_preferred_worker():
     assert prefer(plan_of(7, worker=WORKERS[0])) == [None]
     assert prefer(plan_of(7), workers=()) == [None]

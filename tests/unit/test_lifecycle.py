@@ -213,7 +213,7 @@ POSSIBLE = {
 
 @each_row("name", TRANSITIONS)
 @each_row("where", POSSIBLE)
-def test_a_transition_starts_only_in_the_states_of_the_second_list(where, name):
+def test_the_possible_transitions_of_each_state_equal_a_second_list(where, name):
     state, by_operator, by_itself = POSSIBLE[where]
 
     assert is_possible(TRANSITIONS[name], state) == (name in by_operator | by_itself)

@@ -6,7 +6,7 @@ from jobs.lifecycle.limits import COUNTS, LIMITS, LimitColumns, LimitFacts
 from jobs.models import ThrottlePolicy, ThrottleRule
 
 
-def test_tables_the_api_forms_and_operations_have_every_limit():
+def test_tables_forms_the_api_and_operations_have_every_limit():
     names = {
         "table of policies": {field.name for field in ThrottlePolicy._meta.fields},
         "table of rules": {field.name for field in ThrottleRule._meta.fields},

@@ -34,7 +34,7 @@ def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
     return start + rate * seconds
 
 
-def test_a_rate_is_not_known_before_there_are_two_readings(meter):
+def test_a_rate_is_not_known_before_there_are_two_samples(meter):
     assert meter.rate(JOB) is None
 
     meter.observe(JOB, 500, series=1)
@@ -50,7 +50,7 @@ def test_a_rate_covers_only_the_last_seconds(meter, clock):
     assert meter.rate(JOB) == 10
 
 
-def test_a_rate_without_a_recent_reading_is_unknown(meter, clock):
+def test_a_rate_without_a_recent_sample_is_unknown(meter, clock):
     watch(meter, clock, seconds=20, rate=100)
 
     clock.now += 60
@@ -58,7 +58,7 @@ def test_a_rate_without_a_recent_reading_is_unknown(meter, clock):
     assert meter.rate(JOB) is None
 
 
-def test_the_history_has_documents_of_a_new_run_before_its_first_reading(meter, clock):
+def test_the_history_has_documents_of_a_new_run_before_its_first_sample(meter, clock):
     watch(meter, clock, seconds=20, rate=0, start=60)
     clock.now += 1
 
@@ -96,7 +96,7 @@ def test_the_present_rate_never_exceeds_the_highest_rate_of_the_chart(meter, clo
         assert (present(history) or 0.0) <= max((rate for rate in history if rate is not None), default=0.0)
 
 
-def test_a_history_shows_the_rate_only_between_readings(meter, clock):
+def test_a_history_shows_the_rate_only_between_samples(meter, clock):
     watch(meter, clock, seconds=int(4 * STEP), rate=50)
 
     history = meter.history(JOB)
@@ -120,7 +120,7 @@ def test_histories_add_up_step_by_step():
     assert add_histories([unknown]) == unknown
 
 
-def test_a_rate_uses_the_moments_of_counts_and_not_of_their_readings(meter, clock):
+def test_a_rate_uses_the_moments_of_counts_and_not_of_reading_them(meter, clock):
     for seconds in range(0, 21, 5):
         # A turn of five requests closes every five seconds, and the page reads between two such moments.
         clock.now = 1000.0 + seconds + 3

@@ -29,7 +29,7 @@ def test_this_process_is_running():
     assert not is_process_gone(pid=me.pid, process_start=me.process_start)
 
 
-def test_every_identity_has_an_id_of_its_own():
+def test_no_two_identities_have_the_same_id():
     assert this_process().id != this_process().id
 
 
@@ -46,7 +46,7 @@ def test_a_killed_process_counts_as_ended_before_its_exit_status_is_read():
     assert is_process_gone(pid=child.pid, process_start=started)
 
 
-def test_a_pid_of_another_process_is_not_taken_for_the_first_process():
+def test_a_process_with_a_reused_pid_is_not_taken_for_the_earlier_process():
     me = this_process()
 
     assert is_process_gone(pid=me.pid, process_start=me.process_start - 1)

@@ -7,7 +7,7 @@ from jobs.duties.one_by_one import one_by_one
 from nodes.membership.fences import FenceRefused
 
 
-def test_rows_after_a_failed_one_have_their_turn_and_the_first_error_names_its_row():
+def test_rows_after_a_failed_row_are_processed_and_the_error_names_its_row():
     processed = []
 
     def process(row):

@@ -96,7 +96,7 @@ def test_a_source_reads_bytes_only_for_an_output_that_may_get_them():
     assert not pipeline(stage("r", "reads", "source"), ends={1: "source"}).reads(pdf)
 
 
-def test_components_are_parts_with_addresses_and_versions_of_their_own():
+def test_each_component_becomes_a_part_with_an_address_and_a_version():
     item = Item(url=URL, content_type="application/pdf", body=b"%PDF-")
     content = Content(URL, "", "", "", "application/pdf", "")
     delivery = run(pipeline(stage("r", "reads", "source")), item=item, content=content)[1]

@@ -51,7 +51,7 @@ def test_steadiness_starts_again_after_an_uncounted_heartbeat(missing_beat: str)
     assert node.pulse.is_steady(seconds(TIMEOUT))
 
 
-def test_a_pause_is_a_gap_if_a_silence_lasts_less_than_twice_as_long():
+def test_a_pause_of_more_than_half_of_a_timeout_counts_as_a_gap():
     """So a node with a long timeout does not take an outage for the silence of a node with a short timeout."""
     node = _Node(timeout=60)
     node.now += 7
@@ -75,7 +75,7 @@ def test_a_longer_pause_still_counts_after_a_shorter_pause():
     assert not node.pulse.is_steady(seconds(30))
 
 
-def test_a_judge_with_timeouts_of_two_beats_is_steady_despite_small_delays():
+def test_small_delays_leave_a_node_steady_for_timeouts_of_two_heartbeats():
     node = _Node(timeout=4)
     for _ in range(5):
         node.now += INTERVAL + 0.01

@@ -40,7 +40,7 @@ def test_a_document_is_read_again_after_the_longest_wait_at_the_latest():
     assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
 
 
-def test_a_job_without_intervals_waits_forever():
+def test_documents_of_a_job_without_intervals_are_never_read_again():
     assert look(Intervals()) == (None, Action.PROCESS)
 
 

@@ -131,7 +131,7 @@ def test_a_star_followed_by_a_blank_and_any_text_means_everyone():
 
 
 @each_row("name", ["360Spider", "bot2go", "a_b-c9"])
-def test_names_keep_their_digits(name):
+def test_names_of_agents_keep_their_digits(name):
     text = f"User-agent: {name}\nDisallow: /\n\nUser-agent: *\nDisallow:"
 
     assert not allows(text, "/", name=name)

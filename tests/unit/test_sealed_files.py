@@ -55,7 +55,7 @@ def test_sealed_files_hide_content_and_can_be_read_in_any_pieces(sealed):
     assert CONTENT[:64] not in sealed.read_bytes()
 
 
-def test_another_passphrase_or_name_does_not_open_it(sealed):
+def test_another_passphrase_or_name_does_not_open_a_sealed_file(sealed):
     for other in ({"passphrase": "wrong"}, {"name": "other"}):
         with pytest.raises(Unusable, match="does not open"):
             content_of(sealed, **other)
@@ -86,7 +86,7 @@ def longer(content):
 
 
 @pytest.mark.parametrize("change", [flipped, exchanged, cut, cut_between_chunks, longer])
-def test_a_change_of_the_file_is_found(sealed, tmp_path, change):
+def test_a_change_of_a_sealed_file_is_found(sealed, tmp_path, change):
     (tmp_path / "changed").write_bytes(change(sealed.read_bytes()))
 
     with pytest.raises(Damaged, match="was changed or cut after"):

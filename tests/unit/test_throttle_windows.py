@@ -165,7 +165,7 @@ def test_the_fewest_windows_that_cover_another_are_named():
     assert covered_by(ALWAYS, [morning]) is None
 
 
-def test_a_night_that_ends_on_monday_needs_cover_on_monday():
+def test_a_window_past_midnight_is_covered_only_with_its_second_day():
     sunday_night = Window(days=(7,), opens=dt.time(22), closes=dt.time(6))
 
     assert covered_by(sunday_night, [Window(days=(7, 1))]) == [0]

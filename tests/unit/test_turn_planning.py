@@ -373,7 +373,7 @@ def test_each_turn_of_a_limited_parent_has_its_own_requests():
 
 
 @each_row("workers", [{None}, {WORKER, OTHER}, {WORKER, None}])
-def test_a_limited_parent_gets_no_turn_while_its_keeper_is_unknown(workers):
+def test_a_limited_parent_gets_no_turn_while_its_worker_is_unknown(workers):
     turns, _ = plan_under(seen_parent(gap=0.5, workers=frozenset(workers), open_requests=1), *below(1, 2))
 
     assert turns == []
@@ -405,7 +405,7 @@ def test_lanes_that_wait_for_a_limit_of_the_group_keep_their_place():
     assert plan_under(seen_parent(POLICY, requests=2, open_requests=2), *below(1, 2, parent=POLICY)) == ([], [])
 
 
-def test_a_turn_with_a_pace_below_a_parent_is_longer_because_it_has_no_successor():
+def test_a_paced_turn_below_a_parent_is_longer_as_it_gets_no_successor():
     alone, _ = plan(seen_bin(gap=0.5))
     turns, _ = plan_under(seen_parent(), *below(1, gap=0.5))
 

@@ -229,7 +229,7 @@ def test_a_page_has_the_metadata_of_known_names(html, metadata):
     assert of_page(read(html).named) == metadata
 
 
-def test_a_crawler_without_a_name_reads_all_metadata_and_no_directives_of_others():
+def test_metadata_hold_no_directives_for_a_crawler_without_a_name():
     page = read_page("<meta property=og:title content=noindex>", robots_name="")
 
     assert (page.named, page.robots) == ([("og:title", "noindex")], RobotsDirectives())

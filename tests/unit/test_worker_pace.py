@@ -116,7 +116,7 @@ def test_requests_without_a_gap_are_not_reported_as_sent():
     assert (heard, queue.paced.leaving) == ([], 0)
 
 
-def test_of_two_documents_started_together_the_second_waits():
+def test_the_second_of_two_documents_started_together_waits():
     queue = queue_with(gap=GAP)
     left_at = []
 

@@ -61,7 +61,7 @@ def seconds_until_begun(fleet, job, items, *, since):
     return max(begun[item] for item in items) - since
 
 
-def test_a_run_without_its_store_stops_before_its_lease_ends(fleet):
+def test_a_run_that_loses_its_store_stops_before_its_lease_ends(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.runs_of("mails"))
@@ -80,7 +80,7 @@ def test_a_run_without_its_store_stops_before_its_lease_ends(fleet):
     assert fleet.conflicts() == []
 
 
-def test_without_a_line_a_short_run_ends_normally_and_no_run_begins(fleet):
+def test_a_cut_off_node_ends_a_short_run_normally_and_begins_no_run(fleet):
     job = fleet.job("mails", takes=SECOND / 2)
     instance = fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.runs_of("mails"))
@@ -95,7 +95,7 @@ def test_without_a_line_a_short_run_ends_normally_and_no_run_begins(fleet):
     assert job.told_to_stop_at == []
 
 
-def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
+def test_a_connection_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     job = fleet.job("mails", takes=HOUR)
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.runs_of("mails"))
@@ -111,7 +111,7 @@ def test_a_line_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     assert len(fleet.ledger.runs_of("mails")) == 1
 
 
-def test_items_of_a_cut_off_instance_are_shared_by_the_others(fleet):
+def test_other_instances_share_the_items_of_a_cut_off_instance(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
@@ -175,7 +175,7 @@ def test_all_nodes_continue_after_a_restart_of_the_store(fleet):
     assert fleet.conflicts() == []
 
 
-def test_a_main_that_is_cut_off_is_replaced_by_another(fleet):
+def test_a_main_node_that_is_cut_off_is_replaced(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
@@ -192,7 +192,7 @@ def test_a_main_that_is_cut_off_is_replaced_by_another(fleet):
 # --- A store that is unreachable or refuses ------------------------------------------------------
 
 
-def test_a_start_retries_a_silent_store_with_a_line_for_each_attempt(fleet, caplog):
+def test_a_starting_node_retries_a_silent_store_and_logs_each_attempt(fleet, caplog):
     fleet.link_of("a").cut(refuses=True)
 
     with pytest.raises(Unreachable):

@@ -134,7 +134,7 @@ def test_changed_items_are_used_from_the_next_run_on(fleet):
     assert fleet.ledger.items(since=changed_at) == {("reports", "item-2")}
 
 
-def test_a_pool_without_checks_is_read_once(fleet):
+def test_a_pool_that_is_never_checked_for_changes_is_read_once(fleet):
     job = fleet.job("reports", items=["item-1"])
     fleet.start("a", job)
     job.items = ["item-2"]
@@ -186,7 +186,7 @@ def test_a_changed_schedule_applies_immediately(fleet, first):
     wait_until(lambda: fleet.ledger.runs_of("mails"), within=10)
 
 
-def test_an_invalid_time_of_a_job_is_read_again_until_it_is_valid(fleet, caplog):
+def test_an_invalid_schedule_is_read_again_until_it_is_valid(fleet, caplog):
     job = fleet.job("mails", first="soon")
     instance = fleet.start("a", job)
     wait_until(lambda: "the schedule of job mails cannot be read" in caplog.text)

@@ -89,7 +89,7 @@ def test_runs_are_counted_as_waiting_until_they_start(fleet):
     assert fleet.ledger.runs_of() == []
 
 
-def test_clean_ups_are_counted_at_the_main(fleet):
+def test_clean_ups_are_counted_at_the_main_node(fleet):
     tuning = Tuning(clean_every=dt.timedelta(seconds=0.2))
     instance = fleet.start("a", fleet.job("mails"), counts=True, tuning=tuning)
 

@@ -79,7 +79,7 @@ def test_managers_also_run_distributed_jobs_if_configured(start, machine, diary)
     assert conflicts_in(diary) == []
 
 
-def test_the_database_lists_running_jobs_and_a_switch_there_stops_them(start, machine, diary):
+def test_the_database_lists_running_jobs_and_its_switch_stops_them(start, machine, diary):
     one, other = (start("--cluster", "ours") for _ in range(2))
     do_all(diary, one, other)
 

@@ -63,7 +63,7 @@ def test_a_strategy_that_loses_items_is_refused_and_all_shares_stay(fleet, caplo
     assert instance.status().refusal == ""
 
 
-def test_items_go_to_one_capable_instance_each(fleet):
+def test_each_item_goes_to_one_capable_instance(fleet):
     pools = {"job-1": ["a", "b", "c"], "job-2": ["d"], "job-3": ["e", "f", "g", "h", "i"]}
     for name, jobs in (("w1", (1, 3)), ("w2", (1, 2, 3)), ("w3", (1, 3))):
         fleet.start(name, *(fleet.job(f"job-{number}", items=pools[f"job-{number}"]) for number in jobs))
@@ -207,7 +207,7 @@ def test_one_instance_is_main_and_the_others_follow(fleet):
     assert settles(fleet, "reports", TEN, on=set(fleet.instances))
 
 
-def test_the_pool_of_a_job_without_instances_expires_after_a_setting(fleet):
+def test_the_pool_of_a_job_without_instances_expires_after_its_set_time(fleet):
     slowly = Tuning(clean_every=3600 * SECOND)
     keeper = fleet.start("keeper", tuning=slowly)
     wait_until(lambda: keeper.status().office is not None)

@@ -173,7 +173,7 @@ def test_a_node_that_joins_again_does_nothing_until_it_has_a_share(bench):
     assert a.look().members == {"a": {"reports"}}
 
 
-def test_a_node_whose_join_got_no_answer_soon_ends_as_a_member(bench):
+def test_a_node_whose_join_got_no_answer_soon_stops_being_a_member(bench):
     a, watcher = bench.node("a"), bench.node("watcher")
     lost = bench.proxy(a).lose_answer(bench.asks_to_join)
 
@@ -257,7 +257,7 @@ def test_items_with_bad_names_change_no_pool(bench):
     assert a.look().pools["reports"] == {"north", "south"}
 
 
-def test_pools_of_impossible_jobs_are_forgotten_and_others_stay(bench):
+def test_pools_of_jobs_without_a_capable_node_are_deleted(bench):
     a, b = bench.node("a", joins={"mails": ["all"]}), bench.node("b", joins=POOLS)
     b.leave()
     office, seen = as_main(a)
@@ -385,7 +385,7 @@ def test_members_read_exactly_the_writes_of_the_main_manager(bench):
     assert a.look().shares == {NORTH: "a", SOUTH: "b", MAILS: "b"}
 
 
-def test_only_changes_are_written(bench):
+def test_a_plan_writes_only_changed_shares(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     office, seen = as_main(a)
     a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, office=office)
@@ -606,7 +606,7 @@ def test_a_cluster_survives_a_restart_of_the_server(bench):
     assert b.look().term >= term
 
 
-def test_while_the_server_is_frozen_there_is_no_main_or_only_one(bench):
+def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
     former = a.campaign()
     bench.freeze()

@@ -183,7 +183,7 @@ def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_the_switch_of_all_jobs_wins_over_that_of_a_job_and_the_default(at_work):
+def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(at_work):
     client = client_of("administrator")
 
     def disabled(of, value):
@@ -288,7 +288,7 @@ def test_a_missing_distributed_job_is_reported(at_work):
     assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
 
 
-def test_the_records_and_the_reason_are_shown_if_the_store_is_silent(nowhere):
+def test_a_silent_store_leaves_records_of_the_database_with_the_reason(nowhere):
     noted("jobs", "main")
 
     said = client_of("viewer").get(API).json()

@@ -100,7 +100,7 @@ def test_items_with_one_name_in_several_jobs_have_separate_locks(a, b):
     take(b, WorkItem("mails", "all"))
 
 
-def test_another_cluster_has_separate_locks(bench, a):
+def test_two_clusters_have_separate_locks(bench, a):
     take(a)
     bench.cluster = f"{bench.cluster}-other"
 

@@ -136,7 +136,7 @@ def test_a_chosen_node_that_does_not_become_main_lets_another_try(two):
     assert not first.is_chosen
 
 
-def test_a_cut_off_node_is_no_longer_chosen_before_another_is(two, zookeeper_bench):
+def test_a_cut_off_node_is_no_longer_chosen_when_another_node_is_chosen(two, zookeeper_bench):
     first, second = two
 
     zookeeper_bench.cut(first.store)

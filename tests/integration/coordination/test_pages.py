@@ -133,7 +133,7 @@ def test_the_tree_is_shown_node_by_node_and_page_by_page(tree):
     assert "ephemeral (ends with its session)" in tree("alive")[1]
 
 
-def test_tokens_are_not_shown(tree):
+def test_the_tree_hides_the_tokens_of_locks_and_candidates(tree):
     status, lock = tree(f"locks/{JOB}/work-share-item-001.lock")
 
     assert status == 200
@@ -143,7 +143,7 @@ def test_tokens_are_not_shown(tree):
 
 
 @pytest.mark.parametrize("path", ["nothing-here", "../..", "alive/./.."])
-def test_a_path_that_is_not_there_is_not_found(tree, path):
+def test_a_missing_path_of_the_tree_is_answered_with_404(tree, path):
     assert tree(path)[0] == 404
 
 
