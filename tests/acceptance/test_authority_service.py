@@ -111,7 +111,7 @@ def test_one_hanging_authority_of_twelve_delays_only_its_own_questions(machine, 
     assert {one["status"] for one in others} == {"authorized"}
     seconds = [one[f"{kind} hangs"]["seconds"] for one in answers]
     assert statistics.quantiles(seconds, n=100)[98] < LIMIT + 0.9
-    # Each would have waited a second if all 40 questions had waited for the one that hangs.
+    # Each question would have taken a second if all 40 had waited for the authority that hangs.
     assert whole < 40 * LIMIT / 2
     assert statistics.median(one["seconds"] for one in others) < LIMIT / 2
 

@@ -29,7 +29,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def old(made, tmp_path):
-    """Return a copy of that installation, with its backups."""
+    """Return a copy of the installation of `made`, with its backups."""
     shutil.copytree(made.directory, tmp_path / "old", symlinks=True)
     return Installation(tmp_path / "old", {})
 

@@ -200,7 +200,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         wait_for(lambda: amount(page, "processed") > standing, saying="it goes on")
         assert site.count_requests() > asked
 
-        # The verbs are at the arrows of the diagram.
+        # The buttons of the actions are at the arrows of the diagram.
         page.get_by_role("button", name="Abort", exact=True).click()
         expect(cell(page, "status")).to_have_text("Not running", timeout=10000)
         expect(page.locator(".stages [data-lit=here]")).to_have_text("Inactive now")

@@ -16,7 +16,7 @@ from tests.support.api import make_documents, make_job
 from tests.support.processes import QUICK_HEARTS, wait_for
 
 CHUNK = chosen._REMOVED_AT_ONCE
-# A little more documents than four chunks have.
+# Number of documents: slightly more than four chunks.
 DOCUMENTS = 4 * CHUNK + 17
 KEPT = 5
 AT_ONCE = {"policy": "times", "times": 10, "seconds": 0}

@@ -1,4 +1,7 @@
-"""Proves how `manage.py crawl` handles odd names, invalid numbers and early interrupts."""
+"""
+Proves that `manage.py crawl` refuses impossible jobs with a reason, hides passwords, and ends cleanly if interrupted
+early.
+"""
 
 import signal
 

@@ -58,7 +58,7 @@ def filled_in(value):
 
 
 def commands_of_units():
-    """Return the words of each command of the units, with a 1 as the name of an instance."""
+    """Return the words of each command of the units, with `1` in place of the name of an instance."""
     found = {}
     for unit in (DEPLOY / "systemd").glob("*.service"):
         read = configparser.ConfigParser(interpolation=None, strict=False)

@@ -59,7 +59,7 @@ def test_files_of_all_kinds_get_a_text_and_broken_files_get_a_reason(machine, tr
         "b.docx": "Oats",
         "c.odt": "Hay",
         "d.docx": "Barley",
-        # A part is an entry of its own.
+        # A part is a separate entry of the output.
         "d.docx#e.pdf": "Wheat",
         "f.txt": "Plain",
     }

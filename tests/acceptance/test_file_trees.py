@@ -161,7 +161,9 @@ def test_manifoldcfs_sanity_test_counts_5_6_6_6_5_and_0_documents(cluster, tree)
 
 
 def test_manifoldcfs_api_sanity_test_counts_5_6_6_and_5_documents(cluster, tree):
-    """APISanityTester: the same with full runs only, and every request through the API."""
+    """
+    The steps of APISanityTester: those of SanityTester with full runs only, and with every request through the API.
+    """
     cluster.start("runmanager", "runworker")
     api = client_of(ADMINISTRATOR)
 

@@ -31,7 +31,7 @@ def in_thread(ask):
 
 def go(page, key, text, found):
     """Open the palette by a key, type, and go to a result by keys alone."""
-    # Before that, no script listens to the key.
+    # No script listens to the key before the page is loaded.
     page.wait_for_load_state()
     page.keyboard.press(key)
     page.keyboard.type(text)
@@ -49,7 +49,7 @@ def test_the_palette_finds_pages_by_keys_and_times_are_local(browser, machine): 
     with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
         go(page, "/", "thrott", "Throttle policies")
         expect(page).to_have_url(f"{web}/admin/jobs/throttlepolicy/")
-        # The set-up is in the same frame, and its palette is the same.
+        # The set-up pages have the frame and the palette of all other pages.
         expect(page.get_by_role("navigation", name="Pages").locator("[aria-current]")).to_have_text("Hosts")
         go(page, "Control+k", "handb", "nightly handbook")
         expect(page).to_have_url(re.compile("/jobs/[0-9]+/$"))

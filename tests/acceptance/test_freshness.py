@@ -50,7 +50,8 @@ class Site:
 
     def fresh_share(self, at):
         """
-        Return the share of fresh pages: those without a change that the crawl has not seen within the time of the goal.
+        Return the share of fresh pages. A page is fresh if the crawl has seen all changes older than the time of the
+        goal.
         """
         return sum(self._is_fresh(number, at) for number in self.read) / len(self.read)
 
@@ -102,7 +103,7 @@ def test_the_page_of_a_job_shows_about_the_true_share_of_fresh_pages(cluster):
         last = max(moments[-1] for moments in site.read.values())
         wait_for(lambda: time.time() >= last + LATER, saying="some pages are old")
         asked_at = time.time()
-        # The figures of the page are those of its next measurement.
+        # Measure now: the page of the job shows the figures of the last measurement.
         LanePlan.objects.update(due_at=dt.datetime.now(tz=dt.UTC))
         wait_for(lambda: measured_since(job, asked_at), saying="the host was measured")
         freshness = read_freshness(job.pk)

@@ -12,7 +12,7 @@ from tests.support.processes import ended, serve_site
 
 
 class LoggedSite:
-    """A site with its log of the begin and the end of each request."""
+    """A site that logs the start and the end of each request."""
 
     def __init__(self, site, ends):
         self.site, self.ends = site, ends
@@ -83,7 +83,8 @@ def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, ser
 
 def test_hosts_at_one_ip_address_share_its_limit_from_the_first_request(machine, serve_logged):
     everywhere(open_requests=1, min_gap=0.1, per_address=True)
-    # One address with a port for each host. A page takes longer than the gap, so the worker must count.
+    # One address with a port for each host. A page takes longer than the gap, so the gap alone does not keep the limit
+    # of one open request.
     sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]
 
     crawl = machine.crawl(*(site.url for site in sites), "--delay", 0, "--workers", 2)

@@ -164,7 +164,7 @@ def test_a_worker_at_its_limit_still_takes_a_successor_in_time(machine, serve):
 
     assert slow.count_requests() > 150
     # A turn is an eighth of the worker's limit of claims. It lasts 2 s, in which the next turn must arrive.
-    # The first turn may have one document, and ends at once.
+    # The first turn may have one document, and ends immediately.
     following = Turn.objects.filter(follows__documents=32, lane__seed__job=paced, documents=32)
     late = [
         turn for turn in following.select_related("follows", "batch") if turn.batch.sent_at > turn.follows.closed_at

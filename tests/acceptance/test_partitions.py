@@ -1,5 +1,5 @@
 """
-Proves that daemons stop in time when their line to the database is cut, in either direction, and later resume by
+Proves that daemons stop in time when their connection to the database is cut, in either direction, and later resume by
 themselves.
 """
 
@@ -43,7 +43,7 @@ def behind(proxy, cluster):
 
 
 def is_at_work(cluster, daemon):
-    """True if its last heartbeat is recent."""
+    """True if the last heartbeat of the node is recent."""
     return cluster.database.value(
         "SELECT clock_timestamp() - heartbeat_at < %s * interval '1 second' FROM nodes_node WHERE pid = %s",
         2 * HEARTBEAT,
@@ -51,7 +51,7 @@ def is_at_work(cluster, daemon):
     )
 
 
-# --- All lines cut at once: no node is failed ----------------------------------------------------
+# --- All connections cut: no node is marked as failed --------------------------------------------
 
 
 @pytest.mark.parametrize("direction", [Direction.BOTH, Direction.ANSWERED], ids=["both ways", "answers only"])
@@ -112,7 +112,7 @@ def test_a_one_shot_crawl_survives_a_cut_connection_to_its_database(cluster, ser
     assert held_by(cluster.output) == site.documents
 
 
-# --- One line cut: the daemon stops before others begin ------------------------------------------
+# --- One connection cut: the daemon stops before others begin ------------------------------------
 
 
 def test_a_cut_off_worker_closes_its_requests_before_others_start_theirs(cluster, serve, proxies):

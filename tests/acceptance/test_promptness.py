@@ -19,7 +19,7 @@ from tests.support.processes import wait_for
 SOON = 10.0
 NEWCOMERS_PATIENCE = 5.0
 
-# Creates due documents in the only lane of a running job. The caller sets their number.
+# Statement that creates due documents in the only lane of a running job. The caller sets their number.
 BACKLOG = """
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth,
                             redirects)

@@ -39,7 +39,10 @@ def place(old):
 
 
 class Writer(threading.Thread):
-    """Commits rows, one after another, even across restarts of the server. `confirmed` has each row with its time."""
+    """
+    A thread that commits rows, one after another, even across restarts of the server. `confirmed` has each row with its
+    time.
+    """
 
     def __init__(self, address):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Documents are found by any part of their address: new ones at once, and most of them by the index."""
+"""Documents are found by any part of their address: new ones immediately, and most of them by the index."""
 
 import pytest
 from django.db import connection as django_connection

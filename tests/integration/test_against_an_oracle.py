@@ -44,12 +44,12 @@ from tests.support.stepped_cluster import SteppedCluster
 PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
 # Number of histories, different in each run. If 0, a few histories, the same in each run.
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_HISTORIES", "0"))
-# Rounds of work of all nodes after which an undisturbed run must have ended.
+# Number of rounds of work by all nodes after which an undisturbed run must have ended.
 _ENOUGH = 150
 
 _which = st.integers(0, 1)
 _pages = st.sampled_from(PAGES)
-# Few texts, so that a page may get an earlier text back.
+# Texts of pages: few, so that a page may get an earlier text back.
 _texts = st.sampled_from(["once", "twice", "thrice", None])
 _links = st.lists(_pages, max_size=3, unique=True).map(tuple)
 _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
@@ -114,7 +114,7 @@ class Wanted:
 
 
 class Crawls(RuleBasedStateMachine):
-    """Two jobs with a common output, over one site. The second job also has an output of its own."""
+    """Two jobs with a common output, over one site. The second job also has another output."""
 
     connection = None
     directories = None
@@ -399,7 +399,7 @@ class Crawls(RuleBasedStateMachine):
             assert self.connection.execute(query).fetchall() == [], what
         held = self._held()
         # Jobs that write to one output may make different content of
-        # a page. The recorded version says which one is expected.
+        # a page. The recorded version says which content is expected.
         made = {output: {} for output in held}
         for job in self.jobs:
             for name, content in job.index(self.site).items():
@@ -491,8 +491,8 @@ LEFT_OVER = {
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
 }
-# For each bin: its limits of open requests and of open turns without a predecessor (1 with a gap), and both present
-# numbers.
+# For each bin: its limits of open requests and of open turns without a predecessor (1 with a gap), and the present
+# numbers of both.
 _PLACES = """
 SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], state.open_requests,
        coalesce(open.heads, 0)
@@ -532,7 +532,7 @@ def empty_the_tables(connection):
             connection.execute(f"DELETE FROM {table}")
 
 
-# Most of a minute on a quiet machine, so a busy one may need more than the usual limit.
+# The test takes most of a minute on a quiet machine, so a busy one may need more than the usual limit.
 @pytest.mark.timeout(0 if HISTORIES else 1200)
 def test_random_histories_end_as_the_oracle_predicts(connection, world, tmp_path):
     directories = (tmp_path / str(number) for number in itertools.count())

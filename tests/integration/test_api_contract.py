@@ -23,8 +23,8 @@ from crawlctl.access.roles import ADMINISTRATOR
 from tests.support.api import make_user, make_world
 
 CONFIGURATION = tomllib.loads((Path(__file__).parents[2] / "schemathesis.toml").read_text())
-# Number of cases that the phase "coverage" computes for each operation, before it sends two of them. In all, it has
-# some 14,000 cases. With 0, all of them are sent, which takes ten minutes.
+# Number of cases that the phase "coverage" computes for each operation, before it sends two of them. With 0, all 14,000
+# cases of all operations are sent, which takes ten minutes.
 CASES = int(os.environ.get("CRAWLCTL_TEST_CONTRACT_CASES", "16"))
 # The description has no examples, so the phase "examples" has no cases.
 PHASES = ("coverage", "fuzzing", "stateful")
@@ -43,8 +43,8 @@ def application(transactional_db, monkeypatch):
     send = WSGITransport.send
 
     def send_in_process(transport, case, **options):
-        # Schemathesis probes without a login by requests with these options of a network. An application in the process
-        # does not know them.
+        # Schemathesis sends requests without a login with these options of a network connection. An application in the
+        # process does not know them.
         return send(transport, case, **{name: value for name, value in options.items() if name not in OF_A_NETWORK})
 
     monkeypatch.setattr(WSGITransport, "send", send_in_process)

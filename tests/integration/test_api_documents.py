@@ -1,4 +1,4 @@
-"""The API finds documents by filters, lists them page by page, and shows the history of each."""
+"""The API finds documents by filters, lists them page by page, and shows the history of each document."""
 
 import pytest
 from django.db import connection

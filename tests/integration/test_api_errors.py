@@ -1,4 +1,4 @@
-"""Proves that the API refuses bad input with errors of one form, changes nothing, and has no server error."""
+"""Proves that the API refuses bad input with errors of one form, without a change and without a server error."""
 
 import json
 

@@ -180,7 +180,8 @@ def test_the_list_of_a_missing_seed_is_not_found(administrator):
 
 
 def test_a_run_begins_with_each_address_of_a_very_long_list(connection):
-    # Each statement takes all addresses of a seed, so its number of parameters does not depend on theirs.
+    # Each statement takes all addresses of a seed, so its number of parameters does not depend on the number of
+    # addresses.
     some = MANY[:20_000]
     job = make_job(urls=some)
     main = Main(connection)

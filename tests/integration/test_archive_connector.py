@@ -155,7 +155,7 @@ def test_a_file_too_large_for_the_index_hides_no_other_file(replay, monkeypatch)
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
-            # Room for the table, its index, and a few rows.
+            # The file has room for the table, its index, and a few rows.
             self.execute("PRAGMA max_page_count = 3")
 
     monkeypatch.setattr("jobs.connectors.repository.archive.originals.sqlite3.connect", Small)

@@ -173,7 +173,7 @@ def test_a_local_copy_is_removed_only_after_two_stores_confirmed_it(crawl, store
     stores[1].rmdir()
     store(crawl)
     assert path.exists()
-    # A single store is not enough, even if no other is configured.
+    # A confirmation by one store is not enough, even if only one store is configured.
     set_settings(settings, {ARCHIVE_STORES: (f"dir:{stores[0]}",)})
     store(crawl)
     assert (ArchiveFile.objects.get().state, path.exists()) == ("stored", True)

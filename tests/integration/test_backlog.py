@@ -18,7 +18,7 @@ def manager(connection):
 
 
 def make_job_of_hosts(manager, name, *, hosts):
-    """Return a running job in a group of its own, with a document on each of its hosts."""
+    """Return a running job in a separate group, with a document on each of its hosts."""
     running = make_running_job(manager.node, policy=make_policy(name))
     for number in range(hosts):
         make_documents(make_lane(running.seed, f"{name}{number}.example"), [f"{name} {number}"])

@@ -1,4 +1,4 @@
-"""Proves that each host goes to the same worker, its keeper, as long as this worker takes batches."""
+"""Proves that each host goes to the same worker, its preferred worker, as long as this worker takes batches."""
 
 import pytest
 

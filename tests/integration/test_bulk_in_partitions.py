@@ -54,7 +54,7 @@ def control(database, settings, monkeypatch):
 
 @pytest.fixture
 def line(database, settings, monkeypatch):
-    """Return the line to partition `b`, which a test may cut."""
+    """Return the proxy to partition `b`, which a test may cut."""
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
     with Proxy.of_database(database.dsn) as proxy:
         be_control(settings, monkeypatch, proxy.dsn(database.dsn))

@@ -1,4 +1,4 @@
-"""Proves that no concurrent change of a lane, a bin or a counter is lost while another step waits for its row."""
+"""Proves that no concurrent change of a lane, a bin or a counter is lost while another step waits for the same row."""
 
 import pytest
 

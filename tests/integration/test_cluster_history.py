@@ -52,7 +52,7 @@ class Cluster:
         return read_cluster_then(self.main.now if at is None else at)
 
     def count(self, documents):
-        """Let documents end in the minute before the next one that is kept."""
+        """Let documents end in the minute that is stored next."""
         Progress.objects.create(
             job_id=self.job.pk, step=60, at=self.main.now, documents=documents, bytes=10, requests=3
         )

@@ -103,7 +103,7 @@ def write_text_not_found_yet():
 
 @pytest.fixture(scope="module")
 def database(template, django_db_blocker):
-    """Return the database of partition `b`, with a main manager, a silent worker, a minute and tasks of its own."""
+    """Return the database of partition `b`, with a main manager, a silent worker, a stored minute and tasks."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
             make_job("of another number")
@@ -133,7 +133,7 @@ def job(connection):
 
 @pytest.fixture
 def control(connection, job, database, settings, monkeypatch):
-    """Make this database the control partition, with `b` beside it."""
+    """Make this database the control partition, and `b` the only other partition."""
 
     def control(address=database.dsn):
         said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}

@@ -55,7 +55,7 @@ def test_limits_are_suspended_and_restored_in_one_statement_each(server, session
     forget_statements(server.address)
 
     with without_timeouts(session):
-        # One reads the limits, and one suspends them.
+        # One statement reads the limits, and one statement suspends them.
         assert calls_since_reset(server) == 2
         during = dict(session.execute(READ, [NAMES]).fetchall())
         forget_statements(server.address)

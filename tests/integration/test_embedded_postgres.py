@@ -88,7 +88,7 @@ class Home:
         return guardian
 
     def has_stopped(self):
-        """True if the server and its socket no longer exist. The guardian ends right after that."""
+        """True if the server and its socket no longer exist. The guardian ends right after the server."""
         return not self.processes() and not (self.directory / "socket").is_symlink()
 
     def end(self):
@@ -213,8 +213,8 @@ def test_a_killed_process_does_not_stop_the_server_for_other_processes(home):
     first.kill()
     first.wait()
 
-    # The guardian looks every tenth of a second. Half a second is time for several such looks, each of which could stop
-    # the server by mistake.
+    # The guardian checks the users every tenth of a second. Half a second is time for several checks, each of which
+    # could stop the server by mistake.
     assert_stays_true(lambda: home.postmaster() == postmaster, during=0.5)
     assert answers(address)
 

@@ -68,7 +68,7 @@ class Crawl:
 
     def __init__(self, manager, worker):
         self.manager, self.worker = manager, worker
-        # No node beats in these tests, so the nodes would count as silent after a while.
+        # No node sends heartbeats in these tests, so the nodes would count as silent after a while.
         Node.objects.update(heartbeat_at=timezone.now() + HOUR)
         self.policy = make_policy("gentle", open_requests=2, min_gap=0.0)
         self.running = make_running_job(
@@ -310,7 +310,7 @@ def test_the_first_blocked_gate_decides_and_names_the_reason(change, gate_of_it,
 
 
 def timeless(sentences):
-    """Return the sentences without ages and waits, because these differ between two readings."""
+    """Return the sentences without ages and waits, because these differ between two calls."""
     return [re.sub(r"just now|\d+ s ago|in( \d+ (s|min|h))+", "…", sentence) for sentence in sentences]
 
 

@@ -18,12 +18,12 @@ from tests.support.factories import count_folded, make_lane, make_policy, make_r
 
 HOUR = dt.timedelta(hours=1)
 DOCUMENTS = 60
-# Share of the facts that do not hold a document back.
+# Share of the random facts that do not hold a document back.
 CALM = 0.9
 
 
 class RandomDocument:
-    """A document of a job, a policy and a host of its own, in a random state."""
+    """A document in a random state, whose job, policy and host have no other document."""
 
     def __init__(self, number, manager, chance):
         self.chance, now = chance, timezone.now()

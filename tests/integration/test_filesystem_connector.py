@@ -93,7 +93,7 @@ async def test_the_origination_date_of_a_file_is_the_time_of_its_last_change(cra
     directory = await crawl.process("a")
 
     assert (first.originated_at, unchanged.code, unchanged.originated_at) == (moment, "UNCHANGED", moment)
-    # A directory has no origination date: its life counts from its reading.
+    # A directory has no origination date: its age counts from the time when it was read.
     assert directory.originated_at is None
 
 

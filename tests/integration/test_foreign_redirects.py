@@ -34,7 +34,7 @@ SEED = "http://a.example/"
 
 class Partitions:
     """
-    Several partitions, each as a job of its own in one database. Document `b1` is on the host `b.example`.
+    Several partitions, each of which is a separate job in one database. Document `b1` is on the host `b.example`.
 
     Rows of references and redirects name the partition or its job, so each row belongs to one partition.
     """

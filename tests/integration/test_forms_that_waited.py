@@ -179,7 +179,7 @@ def test_one_of_two_simultaneous_forms_is_refused(connection, other_connection):
         try:
             return client.post(address, form)
         finally:
-            # A thread has a connection of its own.
+            # Each thread has a separate connection.
             django_connection.close()
 
     clients = [Client(), Client()]

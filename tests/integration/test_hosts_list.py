@@ -189,12 +189,12 @@ def test_open_requests_are_those_in_flight_and_not_the_allowed_number(connection
 
 
 def test_rates_come_from_counts_of_closed_turns(connection, manager, monkeypatch):
-    # All readings are made at one moment, however busy the machine is.
+    # All samples are taken at one moment, however busy the machine is.
     for meter in (STARTS, BYTES):
         monkeypatch.setattr(meter, "_clock", lambda: 1000.0)
     bin_ = make_bin("rates.example")
     for second in range(5, 21, 5):
-        # The counts are of the end of the last turn. Since then, another turn is open.
+        # The counts were stored at the end of the last turn. Another turn is open since then.
         BinState.objects.filter(bin=bin_).update(
             starts=second, bytes_read=1000 * second, open_turns=1, closed_at=NOON - seconds(25 - second)
         )

@@ -40,7 +40,7 @@ IN = {
     "ready to notify of deletion": {"phase": Phase.READY_FOR_DELETE_NOTIFY},
     "notifying of deletion": {"phase": Phase.NOTIFYING_OF_DELETION},
 }
-# All transitions except "go", which has a function of its own.
+# All transitions except "go", which a separate function makes.
 MADE_BY_NAME = {name: row for name, row in TRANSITIONS.items() if name != "go"}
 
 

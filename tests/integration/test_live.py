@@ -31,7 +31,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OURS = b"http://127.0.0.1"
-# Generous limit for a busy machine (seconds). Frames usually arrive at once.
+# Generous limit for a busy machine (seconds). Frames usually arrive immediately.
 PATIENCE = 30.0
 
 
@@ -194,7 +194,7 @@ async def test_screens_are_at_least_a_second_and_a_half_apart():
 
     async with opened(session) as socket:
         await follow(socket, "overview")
-        # The first reading of a process fills its caches.
+        # The first screen of a process fills its caches.
         await next_frame(socket, "screen", within=PATIENCE)
         arrived = []
         until = time.monotonic() + 5
@@ -275,7 +275,7 @@ async def test_two_pages_of_one_topic_share_each_read_of_their_screen(monkeypatc
 
 @pytest.fixture
 def rare_readings(monkeypatch):
-    """Let pages use more than their share of a processor, so that the next reading is minutes away."""
+    """Let pages use more than their share of a processor, so that the next screen is minutes away."""
     monkeypatch.setattr(bridge_module, "_measured", lambda work: (work(), PATIENCE))
     monkeypatch.setattr(bridge_module, "_LONGEST_REST", 10 * PATIENCE)
 

@@ -108,7 +108,7 @@ def test_other_partitions_take_the_slots_of_a_lost_one_and_reread_seeds(control,
 
 def test_documents_that_link_to_lost_ones_are_fetched_unconditionally(control, job):
     gained = Placement("a", NAMES)
-    # After the removal, the slots of `b` belong to `a` and to `c` in turn.
+    # After the removal, the slots of `b` belong to `a` and `c` alternately.
     of_b = read_map(control, NAMES).slots_of("b")
     hosts = [f"h{n}.example" for n in range(5000) if gained.partition_of(f"h{n}.example") == "b"]
     own = next(host for host in hosts if of_b.index(slot_of(host)) % 2 == 0)
@@ -143,7 +143,7 @@ def test_an_interrupted_removal_of_a_lost_partition_is_completed(control, job, t
 
 @pytest.fixture
 def move(control):
-    """Return a move of some slots to `c`, which copies documents. Partition `b` has not sent its own yet."""
+    """Return a move of some slots to `c`, which copies documents. Partition `b` has not sent its documents yet."""
     before = read_map(control, NAMES)
     move = Move(change_owner(before, before.slots_of("b")[:10], ["c"], number=1), MovePhase.COPYING)
     send_fact(control, "a", "a", KEY, move.as_json())

@@ -45,7 +45,7 @@ def test_parts_are_added_retained_and_removed_over_three_runs(site):
     assert texts(site) == {"": "letter", "#c": "figs", "#d": "plums"}
     assert held_in_file(site) == {"", "#c", "#d"}
 
-    # Each part was written once, and the two that left have a line of their removal.
+    # Each part was written once, and each of the two removed parts has a line of its removal.
     written = [line for line in lines_of(site) if line]
     assert sorted(written) == ["#a", "#a", "#b", "#b", "#c", "#d"]
     assert_is_sound(site)

@@ -1,4 +1,6 @@
-"""Proves the frame of all pages: the bar, the breadcrumbs, and the palette (search for pages and objects)."""
+"""
+Proves the frame of all pages: the navigation bar, the breadcrumbs, and the palette (search for pages and objects).
+"""
 
 import re
 
@@ -19,7 +21,7 @@ from tests.support.tables import each_row
 
 pytestmark = pytest.mark.django_db
 
-# Pages outside of the bar: the user's name leads to them.
+# Pages that are not in the navigation bar: the user's name leads to them.
 OUTSIDE = {"account", "api-token-new", "api-token-revoke", "settings"}
 
 
@@ -57,7 +59,7 @@ def test_the_navigation_bar_marks_the_area_of_each_page(place):
     area = next(one for one in AREAS if place in {known.view for known in one.places})
 
     if place == "manual":
-        # The compiled documentation has a frame of its own.
+        # The compiled documentation has another frame.
         return
     html = visit().get(reverse(place), follow=True).content.decode()
 

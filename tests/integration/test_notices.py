@@ -261,7 +261,7 @@ def test_more_events_than_one_check_reads_are_sent_by_the_next_checks(hook, monk
         ArchivedTask.objects.create(id=number, why="tried-too-many-times", archived_at=at, **facts)
 
     told = [check()]
-    # Later, the checks look for no event of this time any more.
+    # Later checks no longer read events of this time.
     for model, name in (
         (JobEvent, "at"),
         (NodeEvent, "at"),

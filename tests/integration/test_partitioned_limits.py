@@ -1,4 +1,6 @@
-"""Proves how the control partition divides the document limit of a job, and how other partitions keep their shares."""
+"""
+Proves that the control partition divides the document limit of a job, and that the other partitions keep their shares.
+"""
 
 import pytest
 

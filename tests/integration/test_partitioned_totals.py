@@ -1,4 +1,6 @@
-"""Proves how the control partition divides the totals of policies, and how other partitions apply their shares."""
+"""
+Proves that the control partition divides the totals of policies by need, and that other partitions apply their shares.
+"""
 
 import datetime as dt
 from fractions import Fraction

@@ -1,4 +1,6 @@
-"""Proves that a step touches as many database buffers in a long queue as in a short one. This is a small benchmark."""
+"""
+Proves that a step touches as many database buffers in a long queue as in a short one. The test is a small benchmark.
+"""
 
 import subprocess
 import sys

@@ -88,7 +88,7 @@ UPDATE jobs_lanestate AS lane SET ready_at = %s, head = 0 FROM locked WHERE lane
 
 
 class Walk:
-    """Random steps of managers, workers and a main over the documents of one job."""
+    """Random steps of managers, workers and a main manager with the documents of one job."""
 
     def __init__(self, connection, *, seed, max_documents):
         self.connection, self.draw, self.now = connection, random.Random(seed), NOON
@@ -118,7 +118,7 @@ class Walk:
     )
 
     def beside(self, connection, *, seed):
-        """Return a second walk over the same documents for another thread, with its own connection and workers."""
+        """Return another walk with the same documents for another thread, with its own connection and workers."""
         other = copy.copy(self)
         other.connection, other.draw = connection, random.Random(seed)
         other.workers = [register_node(connection, "worker") for _ in range(2)]

@@ -1,4 +1,6 @@
-"""Proves when documents are due again: by the scan of a run, at their recrawl time, or for a last attempt."""
+"""
+Proves that documents become due again at the right time: by the scan of a run, by recrawl times, or for a last attempt.
+"""
 
 import pytest
 

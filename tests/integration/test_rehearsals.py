@@ -280,7 +280,7 @@ def test_a_cancelled_task_ends_without_effects(site, monkeypatch):
 
 
 def test_the_total_number_of_addresses_is_estimated_from_a_full_sample():
-    # Hashes are spread evenly: half of them are below this one.
+    # Hashes are spread evenly: half of them are below this hash.
     assert documents.estimate(bytes([0x80]) + bytes(15)) == 2 * (documents.KEPT - 1)
 
 

@@ -169,7 +169,7 @@ def test_the_start_of_a_job_in_all_partitions_counts_once(operator, job, databas
         there.execute("DELETE FROM jobs_activity WHERE id = 9999")
 
     assert [(row["result_class"], row["amount"]) for row in results] == [("200", HERE + THERE), ("started", 1)]
-    # In the list, the name of the partition tells them apart.
+    # The list names the partition of each row, so the two rows differ.
     assert sorted(row["partition"] for row in history) == ["", "b"]
 
 

@@ -1,4 +1,4 @@
-"""Proves that pages and the API show skipped starts of schedules, and the calendar of runs and starts."""
+"""Proves that pages and the API show skipped windows of schedules, and the calendar of runs and starts."""
 
 import datetime as dt
 

@@ -58,7 +58,7 @@ TEXTS = st.one_of(
         max_size=5,
     ).map("".join),
 )
-# Letters, signs and marks that are not ASCII: with and without capitals, within words and between them.
+# Letters, signs and marks that are not ASCII: in upper and lower case, within words and between them.
 OTHER = "éÉßẞªº²½\u2019“—\xa0…€\xd7😀体한ーПп\u03a3\u03c3\u03c2İ\u0131\u212a\u212bⅧ٣क्ि\u0301\u200b\u200d\xad\ufe0f"
 OTHER_TEXTS = st.one_of(
     st.lists(st.sampled_from([*PIECES, *OTHER]), max_size=40).map("".join),
@@ -89,7 +89,7 @@ def cut_by(connection, characters, title, about, text):
 
 @pytest.fixture
 def both(connection):
-    """Return a function that writes the vector of a title, a description and a text, by PostgreSQL and by us."""
+    """Return a function that writes the vector of a title, a description and a text, by PostgreSQL and by our code."""
     stems = {}
     characters = Characters()
 

@@ -1,4 +1,6 @@
-"""Proves that after a clock jump of days beyond the last heartbeat, deletions by age do not use the new time yet."""
+"""
+Proves that after a clock jump of days beyond the last heartbeat, deletions by age do not use the new time for a day.
+"""
 
 import datetime as dt
 from uuid import uuid4

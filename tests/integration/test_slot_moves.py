@@ -1,4 +1,6 @@
-"""Proves moves of slots between partitions: jobs are held, documents are copied, and each partition makes its steps."""
+"""
+Proves moves of slots between partitions: jobs are held, documents are copied, and each partition carries out its steps.
+"""
 
 from dataclasses import replace
 

@@ -2,7 +2,7 @@
 Proves that a task is in exactly one table, whatever statement of its execution a kill interrupts.
 
 The connection of the worker breaks before or after a random statement, like that of a killed process. The server then
-rolls back the open transaction. Another worker takes the task up by its policy.
+rolls back the open transaction. Another worker continues the task if its retry policy says so.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Proves that each answer of a web server leads to exactly one ending of the document."""
+"""Proves that each answer of a web server leads to exactly one result of the document."""
 
 import asyncio
 import email.utils

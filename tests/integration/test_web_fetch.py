@@ -532,7 +532,7 @@ async def test_a_request_is_repeated_only_if_a_kept_connection_breaks_before_an_
         with pytest.raises(FetchFailed) as failed:
             await fetcher.fetch(url, headers=HEADERS, is_wanted=lambda *_: True)
 
-    # A retry at once would exceed the rate of the host.
+    # An immediate retry would exceed the rate of the host.
     assert (failed.value.code, len(seen)) == ("RESET", requests)
 
 

@@ -1,4 +1,7 @@
-"""Proves when alerts fire. promtool evaluates the rules over samples that a Prometheus would read from processes."""
+"""
+Proves that alerts fire exactly when they should. promtool evaluates the rules over samples that a Prometheus would read
+from processes.
+"""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Proves on snapshots which manager gets which group."""
+"""Proves on snapshots of clusters that each group goes to the right manager."""
 
 import dataclasses
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Proves that questions to slow sources wait in threads of their own, are answered once, and are limited in number."""
+"""Proves that questions to slow sources wait in separate threads, are answered once, and are limited in number."""
 
 import threading
 

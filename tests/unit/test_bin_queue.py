@@ -14,7 +14,9 @@ from tests.support.tables import each_row
 
 
 def make_turn(turn_id, documents, *, gap=0.0, wait=0.0, bytes_per_second=None, **facts):
-    """Return a turn as a worker takes it. Documents are names, because the queue reads nothing else of them."""
+    """
+    Return a turn as a worker takes it. Documents are names here, because the queue reads none of their other fields.
+    """
     usual = {"batch_id": turn_id, "bin": "a.example", "follows": None, "requests": 2, "is_known": True}
     pace = PaceTaken(1, gap, bytes_per_second, wait)
     return TurnTaken(id=turn_id, documents=tuple(documents), pace=pace, **(usual | facts))

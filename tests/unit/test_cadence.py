@@ -97,7 +97,7 @@ def test_open_requests_reserve_bytes_of_the_window_for_their_pages():
 
     cadence.start(now=8.0)
 
-    # Another page would exceed the window if the open request reads what is expected.
+    # Another page would exceed the window if the open request reads the expected number of bytes.
     assert cadence.next_start >= BYTES_WINDOW
 
 
@@ -135,7 +135,7 @@ def test_no_window_exceeds_the_limit_if_late_pages_precede_a_takeover(late):
             reads.append((now, size))
         else:
             starts.append(paid)
-    # All that was requested meanwhile arrives at once.
+    # All pages that were requested meanwhile arrive at the same moment.
     for paid in starts:
         first.read(size, paid=paid, now=crawled)
         reads.append((crawled, size))

@@ -1,4 +1,4 @@
-"""Proves that a page which receives changes shows the same as a page which receives everything."""
+"""Proves that a page which receives only changes shows the same values as a page which receives whole screens."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Proves which repeated requests of the chaos test of partitions are explained by a fault, and which are errors."""
+"""Proves that the chaos test of partitions reports a repeated request unless a fault explains it."""
 
 from crawlctl.demo.log import LoggedRequest
 from tests.chaos.repeats import Disturbance, unexplained_repeats

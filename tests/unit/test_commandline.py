@@ -1,4 +1,4 @@
-"""Proves how a command starts: its garbage collection, and its report of unknown variables."""
+"""Proves that commands start with little garbage collection, name unknown settings, and print no control characters."""
 
 import getpass
 import io

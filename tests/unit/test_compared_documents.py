@@ -1,4 +1,4 @@
-"""Proves the comparison of two runs by document, and the estimates from samples."""
+"""Proves that two runs are compared document by document, with correct estimates from samples."""
 
 import uuid
 

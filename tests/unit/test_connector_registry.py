@@ -68,7 +68,7 @@ def test_an_invalid_field_is_refused_by_its_name(said, field, reason):
 
 
 class Careless(SimpleKind):
-    """A kind of connector without checks of its own."""
+    """A kind of connector that checks nothing itself."""
 
     name, label = "careless", "Careless"
     bins = BinKind(namespace="careless", asks_first=False, requests=1, gap=0.0)

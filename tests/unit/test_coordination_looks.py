@@ -1,4 +1,4 @@
-"""Proves when a process reads a coordination store, and when it reuses what another request has read."""
+"""Proves that requests to a process share what it reads from a coordination store, at a limited cost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves when a distributed job runs next."""
+"""Proves that each schedule gives the right time for the next run of a distributed job."""
 
 import datetime as dt
 import itertools

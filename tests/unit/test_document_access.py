@@ -1,4 +1,4 @@
-"""Proves which tokens may see a document: by levels of tokens, authority groups, and access rules of the job."""
+"""Proves that levels of tokens, authority groups and access rules of a job decide which tokens may see a document."""
 
 from dataclasses import replace
 

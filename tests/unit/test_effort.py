@@ -1,4 +1,4 @@
-"""Proves when a thread counts as working: while it loops, computes, waits for the database, or is idle."""
+"""Proves that a thread counts as working while it loops, computes, waits for the database, or is idle."""
 
 import threading
 import time

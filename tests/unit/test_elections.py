@@ -1,4 +1,4 @@
-"""Proves on snapshots which manager takes office, and when."""
+"""Proves on snapshots of clusters that the right manager becomes main at the right time."""
 
 import dataclasses
 import datetime as dt
@@ -107,7 +107,9 @@ def test_a_main_whose_process_ended_is_replaced_without_waiting():
 
 
 def test_the_next_manager_in_line_waits_a_heartbeat_after_the_main_ended():
-    """The time since its last heartbeat does not count, because it was not yet a candidate then."""
+    """
+    The time since its last heartbeat does not count, because the next manager in line was not yet a candidate then.
+    """
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = seen_node(started_at=NOON - seconds(9000), heartbeat_age=after, same_machine_process_gone=True)

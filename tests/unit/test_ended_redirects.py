@@ -1,4 +1,4 @@
-"""Proves which redirects of seeds end when one of their addresses answers with a page."""
+"""Proves that redirects of seeds end when one of their addresses answers with a page, and all others stay."""
 
 from jobs.connectors.repository.web.ended_redirects import ended_with, redirects_without_seed
 from tests.support.tables import each_row

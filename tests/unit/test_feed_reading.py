@@ -1,4 +1,4 @@
-"""Proves how feeds are read, in each format and encoding, and that other content is refused."""
+"""Proves that feeds are read in each format and encoding, and that other content is refused."""
 
 import datetime as dt
 import gzip

@@ -1,4 +1,4 @@
-"""Proves which files of a tree belong to a job."""
+"""Proves that the rules of a job select the expected files of a tree."""
 
 import pytest
 

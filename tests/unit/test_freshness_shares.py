@@ -14,7 +14,7 @@ def test_the_rate_of_documents_without_a_goal_is_the_sum_of_their_rates():
 
 
 def test_the_rate_of_a_long_lane_is_estimated_from_its_first_documents():
-    # 10,000 documents are read once an hour, and 100 documents each minute. The first readings are due within 10
+    # 10,000 documents are read once an hour, and 100 documents each minute. The first documents are due within 10
     # seconds.
     hourly = [Wait(3600, number * 0.36) for number in range(10_000)]
     by_minute = [Wait(60, number * 0.6) for number in range(100)]

@@ -1,5 +1,5 @@
 """
-Proves which claims of a provider identify a user, which role the user gets, and which metadata of a provider are valid.
+Proves that valid claims of a provider give a user and a role, and that invalid claims and metadata are refused.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Proves on snapshots which nodes the main manager marks as failed."""
+"""Proves on snapshots of clusters that the main manager marks exactly the silent nodes as failed."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Proves that the same worker, its keeper, serves a bin as long as this worker exists."""
+"""Proves that the same worker, the preferred worker of a bin, serves the bin as long as this worker exists."""
 
 import uuid
 

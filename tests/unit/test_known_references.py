@@ -1,4 +1,4 @@
-"""Proves which of its written references (links to documents, with their depth) a worker remembers."""
+"""Proves that a worker remembers its written references (links to documents, with their depth) in bounded memory."""
 
 import dataclasses
 import tracemalloc

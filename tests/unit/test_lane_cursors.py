@@ -1,4 +1,4 @@
-"""Proves from which moment on a scan reads the lanes of a seed."""
+"""Proves that a scan of the lanes of a seed starts at a moment that skips no ready lane."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves when a ledger of runs reports that two runs held an item at once."""
+"""Proves that a ledger of runs reports each item that two runs held at the same time."""
 
 from tests.support.fleet import Run, conflicts_in
 

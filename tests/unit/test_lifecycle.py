@@ -41,9 +41,9 @@ REST = {"resume", "abort", "restart", "restart minimal", "reset seeding"}
 BEGIN = {"abort", "restart", "restart minimal"}
 PAUSING, PAUSED, RESTART = Pause.PAUSING, Pause.PAUSED, StopRequest.RESTART
 
-# Each state with the transitions of operators, and with those of the main manager, owners and workers. Written by hand
-# from ManifoldCF's rules, with three intended differences: a resuming job can be stopped, a pausing job can be resumed,
-# and the notification of an end can be skipped.
+# Each state with the transitions of operators, and with those of the main manager, owners and workers. The list was
+# written by hand from ManifoldCF's rules, with three intended differences: a resuming job can be stopped, a pausing job
+# can be resumed, and the notification of an end can be skipped.
 POSSIBLE = {
     "inactive": (JobState(), {"start", "start minimal", "reset seeding", "delete"}, {"begin window", "follow"}),
     "waiting for approval": (

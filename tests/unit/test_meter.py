@@ -1,4 +1,4 @@
-"""Proves the rates that a meter measures, and that it reports no rate before it has enough readings."""
+"""Proves the rates that a meter measures, and that it reports no rate before it has enough samples."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def meter(clock):
 
 
 def watch(meter, clock, *, seconds, rate, start=0, run_no=1):
-    """Read once a second for `seconds`, and return the processed documents at the end."""
+    """Take a sample once a second for `seconds`, and return the number of processed documents at the end."""
     for second in range(seconds + 1):
         meter.observe(JOB, start + rate * second, series=run_no)
         clock.now += 1

@@ -1,5 +1,6 @@
 """
-Proves the steps of a move of slots between partitions. Random histories of moves are in `tests.simulation.partitions`.
+Proves that a move of slots between partitions takes its steps in order. Random histories of moves are in
+`tests.simulation.partitions`.
 """
 
 from dataclasses import replace

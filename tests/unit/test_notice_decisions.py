@@ -1,4 +1,6 @@
-"""Proves which conditions and events become messages, and that messages to webhooks are signed by the specification."""
+"""
+Proves that conditions and events become messages at the right time, and that webhooks are signed by the specification.
+"""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""Proves the order in which the processes of pytest-xdist run the tests."""
+"""Proves that each process of pytest-xdist runs long and waiting tests first."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Proves how a document passes through the stages of a job to its outputs. Needs no database."""
+"""Proves that a document passes through the stages of a job to the right outputs. Needs no database."""
 
 import asyncio
 import time

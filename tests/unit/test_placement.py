@@ -1,4 +1,4 @@
-"""Proves which partition crawls which host, and which settings of partitions are refused."""
+"""Proves that each host belongs to one partition, and that settings of partitions must not contradict each other."""
 
 import pytest
 

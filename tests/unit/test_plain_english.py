@@ -1,5 +1,5 @@
 """
-Proves which sentences the check of prose (tools/plain_english.py) finds and which it accepts, and that ceilings only
+Proves that the check of prose (tools/plain_english.py) finds sentences that are hard to read, and that ceilings only
 fall.
 """
 

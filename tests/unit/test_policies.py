@@ -1,5 +1,5 @@
 """
-Proves which limits a policy gives a bin: numbers, rules by pattern and time, and the strictest of several policies.
+Proves that a bin gets the strictest limits of its policies, with their rules by pattern and time.
 """
 
 import datetime as dt

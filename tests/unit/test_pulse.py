@@ -1,4 +1,4 @@
-"""Proves when a node sends its next heartbeat, and which conclusions its own heartbeats allow."""
+"""Proves that a node sends its heartbeats in time, and judges by them whether it is steady or stuck."""
 
 from nodes.life.pulse import Pulse
 from tests.support.cluster import seconds
@@ -8,7 +8,7 @@ INTERVAL, TIMEOUT = 2.0, 10.0
 
 
 class _Node:
-    """A node on its own clock, which has beaten for a minute."""
+    """A node with a clock that a test sets. The node has sent heartbeats for a minute."""
 
     def __init__(self, timeout: float = TIMEOUT) -> None:
         self.now = 1000.0

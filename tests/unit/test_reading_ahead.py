@@ -1,5 +1,6 @@
 """
-Proves that a thread reads the next items while the caller processes the last items, and that it ends with the caller.
+Proves that a thread reads the next items while the caller processes the last items, and that the thread ends with the
+caller.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Proves when a document of a continuous job is recrawled, and when it expires."""
+"""Proves that documents of a continuous job are recrawled and expire at the right times."""
 
 import datetime as dt
 

@@ -1,4 +1,6 @@
-"""Proves on small sites which documents stay, leave and arrive under other rules of their job."""
+"""
+Proves on small sites that a rehearsal finds the documents that stay, leave and arrive under other rules of their job.
+"""
 
 import math
 import random
@@ -38,7 +40,7 @@ def known(*urls, lane=LANE):
 
 def reach(site, *, seeds=("root",), admitted=None, redirects=(), max_depth=None):
     """
-    Return the names that are reached in a site, and those of them at the greatest depth that the rules allow. A site
+    Return the names that are reached in a site, and the names at the greatest depth that the rules allow. A site
     maps each name to its links.
     """
 

@@ -1,4 +1,4 @@
-"""Proves which outcome results from the calls of a connector about one document."""
+"""Proves that the calls of a connector about one document give the right outcome."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Proves that duties run in turn, and that a waiting duty does not hold up the others."""
+"""Proves that duties run one after the other, and that a waiting duty does not hold up the others."""
 
 import datetime as dt
 import time

@@ -1,4 +1,4 @@
-"""Proves that robots.txt is read by RFC 9309, and which name of the crawler selects its rules."""
+"""Proves that robots.txt is read by RFC 9309, and that the name of the crawler selects its rules."""
 
 import time
 

@@ -1,5 +1,5 @@
 """
-Proves which scan a run makes for every connector model, by a table of ManifoldCF's rules that was written by hand.
+Proves that each run makes the scan of ManifoldCF's rules for its connector model, by a table that was written by hand.
 """
 
 from jobs.lifecycle.job import Kind, Scan

@@ -1,4 +1,4 @@
-"""Proves how a worker divides its bins: active ones are checked again and again, idle ones are only remembered."""
+"""Proves that a worker checks only its active bins, and remembers its idle bins."""
 
 from jobs.loops.worker.served_hosts import ServedBins
 from jobs.queue.take import PaceTaken, TurnTaken

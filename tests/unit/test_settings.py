@@ -1,4 +1,4 @@
-"""Proves where each setting comes from, which value is effective, and which values are refused."""
+"""Proves that each setting takes its effective value from the right source, and that invalid values are refused."""
 
 import datetime as dt
 

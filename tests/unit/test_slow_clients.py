@@ -49,7 +49,7 @@ async def answer_after_the_body(scope, receive, send):
 
 
 class Download:
-    """An answer in parts, each of which waits for the one before. `ended` is set when its view ends."""
+    """An answer in parts, each of which waits until the part before it was sent. `ended` is set when its view ends."""
 
     def __init__(self, size):
         self.size = size

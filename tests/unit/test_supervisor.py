@@ -1,4 +1,4 @@
-"""Proves with small processes which of them the supervisor restarts, and when and in which order it stops them."""
+"""Proves with small processes that the supervisor restarts services, and stops them in order and in time."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Proves the plan of the synthetic site, its pages, and the account of a crawl, without a socket or a database."""
+"""Proves the plan and the pages of the synthetic site, and the report on a crawl, without a socket or a database."""
 
 import re
 from dataclasses import replace

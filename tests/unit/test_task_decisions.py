@@ -1,4 +1,4 @@
-"""Proves the recruiter's decisions: which worker gets which task, and which workers are lost."""
+"""Proves that the recruiter assigns each task to the right worker, and notices lost workers."""
 
 import datetime as dt
 from uuid import UUID

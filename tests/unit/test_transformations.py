@@ -1,4 +1,4 @@
-"""Proves which documents each kind of stage passes, changes and refuses."""
+"""Proves that each kind of stage passes, changes and refuses the right documents."""
 
 import datetime as dt
 

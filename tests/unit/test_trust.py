@@ -1,4 +1,4 @@
-"""Proves until when a node may begin and hold requests while the database does not confirm its heartbeats."""
+"""Proves that a node stops its requests in time while the database does not confirm its heartbeats."""
 
 from nodes.life.trust import TrustWindow, seconds_since_boot
 from tests.support.cluster import seconds

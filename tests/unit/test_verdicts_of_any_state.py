@@ -268,7 +268,10 @@ def above_of(seen):
 def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
     bounds, not_before, back_off_until, back_off_level, turns, lent, is_known, parents
 ):
-    """For a ready lane without a turn, the verdict names a limit. For one with a turn, it names no closed limit."""
+    """
+    For a ready lane without a turn, the verdict names a limit. For a lane with a turn, the verdict names no closed
+    limit.
+    """
     seen = BinSeen(
         id=1,
         limits=bounds,

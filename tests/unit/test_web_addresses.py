@@ -1,4 +1,4 @@
-"""Proves which addresses are public."""
+"""Proves that public addresses are accepted, and private addresses are refused in every spelling."""
 
 from jobs.connectors.repository.web.addresses import is_public
 from tests.support.tables import each_row

@@ -1,4 +1,4 @@
-"""Proves which cookies are stored, and to which requests they are added."""
+"""Proves that valid cookies are stored, and added to the right requests only."""
 
 from jobs.connectors.repository.web.cookies import Cookies
 from tests.support.tables import each_row

@@ -1,4 +1,4 @@
-"""Proves which heads strict parsers refuse, and where bodies end."""
+"""Proves that faulty heads are repaired as browsers do, and that the end of each body is found."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proves which text, title, links and robots rules are read from an HTML page, in bounded time."""
+"""Proves that text, title, links and robots rules are read from an HTML page, in bounded time."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Proves which addresses belong to the scope of a web crawl, by kind of scope, patterns and redirects."""
+"""Proves that the kind of a scope, patterns and redirects decide which addresses belong to a web crawl."""
 
 import time
 

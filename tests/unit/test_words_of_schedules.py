@@ -1,4 +1,4 @@
-"""Openings of schedules have the words and the order of each language."""
+"""Proves that the start of a window is shown with the words and the word order of each language."""
 
 import datetime as dt
 

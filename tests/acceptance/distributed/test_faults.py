@@ -1,5 +1,6 @@
 """
-Proves that items of an instance that dies or loses its line go to other instances only after their leases have ended.
+Proves that items of an instance that dies or loses its connection go to other instances only after their leases have
+ended.
 """
 
 import datetime as dt

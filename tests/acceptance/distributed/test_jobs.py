@@ -1,4 +1,4 @@
-"""Proves how one job behaves on one instance: pools, schedules, failures, threads, switches."""
+"""Proves that one job on one instance follows its pool, its schedule, its strategy and the switches."""
 
 import datetime as dt
 import itertools

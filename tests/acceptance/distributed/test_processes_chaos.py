@@ -25,7 +25,7 @@ PATIENCE = 60.0
 
 
 class Instance:
-    """A named `manage.py runjobs`, with its own line to the store."""
+    """A named `manage.py runjobs`, with its own connection to the store."""
 
     def __init__(self, name, line, start):
         self.name, self.line = name, line
@@ -55,7 +55,8 @@ class Instance:
 
     def tend(self):
         """
-        Wake the process when its freeze is over. Restart it if it gave up because its line was cut while it started.
+        Wake the process when its freeze is over. Restart it if it gave up because its connection was cut while it
+        started.
         """
         if self.wakes_at is not None and time.monotonic() > self.wakes_at:
             self.thaw()

@@ -1,4 +1,7 @@
-"""Proves how instances share the items of their jobs, even while instances start and end, and pools change."""
+"""
+Proves that instances share the items of their jobs without overlaps, even while instances start and end, and pools
+change.
+"""
 
 import datetime as dt
 import time

@@ -1,6 +1,6 @@
 """
-Fixtures for tests of coordination: a cluster in PostgreSQL or ZooKeeper. Tests can cut its network lines and stop its
-server.
+Fixtures for tests of coordination: a cluster in PostgreSQL or ZooKeeper. Tests can cut its network connections and stop
+its server.
 """
 
 import datetime as dt
@@ -57,8 +57,8 @@ class Bench:
 
     def node(self, name, *, joins=None, beats=True, timeout=TIMEOUT, **facts):
         """
-        Return a connected node with its own network line. If `joins` is given, the node joins with these pools. With
-        `beats`, it sends heartbeats.
+        Return a connected node with its own network connection. If `joins` is given, the node joins with these pools.
+        With `beats`, it sends heartbeats.
         """
         self.proxies[name] = self._proxy()
         node = self._open(name, self.proxies[name], timeout, **facts)
@@ -145,7 +145,7 @@ class DatabaseBench(Bench):
 
     def manager_of(self, name):
         """
-        Return a constructor `(node, jobs, …)` of DistributedJobManager, which connects through the line of this name.
+        Return a constructor `(node, jobs, …)` of DistributedJobManager, which connects through the proxy of this name.
         """
         return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
 

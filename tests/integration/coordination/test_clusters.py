@@ -43,7 +43,7 @@ def patiently(call):
 
 
 def come_back(node):
-    """Let the node beat. If it is no longer a member, let it join again."""
+    """Send a heartbeat of the node. If the node is no longer a member, let it join again."""
     try:
         patiently(node.beat)
     except NotMember:

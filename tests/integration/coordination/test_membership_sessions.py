@@ -1,4 +1,4 @@
-"""Proves that daemons choose a main, and see which daemons are present, by membership sessions in ZooKeeper."""
+"""Proves that daemons choose a main manager, and see which daemons are present, by membership sessions in ZooKeeper."""
 
 import threading
 
@@ -16,7 +16,8 @@ from tests.support.waiting import wait_until
 
 class Sitting:
     """
-    A membership session of a node with its own network line. The node is fit to be main until a test changes that.
+    A membership session of a node with its own network connection. The node is fit to be main until a test changes
+    that.
     """
 
     def __init__(self, bench, name, *, stands=True, **facts):

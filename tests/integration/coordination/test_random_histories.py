@@ -2,7 +2,7 @@
 Proves by random histories with faults: an item has at most one holder, a cluster has at most one main, and terms only
 grow.
 
-Four nodes share jobs while lines are cut, servers restart, and nodes leave, hang and come back. Each node sends
+Four nodes share jobs while connections are cut, servers restart, and nodes leave, hang and come back. Each node sends
 heartbeats, tries to become main, makes plans as main, and holds the locks of its items for a while. All nodes run in
 this process, so one clock records when each node held what. The test checks the record afterwards.
 """
