@@ -2,7 +2,7 @@
 The errors of requests: invalid input, an unknown object, a refusal.
 
 Each message can be shown to the person who made the request, as it is. `code` is stable, for programs.
-A subclass exists only where a caller needs to tell it apart.
+A subclass exists only if a caller handles this error differently.
 """
 
 from collections.abc import Mapping, Sequence

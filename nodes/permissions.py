@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-# Returns True for a permission that the author has.
+# Function that returns True if the author has the permission of this name.
 May = Callable[[str], bool]
 
 

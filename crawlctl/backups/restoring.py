@@ -58,7 +58,7 @@ def restore(
     is_drill: bool = False,
 ) -> Restored:
     """
-    Restore a backup as the database of the embedded server with that directory, and return its incarnation.
+    Restore a backup into this directory of an embedded server, and return the incarnation of the new database.
 
     The restore reaches the moment `until`, or the end of the way. `keep_old` is the new place of the present data
     directory. Without `keep_old`, no data directory may exist. A drill writes nothing to the store.

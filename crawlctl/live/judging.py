@@ -99,7 +99,8 @@ def _read_passwords(ids: Iterable[int], *, may_read_jobs: bool) -> dict[int, str
     return dict(_read(statement, *facts, list(ids)))
 
 
-# Django knows best who has a permission. But building its query takes longer than executing it, so it is cached.
+# Django's own query finds the users with a permission. Building the query takes longer than executing it, so it is
+# cached.
 @cache
 def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...]]:
     users = User.objects.with_perm(_READ_JOBS) if may_read_jobs else User.objects.filter(is_active=True)

@@ -140,7 +140,7 @@ def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
         async for chunk in response:
             file.write(chunk)
 
-    # Each part is read in this thread, where the connection is.
+    # Read each part in this thread, because the database connection belongs to it.
     async_to_sync(write)()
     file.seek(0)
 

@@ -88,7 +88,7 @@ def ask_about_selected(
     question: str,
     act: Callable[[], str],
 ) -> HttpResponseBase:
-    """Show a question about the selected rows of a list; with its answer, make the change."""
+    """Show a question about the selected rows of a list; when the user confirms, make the change."""
     if _SURE in request.POST:
         _make(request, act)
         return redirect(request.get_full_path())

@@ -89,7 +89,7 @@ class ListByKey(OwnedList):
 
     def rows_after(self, found: QuerySet[Any], after: str) -> QuerySet[Any]:
         """
-        Return the rows after a key.
+        Return the rows of `found` that come after the row with the key `after`.
 
         Raises:
             ValueError: `after` is not a key.

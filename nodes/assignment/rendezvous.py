@@ -26,7 +26,7 @@ def rendezvous(situation: Situation, placed: Shares) -> Shares:
 
 
 def evenly_rendezvous(situation: Situation, placed: Shares) -> Shares:
-    """Place each item on the node that its hash prefers among the nodes that lack items of the job."""
+    """Place each item on the node that its hash prefers among the nodes that may still get items of the job."""
     shares: dict[WorkItem, str] = {}
     for job in situation.pools:
         items = situation.to_place(job, placed=placed)

@@ -37,7 +37,7 @@ def weighted(
     `elsewhere` is weight that holders carry outside of this balance. If two holders have equal weights, the holder with
     less weight elsewhere gets an item first.
     """
-    # From here on, a number stands for each holder. Among equal holders the one with the lowest number gets an item
+    # From here on, a holder is represented by its place in this order. Among equal holders the first one gets an item
     # first.
     others = elsewhere or {}
     holders = sorted(available, key=lambda holder: (others.get(holder, 0.0), holder))

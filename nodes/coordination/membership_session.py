@@ -110,7 +110,7 @@ class MembershipSession:
 
 
 class StoreSession(MembershipSession):
-    """A session in a store beside the database. `store` is this node's connection to it."""
+    """A session in a store beside the database. `store` is this node's connection to the store."""
 
     def __init__(
         self,

@@ -194,7 +194,10 @@ class ZooKeeperLocks:
         return locks
 
     def prolong_all(self, session: Session, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> list[ItemLock | None]:
-        """Extend locks to a full lease from now. Return each, or None if this node has lost it."""
+        """
+        Extend locks to a full lease from now. Return for each the extended lock, or None if this node has lost the
+        lock.
+        """
         began_at = self._clock()
         data = [self._lease(lock.token, lease=lease, note=lock.note, since=lock.since).data() for lock in locks]
         held = self._change(session, locks, data)

@@ -211,7 +211,7 @@ class Session:
 
     @property
     def away_for(self) -> float:
-        """Return for how long there has been no connection (seconds)."""
+        """Return the time since the connection was lost (seconds); 0 while there is one."""
         since = self._away_since
         return 0.0 if since is None else self._clock() - since
 

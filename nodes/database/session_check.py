@@ -79,8 +79,8 @@ def connect_query(timeout: dt.timedelta) -> str:
 
 def _settings_of_a_pooler(timeout: dt.timedelta) -> Mapping[str, str | int]:
     """
-    Return the settings of shared sessions. The pooler notices lost connections by itself, and passes on the time zone
-    of its clients.
+    Return the settings of a node's session that a pooler's session must have. The others are left to the pooler: it
+    notices lost connections by itself, and passes on the time zone of its clients.
     """
     settings = settings_of_node(timeout)
     return {name: value for name, value in settings.items() if not name.startswith("tcp_") and name != "TimeZone"}

@@ -8,7 +8,7 @@ from nodes.stores.directory import DirectoryStore
 from nodes.stores.port import InvalidAddress, Store
 
 _S3: Final = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[A-Za-z0-9_.=+@:,~/-]*))?")
-# Every address of a store matches it.
+# Regular expression that every address of a store matches.
 ADDRESS: Final = rf"dir:/\S*|{_S3.pattern}"
 
 

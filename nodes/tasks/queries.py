@@ -215,7 +215,8 @@ def read_templates(begin: Q = _ALL) -> tuple[Sequence[TemplateSeen], int]:
     """
     Return a page of templates by name, with their next runs, and the number of all templates.
 
-    If another page follows, the last template is its first one. `begin` is the condition of the page.
+    If another page follows, the last returned template is the first one of that page. `begin` is the condition of the
+    page.
     """
     now = read_clock()
     seen = [see_template(one, now=now) for one in TaskTemplate.objects.filter(begin)[: MOST_TEMPLATES + 1]]
@@ -234,7 +235,8 @@ def read_roster(begin: Q = _ALL) -> tuple[Sequence[TaskWorker], int]:
     """
     Return a page of workers with their tasks, the oldest first, and the number of all workers.
 
-    If another page follows, the last worker is its first one. `begin` is the condition of the page.
+    If another page follows, the last returned worker is the first one of that page. `begin` is the condition of the
+    page.
     """
     workers = list(TaskWorker.objects.select_related("task").filter(begin)[: MOST_WORKERS + 1])
     return workers, TaskWorker.objects.count() if begin or len(workers) > MOST_WORKERS else len(workers)

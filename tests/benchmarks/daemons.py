@@ -1,4 +1,4 @@
-"""Managers and workers as processes, for measurements of a cluster at work."""
+"""Managers and workers as processes, for measurements of a working cluster."""
 
 import contextlib
 import subprocess

@@ -195,7 +195,10 @@ def _count_requests(directory: Path) -> int:
 
 
 def _homes(directory: Path) -> list[Path]:
-    """Return the directories of data of the demos and of their partitions. Servers change directories deeper below."""
+    """
+    Return the data directories of the demos and of their partitions. The search goes no deeper, because servers create
+    and delete directories there.
+    """
     return [*directory.glob("*/var"), *directory.glob("*/var/demo-*-partitions/*")]
 
 

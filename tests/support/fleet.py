@@ -1,5 +1,6 @@
 """
-Applications with distributed jobs, each a process behind its own line, and a ledger of their runs.
+Applications with distributed jobs, and a ledger of their runs. Each application is a process with its own connection
+to the store, which a test can cut.
 
 The ledger is the evidence: it is written from the reports of the runs, and knows nothing of stores, locks or shares.
 Moments are of the machine's clock, which all processes have in common.

@@ -41,7 +41,7 @@ class JobContext:
         return self._stopping.wait(timeout.total_seconds())
 
     def remaining(self) -> dt.timedelta:
-        """Return for how long no other node can have any of the items. Check it before an irreversible action."""
+        """Return the time for which no other node can have any of the items. Check it before an irreversible action."""
         return self._remaining()
 
     def add_shutdown_listener(self, listener: Listener) -> None:

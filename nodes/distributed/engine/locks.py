@@ -104,7 +104,7 @@ class HeldLocks:
         return run_locks
 
     def remaining(self, tokens: Collection[UUID]) -> dt.timedelta:
-        """Return for how long all of these are certainly held."""
+        """Return the time for which all of these locks are certainly held."""
         with self._lock:
             locks = [self._held[token].lock if token in self._held else None for token in tokens]
         return min((dt.timedelta() if lock is None else lock.remaining() for lock in locks), default=dt.timedelta())
@@ -211,7 +211,7 @@ class RunLocks:
         self.tokens: list[UUID] = []
 
     def remaining(self) -> dt.timedelta:
-        """Return for how long all of them are certainly held."""
+        """Return the time for which all locks of the run are certainly held."""
         return self._locks.remaining(self.tokens)
 
     def paced_from(self) -> dict[str, float]:

@@ -25,7 +25,7 @@ from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("nodes.view_node")
-# Requests of a form: to disable a job, to enable it, or to remove its switch (None).
+# The state of the switch for each action of a form. None removes the switch of a job.
 _ACTIONS: Final = {"disable": True, "enable": False, "follow": None}
 
 

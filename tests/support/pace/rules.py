@@ -49,7 +49,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(abc.ABC):
-    """One limit of these hosts together, or of each host if none is named. Monotonic seconds."""
+    """One limit: of these hosts together, or of each host if `hosts` is None. Times are monotonic seconds."""
 
     hosts: frozenset[str] | None = None
     since: float = -_ALWAYS

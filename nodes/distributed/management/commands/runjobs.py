@@ -85,7 +85,7 @@ class Command(BaseCommand):
 
 
 def _seconds(option: str, value: float) -> dt.timedelta:
-    # Written so that NaN is refused too.
+    # NaN makes each comparison false, so this one refuses NaN as well.
     if not 0 < value <= 1e9:
         raise ValueError(f"{option} is {value:g}: write a number of seconds greater than 0")
     return dt.timedelta(seconds=value)
