@@ -22,7 +22,7 @@ from django.views.decorators.http import require_POST
 from crawlctl.languages import CODES, ENGLISH, speaking
 from crawlctl.models import LanguageOfUser
 
-# The name of the language in the session.
+# Key of the language in a session.
 _KEY: Final = "language"
 # Beginnings of the paths that programs read.
 _FOR_PROGRAMS: Final = ("/api/", "/metrics", "/UserACLs", "/mcf-authority-service/")

@@ -82,7 +82,7 @@ def described(said: Mapping[str, Any], *, name: str) -> Backup:
 def _file(said: Mapping[str, Any], *, name: str) -> File:
     file = File(key=said["key"], size=said["size"], sha256=said["sha256"])
     folder, _, last = file.key.rpartition("/")
-    # A file of another backup, or outside of the folder of backups.
+    # Refuse a file of another backup, and a path that leads out of the folder of backups.
     if folder != f"{FOLDER}/{name}" or not _is_word(last):
         raise ValueError("key")
     if not _is_size(file.size) or not _matches(_SHA256, file.sha256):

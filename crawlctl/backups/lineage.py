@@ -68,7 +68,8 @@ def prepare_recovery(
     data: Path, *, store: Store, way: Way, until: dt.datetime | None, timeline: int, sealer: Sealer
 ) -> dict[str, str]:
     """
-    Let the server of this data directory recover along the way, and continue on a new timeline. Return its options.
+    Let the server of this data directory recover along the way, and continue on a new timeline. Return the options of
+    the server.
 
     Raises:
         Damaged: a segment of the log is missing or was changed.

@@ -192,7 +192,7 @@ class _Recovery:
         return incarnation, reached
 
     def _check(self, beside: Home, *, incarnation: str, timeline: int) -> None:
-        """Check that the database has the expected timeline, and store the history of that."""
+        """Check that the database has the expected timeline, and store the history of this timeline."""
         if incarnation.split("/")[1:2] != [f"{timeline:08X}"]:
             raise BackupError(
                 f"the restored database has the incarnation {incarnation}, and the timeline {timeline:08X} was expected. "

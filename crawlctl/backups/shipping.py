@@ -133,7 +133,7 @@ class Shipper:
         self._connection = None
 
     def _receive(self) -> None:
-        """Keep the receiver running, and mark the time when it is due."""
+        """Keep the receiver running. After each interval, mark the time in the log."""
         if self._connection is None or self._connection.closed:
             self._connection = psycopg.connect(
                 self.dsn, autocommit=True, connect_timeout=_CONNECT_WITHIN, application_name="crawlctl backup"

@@ -31,8 +31,8 @@ class Report:
     The comparison of a crawl with its expectation.
 
     `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and `indexed` those in the
-    index. `missing` and `extra` list the requests and the indexed documents that were too few and too many, as "301
-    URL" or "indexed URL".
+    index. `missing` lists the expected requests and indexed documents that the crawl lacks, as "301 URL" or "indexed
+    URL". `extra` lists those that were not expected.
     """
 
     site_log: Path

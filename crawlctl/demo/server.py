@@ -237,7 +237,7 @@ class Site:
             broken=None if broken is None else int(broken),
         )
         plan = self._plan.at_revision(number, revision) if number else self._plan.before_revisions()
-        # Compute it now, so that an impossible revision is refused here and not at the next request for a page.
+        # Compute the revision now, so that an impossible one is refused here and not at the next request for a page.
         _ = plan.changes
         self._show(plan)
 

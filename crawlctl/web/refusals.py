@@ -88,8 +88,8 @@ def _path_before(request: HttpRequest) -> str:
 
 def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
     """
-    True if a form was sent without a valid session. Then the answer is a redirect to the login, which would lead to the
-    target of the form. A browser cannot open a target that only accepts forms.
+    True if a form was sent without a valid session. The answer is then a redirect to the login. After the login, the
+    browser would open the target of the form, which may accept forms only.
     """
     if request.method != "POST" or answer.status_code != HTTPStatus.FOUND:
         return False

@@ -36,7 +36,7 @@ class OfferedFilters(ChangeList):  # type: ignore[misc]
     """
     A list whose rows are selected by its own filters and its search only.
 
-    Django selects by each lookup on a field of the table in the address, also on fields that the page does not show. So
+    Django also selects by each lookup that an address contains, even on a field that the page does not show. So
     a viewer could guess the stored form of a secret, character by character, or let the database evaluate an expensive
     pattern on each row.
     """

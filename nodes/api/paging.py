@@ -70,11 +70,11 @@ class KeysetPagination(BasePagination):
 
 class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
     """
-    Rows in pages. `keyset` orders them.
+    A view that lists rows in pages, in the order of `keyset`.
 
     A keyset consists of columns that are unique together. Either all columns have a minus, or no column has one. The
-    `ordering` of a query is the first column of the keyset, up or down, or another unique column. `query_class`
-    declares the parameters. `narrowed` applies them.
+    `ordering` of a query is the first column of the keyset, ascending or descending, or another unique column.
+    `query_class` declares the parameters. `narrowed` applies them.
     """
 
     query_class: type[StrictSerializer] = PageQuery

@@ -54,7 +54,7 @@ _TRIES: Final = 5
 
 
 def session_timeout(timeout: dt.timedelta) -> dt.timedelta:
-    """Return the silence after which a node of this timeout is lost to the store."""
+    """Return the silence after which the store considers a node with this timeout lost."""
     return timeout * _SESSION
 
 

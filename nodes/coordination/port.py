@@ -231,7 +231,10 @@ class Coordination(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connection. A member that has not left is lost to the others after its timeout, or at once."""
+        """
+        Close the connection. If this node is still a member, the others consider it lost, immediately or after its
+        timeout.
+        """
         ...
 
     # Membership
@@ -365,7 +368,6 @@ class Coordination(Protocol):
     def watch(self, wake: Callable[[], None]) -> None:
         """
         Call `wake` whenever members, pools, shares or the main node may have changed, from a thread of the store.
-
-        It must return soon, and must not call the store.
+        `wake` must return soon, and must not call the store.
         """
         ...

@@ -229,7 +229,7 @@ class ZooKeeperLocks:
         return held
 
     def _read(self, session: Session, paths: Sequence[str]) -> tuple[Check, list[tuple[bytes, Stat] | None]]:
-        """Return the check that no lock was removed since, and the nodes of locks, all requested at once."""
+        """Return the check that no lock was removed since, and the nodes of locks, all requested together."""
         whole, *found = session.get_of([self._tree.all_locks, *paths])
         if whole is None:
             raise Absent

@@ -246,7 +246,7 @@ class Session:
         return data, _stat(stat)
 
     def get_of(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        """Return the data of many nodes, requested at once; None for each that does not exist."""
+        """Return the data of many nodes, requested together; None for each that does not exist."""
         asked = [self._client.get_async(path) for path in paths]
         found: list[tuple[bytes, Stat] | None] = []
         for answer in asked:
@@ -272,7 +272,10 @@ class Session:
         return frozenset(self._result(self._client.get_children_async(path)))
 
     def children_of(self, paths: Sequence[str]) -> list[frozenset[str]]:
-        """Return the names of the children of many nodes, requested at once. Raise Absent if one does not exist."""
+        """
+        Return the names of the children of many nodes, requested together. Raise Absent if one of the nodes does not
+        exist.
+        """
         asked = [self._client.get_children_async(path) for path in paths]
         return [frozenset(self._result(answer)) for answer in asked]
 
@@ -359,7 +362,7 @@ class Session:
         Return a function that sets a watch on a node (on its data, or on its children). The watch renews itself when it
         fires.
 
-        A change without a connection is missed, and the watch is lost with it.
+        A change while there is no connection is missed, and the watch then no longer exists.
         """
 
         def fired(event: WatchedEvent) -> None:

@@ -35,8 +35,8 @@ class Moment:
 
 def kept(what: str) -> dict[Any, Any]:
     """
-    Return the cached results of this kind, by their keys. The caller adds its own results. Outside of a moment they are
-    lost.
+    Return the cached results of this kind, by their keys. The caller adds its own results. Outside of a moment nothing
+    is cached.
     """
     present = _PRESENT.get()
     return {} if present is None else present.setdefault(what, {})

@@ -72,7 +72,10 @@ def check_pooled_sessions(dsn: str, *, timeout: dt.timedelta) -> None:
 
 
 def connect_query(timeout: dt.timedelta) -> str:
-    """Return the statements that a pooler executes in each new session for nodes with this timeout, for its file."""
+    """
+    Return the statements for the configuration of a pooler, which executes them in each new session for nodes with this
+    timeout.
+    """
     said = (f"SET {name} = ''{value}''" for name, value in _settings_of_a_pooler(timeout).items())
     return "; ".join(said)
 

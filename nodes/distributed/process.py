@@ -29,7 +29,7 @@ from nodes.settings.running import current, read_given
 
 logger = logging.getLogger(__name__)
 
-# Interval of reports (seconds).
+# Interval between two reports of the status of the jobs (seconds).
 _NOTED_EVERY: Final = 2.0
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 

@@ -7,7 +7,7 @@ from nodes.settings.declaration import Setting
 
 
 def add_settings_option(parser: argparse.ArgumentParser) -> None:
-    """Offer `--set PATH=VALUE`. The values are in `settings_said`."""
+    """Offer `--set PATH=VALUE`. The command finds the values in its option `settings_said`."""
     parser.add_argument(
         "--set",
         action="append",
@@ -21,7 +21,7 @@ def add_settings_option(parser: argparse.ArgumentParser) -> None:
 def add_short_option(
     parser: argparse.ArgumentParser, flag: str, setting: Setting[Any], *, metavar: str, meaning: str
 ) -> None:
-    """Offer an option of its own for a setting, which means the same as `--set` with the setting's path."""
+    """Offer a separate option for a setting. It means the same as `--set` with the setting's path."""
     parser.add_argument(
         flag,
         action="append",

@@ -1,4 +1,4 @@
-"""The connection of a node's heartbeats: it beats, asks, and listens for notifications in between."""
+"""The connection of a node's heartbeats: it sends beats with questions, and listens for notifications between them."""
 
 import datetime as dt
 import logging

@@ -52,7 +52,7 @@ _COUNT_REFUSED: Final[LiteralString] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermHeld:
-    """The leadership of one scope, as the main manager believes to hold it. Only `hold_term` proves it."""
+    """The leadership that a main manager believes to have in one scope. Only `hold_term` proves it."""
 
     scope: str
     term: int

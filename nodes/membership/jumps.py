@@ -25,7 +25,8 @@ from nodes.membership.silences import notice_silence
 
 logger = logging.getLogger(__name__)
 
-# Transactions read the clock before they commit, so their moments may be slightly ahead of each other.
+# Largest lead of a stored moment that does not count as a jump. Transactions read the clock before they commit, so
+# their moments may be slightly ahead of each other.
 AHEAD: Final[LiteralString] = "interval '2 seconds'"
 A_HEARTBEAT_IS_AHEAD: Final[LiteralString] = f"""
 EXISTS (SELECT FROM nodes_node WHERE heartbeat_at > clock_timestamp() + {AHEAD})

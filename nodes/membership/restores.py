@@ -42,7 +42,8 @@ _RAISE_TERMS: Final[LiteralString] = """
 WITH of_coordination AS (UPDATE nodes_coordinationcluster SET term = term + 1000)
 UPDATE nodes_mainterm SET main_id = NULL, term = term + 1000, since = clock_timestamp()
 """
-# Large sequences number documents and batches, whose ids are claim tokens.
+# Sequences with large numbers are raised further: they number documents and batches, of which a short time creates very
+# many.
 _RAISE_SEQUENCES: Final[LiteralString] = """
 SELECT setval(format('%I.%I', schemaname, sequencename)::regclass,
               least(last_value + CASE WHEN last_value < 100000 THEN 1000 ELSE 10000000 END, max_value))

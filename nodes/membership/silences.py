@@ -54,7 +54,7 @@ RECORD_AT_BEAT_OF_NODE: Final[LiteralString] = _RECORD.replace(
 RECORD_AT_BEAT_OF_TASK_WORKER: Final[LiteralString] = _RECORD.replace(
     "<silent>", _LATE_BEAT.replace("<table>", "tasks_taskworker").replace("<beat_at>", "last_seen_at")
 )
-# `least` ignores what is null.
+# `least` ignores NULL values.
 _TRUSTED: Final[LiteralString] = f"""
 SELECT least(%(now)s,
              (SELECT since FROM ({_LAST_BEAT}) AS last WHERE since < clock_timestamp() - {_SHORTEST}),

@@ -90,7 +90,7 @@ def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[
 
 def look_at(address: str, port: int) -> None:
     """
-    Check that the process can listen there now.
+    Check that the process can listen at this address now.
 
     Raises:
         CannotServe: the port is taken or invalid, or the address is not of this machine.

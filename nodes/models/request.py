@@ -28,7 +28,7 @@ class ClusterRequest(models.Model):
         # The request is answered, but not completed. The main manager watches its completion.
         IN_PROGRESS = "in_progress", _("in progress")
         DONE = "done", _("done")
-        # The main manager could not do it, and gives the reason in `reason`. Nothing was changed.
+        # The main manager could not fulfil the request, and stored the reason in `reason`. Nothing was changed.
         REFUSED = "refused", _("refused")
         # The object was no longer in the state `expected`. Nothing was changed.
         CHANGED = "changed", _("changed meanwhile")

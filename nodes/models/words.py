@@ -21,7 +21,7 @@ def words_in(text: str) -> list[str]:
 
 
 def named_with(queryset: QuerySet[Any], words: list[str]) -> QuerySet[Any]:
-    """Return the rows whose names have, for each of these, a word that begins with it."""
+    """Return the rows whose names match all of these words: a word matches if a word of the name begins with it."""
     query = " & ".join(f"{word}:*" for word in words)
     found = queryset.alias(words_of_name=Words("name"))
     named: QuerySet[Any] = found.filter(words_of_name=SearchQuery(query, config="simple", search_type="raw"))

@@ -39,7 +39,7 @@ class KeyMissing(StoreError):
 
 
 class WrongContent(StoreError):
-    """The content is not what its SHA-256 says. Nothing was stored under the key."""
+    """The content does not have the expected SHA-256. Nothing was stored under the key."""
 
 
 class Stored(NamedTuple):
@@ -109,7 +109,7 @@ def check_key(address: str, key: str) -> str:
 
 def check_digest(address: str, key: str, *, expected: str, found: str) -> None:
     """
-    Check that the content that was read is what `expected` says.
+    Check that the content that was read has the expected SHA-256.
 
     Raises:
         WrongContent

@@ -77,7 +77,7 @@ class TaskBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         return assigned
 
     def _beat_if_idle(self, connection: psycopg.Connection[Any]) -> None:
-        """Report that the worker lives, unless it runs a task: then its own process does so."""
+        """Report that the worker lives, unless it runs a task: then the process of the task reports that."""
         (runs,) = connection.execute(_RUNS, {"worker": self._worker}).fetchone() or (False,)
         if not runs and not roster.beat(connection, worker=self._worker):
             logger.error("this task worker was retired, so it ends")

@@ -13,7 +13,7 @@ _LOOK: Final = 0.2
 
 
 def _sleep(context: TaskContext, arguments: Mapping[str, Any]) -> None:
-    """Sleep in steps."""
+    """Sleep for the seconds in the arguments, or until the task is cancelled."""
     ends_at = time.monotonic() + arguments["seconds"]
     while (left := ends_at - time.monotonic()) > 0 and not context.is_cancelled():
         time.sleep(min(_LOOK, left))

@@ -74,7 +74,7 @@ class Policy(Protocol):
         ...
 
     def is_last(self, *, attempts: int, created_at: dt.datetime, now: dt.datetime) -> bool:
-        """True if no attempt follows the present one, which `attempts` counts, even if it fails."""
+        """True if no attempt follows the present one even if it fails. `attempts` counts the present one, too."""
         ...
 
 

@@ -21,7 +21,7 @@ from ada_url import join_url
 
 PROCESSES = 2
 _BATCH = 100
-# Keys that a process remembers as written. At this number it clears its memory.
+# Largest number of keys that a process remembers as written. At this number it clears its memory.
 _REMEMBERED = 200_000
 _PAUSE = 0.005
 

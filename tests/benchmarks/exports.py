@@ -90,7 +90,7 @@ def _fill(address: str, *, rows: int) -> None:
     facts: dict[str, Any] = {"rows": rows, "hosts": _HOSTS, "job": job.pk, "repository": job.repository_id}
     facts["seed"] = job.seeds.get().pk
     with psycopg.connect(address, autocommit=True) as connection:
-        # Exports do not need states of lanes and hosts, which triggers would require.
+        # This disables triggers: they would require states of lanes and hosts, which exports do not need.
         connection.execute("SET session_replication_role = 'replica'")
         connection.execute(_BINS, facts)
         connection.execute(_LANES, facts)

@@ -7,7 +7,7 @@ the cost of a page.
 
 With --pages, the files are the pages of one host in the order of their depth. Copies and redirects are counted apart.
 
-Exit code 1: a trap is avoided by less than 95 %, or 0.5 % of the good pages are held back.
+The exit code is 1 if the guard avoids less than 95 % of the fetches of a trap, or holds back 0.5 % of the good pages.
 """
 
 import argparse

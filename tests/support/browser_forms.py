@@ -46,7 +46,7 @@ class _Forms(HTMLParser):
 
 
 def opened(client, address, *, field="seen"):
-    """Return the fields of the form that has this field, by name, each with all its values."""
+    """Return the fields of the form that has this field: a list of values by the name of the field."""
     response = client.get(address)
     assert response.status_code == 200, response
     return fields_of(response, field=field)

@@ -43,7 +43,7 @@ from nodes.models import MainTerm, Node
 from tests.support.api import NOON, document_id, make_job, make_node, make_user, set_phase
 from tests.support.factories import make_policy
 
-# Operations that change nothing stored.
+# Operations that do not change stored data.
 PREVIEWS: Final = frozenset({"bulk_preview", "jobs_rehearse", "policies_preview", "policies_preview_change"})
 # A token is a secret of its user, and cannot be read. It has no ETag, and a log-in is not a change of the crawl.
 OF_LOG_INS: Final = frozenset({"token_create", "token_destroy"})

@@ -2,9 +2,10 @@
 A simulated site for the freshness of looks: pages with known change rates on hosts with a limit of requests. No I/O.
 
 Time is virtual. Changes have no memory, so a look needs one random number only: the time of the first change after it.
-Each schedule gets the same pages, the same limits, and the same measure: the share of page-seconds in which no change
-older than the goal's time is unseen. The measure uses the true change rates, which no schedule sees: after a look, the
-chance of freshness depends only on the rate and the time, so it is exact and has no noise of its own.
+Each schedule gets the same pages, the same limits, and the same measure: the share of page-seconds in which the crawl
+has seen all changes that are older than the goal's time. The measure uses the true change rates, which no schedule
+sees: after a look, the chance of freshness depends only on the rate and the time, so it is exact and has no noise of
+its own.
 """
 
 import heapq
@@ -219,7 +220,7 @@ def _of_host(site: Site, schedule: Schedule, *, host: int, end: float, begin: fl
     due = [(chance.random(), position) for position in range(len(pages))]
     heapq.heapify(due)
     last: list[float | None] = [None] * len(pages)
-    # The first change after the last look.
+    # The moment of the first change after the last look at each page.
     changes_at = [0.0] * len(pages)
     while due[0][0] < end and free < end:
         at, position = heapq.heappop(due)
@@ -238,7 +239,7 @@ def _of_host(site: Site, schedule: Schedule, *, host: int, end: float, begin: fl
         changes_at[position] = now + chance.expovariate(page.rate)
         heapq.heappush(due, (now + interval, position))
     for position, before in enumerate(last):
-        # A page that waits for its look counts until the end.
+        # The time from the last look to the end counts as well.
         if before is not None:
             fresh += _fresh_seconds(pages[position], site, since=before, begin=begin, end=end)
         total += end - max(before or 0.0, begin)

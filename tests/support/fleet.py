@@ -28,7 +28,7 @@ from nodes.distributed import Tuning, one_thread
 from tests.support.behaviour import never
 from tests.support.freezing import freeze
 
-# Longer than the timeout for nodes alone, because many threads of a busy machine work within it.
+# Timeout of each node: longer than in tests of nodes alone, because many threads of a busy machine work here.
 TIMEOUT = dt.timedelta(seconds=3)
 OFTEN = dt.timedelta(seconds=0.1)
 # Seconds after which a missing answer, or a missing end, is a failure.
@@ -64,7 +64,7 @@ class Run:
 
 
 def conflicts_in(runs):
-    """Return items that two runs held at once: (job, item, one run, the other run)."""
+    """Return items that two runs held at the same time: (job, item, one run, the other run)."""
     found, last = [], {}
     for run in sorted((run for run in runs if run.until >= run.began_at), key=lambda run: run.began_at):
         for item in run.items:
@@ -97,7 +97,7 @@ class Ledger:
             ]
 
     def shares(self, job, *, since):
-        """Return by node the items that it began since then."""
+        """Return by node the items of the runs that the node began since a moment."""
         found = defaultdict(set)
         for run in self.runs_of(job, since=since):
             found[run.node] |= run.items
@@ -128,7 +128,7 @@ class Nursery:
             )
 
     def start_application(self):
-        """Start an application, and return our end of its line."""
+        """Start an application, and return our end of the connection to it."""
         ours, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._line, [b"+"], [theirs.fileno()])

@@ -29,7 +29,8 @@ from types import SimpleNamespace
 _PR_SET_PDEATHSIG = 1
 _INTERRUPTED = 130
 _LARGEST_REQUEST = 1 << 20
-# Standard input, output and errors, the report, and sockets that a parent keeps open for a service.
+# Largest number of files in a request: standard input, output and errors, the report, and sockets that a parent keeps
+# open for a service.
 _MOST_FILES = 8
 # Lowest temporary descriptor of a received file: above all descriptors to which the files are copied.
 _ASIDE = 200

@@ -98,7 +98,7 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 
 
 def drip(start: bytes, drop: bytes, *, every: float) -> Script:
-    """Return a script that sends `start`, then one drop after another without end."""
+    """Return a script that sends `start`, then endlessly the few bytes of `drop`, with a pause of `every` seconds."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(start)

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-# Prefix of a command. The kernel kills the process when the thread that started it ends.
+# Prefix of a command. It lets the kernel kill the process when the thread that started the process ends.
 ENDS_WITH_PYTEST: Final = ("setpriv", "--pdeathsig", "KILL")

@@ -77,7 +77,7 @@ class Worker:
         )
 
     def assigned(self):
-        """Return its task as a row, or None."""
+        """Return the row of the worker's task; None if it has no task."""
         return Task.objects.filter(worker=self.id).first()
 
     def work(self):

@@ -62,7 +62,9 @@ def _name_in(claims: Mapping[str, Any], claim: str) -> str:
 
 
 def _find(claims: Mapping[str, Any], claim: str) -> object:
-    """Return the value of a claim. A claim with dots in its name precedes a path into objects."""
+    """
+    Return the value of a claim. If no claim has the whole name, its dots separate the steps of a path into objects.
+    """
     if claim in claims:
         return claims[claim]
     value: object = claims

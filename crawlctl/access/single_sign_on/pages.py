@@ -24,7 +24,8 @@ from nodes.settings.running import current
 
 logger = logging.getLogger(__name__)
 
-# Signed cookie with the attempt of one browser. Its lifetime is the time that a person needs at the provider (seconds).
+# Name of the signed cookie that holds the login attempt of a browser, and its lifetime (seconds): long enough for the
+# pages of the provider.
 _COOKIE: Final = "crawlctl_login"
 _SALT: Final = "crawlctl.access.single_sign_on.pages"
 _TIME_TO_LOG_IN: Final = 600
@@ -62,7 +63,7 @@ def answer(request: HttpRequest) -> HttpResponse:
     """Log in the user that the provider names."""
     _check_provider()
     response = _log_in(request, _attempt_of(request))
-    # An answer counts once, whatever it is.
+    # An attempt accepts only one answer, even if that is invalid.
     response.delete_cookie(_COOKIE, path=reverse("login-provider"), samesite="Lax")
     return response
 

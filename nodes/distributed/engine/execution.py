@@ -191,7 +191,7 @@ class JobOnNode:
         problem = f"its schedule cannot be read: {type(error).__name__}: {error}"
         with self._lock:
             is_known, self._problem = problem == self._problem, problem
-        # The job is asked each second.
+        # Log a new problem only: this function is called each second while the schedule is invalid.
         if not is_known:
             logger.error("the schedule of job %s cannot be read; next attempt soon", self.job_id, exc_info=error)
 

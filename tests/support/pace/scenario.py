@@ -200,7 +200,7 @@ def _facts(limits):
 
 
 def _totals(limits):
-    """Return limits as the columns of a policy for all its bins together. These have a rate instead of a gap."""
+    """Return limits as the columns of a policy for all its bins together. Such columns have a rate instead of a gap."""
     most, within = limits.starts or (None, None)
     facts = {
         "open_requests": limits.open_requests,
