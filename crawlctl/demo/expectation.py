@@ -32,7 +32,7 @@ class Report:
 
     `expected` counts the documents, `fetched` those with a 200 or 304 in the site's log and `indexed` those in the
     index. `missing` lists the expected requests and indexed documents that the crawl lacks, as "301 URL" or "indexed
-    URL". `extra` lists those that were not expected.
+    URL". `extra` lists the requests and indexed documents that were not expected.
     """
 
     site_log: Path

@@ -582,7 +582,7 @@ class ZooKeeperCoordination(Participant):
         made += [self._make(session, path) for path in self._tree.folders]
         self._claim(session)
         if any(made):
-            # A watch could not be set on a node that was missing.
+            # ZooKeeper sets no watch on the children of a missing node, so set the watches again.
             self._set_watches(session)
 
     def _claim(self, session: Session) -> None:
