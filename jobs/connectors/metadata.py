@@ -16,7 +16,7 @@ Metadata = Mapping[str, tuple[str, ...]]
 LAST_MODIFIED: Final = "last_modified"
 # Names that are part of no version.
 PASSING: Final = frozenset({LAST_MODIFIED})
-# Limits of one document: names, values of a name, characters of a name, characters of a value, and characters in total.
+# Largest numbers in one document: names, values of a name, characters of a name, of a value, and in total.
 MOST_NAMES: Final = 100
 MOST_VALUES: Final = 20
 LONGEST_NAME: Final = 100

@@ -103,7 +103,7 @@ _T_co = TypeVar("_T_co", bound=Opened, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a connection: questions at once, and the time of each (seconds)."""
+    """The limits of a connection: the number of questions at the same time, and the time of each question (seconds)."""
 
     at_once: int = 4
     seconds: float = 5.0
@@ -131,7 +131,7 @@ class Kind(Generic[_T_co]):
 
     def problems(self, configuration: object) -> dict[str, list[str]]:
         """
-        Return the problems of a configuration, by field. Problems of the configuration as a whole have the field "".
+        Return the problems of a configuration, by field. Problems that concern no single field have the field "".
         """
         if not isinstance(configuration, Mapping):
             return {"": ["A configuration is an object."]}

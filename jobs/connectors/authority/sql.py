@@ -17,7 +17,7 @@ from jobs.connectors.schema import Field, FieldKind, Schema
 
 _PARAMETER: Final = "%(user)s"
 _LONGEST: Final = 10_000
-# Tokens of one user.
+# Largest number of tokens of one user.
 _MOST: Final = 10_000
 # Longest text of an error of the server in an answer (characters).
 _SHOWN: Final = 200

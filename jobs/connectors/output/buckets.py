@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 BUCKETS: Final = 4096
-# Hex digits of a hash that name its bucket.
+# Number of hex digits of a hash that name its bucket.
 _DIGITS: Final = 3
 _LENGTH: Final = 32
 

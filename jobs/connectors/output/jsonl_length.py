@@ -1,8 +1,8 @@
 """
 The length of a JSON lines file after the last append on this machine, which reveals lost lines.
 
-The file only grows. So it lost lines if it is missing or shorter than remembered. The length is stored in a small file
-of its own, which is written after the lines are on the disk. So the stored length may be smaller than that of the file,
+The file only grows. So it lost lines if it is missing or shorter than remembered. The length is stored in a separate
+small file, which is written after the lines are on the disk. So the stored length may be smaller than that of the file,
 but never larger.
 """
 

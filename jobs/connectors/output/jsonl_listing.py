@@ -17,7 +17,7 @@ import psycopg
 from jobs.connectors.output.base import Held, OutputError, TooManyDocuments
 from jobs.connectors.repository.base import hash_of
 
-# Documents of one listing. At this number a listing needs about 150 MB.
+# Largest number of documents in one listing. At this number a listing needs about 150 MB.
 MOST: Final = 500_000
 
 # This expression finds the address. So a line of another bucket need not be parsed as a whole.

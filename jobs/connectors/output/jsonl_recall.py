@@ -17,7 +17,7 @@ from jobs.connectors.output.base import Entry
 from jobs.connectors.repository.access import Access
 from jobs.connectors.repository.base import Content
 
-# Bytes at the beginning of a file that belong to its identity.
+# Number of bytes at the beginning of a file that belong to its identity.
 _HEAD: Final = 1024
 _ADD: Final = b'{"action":"add","url":'
 # Names that the lines of every release have.
@@ -108,7 +108,7 @@ def _entry(hash_: str, url: str, facts: Mapping[str, Any]) -> Entry:
         content_type=facts["content_type"],
         language=facts["language"],
         access=Access.from_json(facts.get("access", {})),
-        # Lines of earlier releases have none.
+        # Lines of earlier releases have no metadata.
         metadata=read_stored(facts.get("metadata")),
     )
     return Entry(hash_, url, content, facts["version"], dt.datetime.fromisoformat(facts["fetched_at"]))

@@ -24,7 +24,7 @@ class SearchConfiguration:
     """There is nothing to configure."""
 
 
-# Lengths of the columns.
+# Longest values that the columns can store (characters).
 _LONGEST_CONTENT_TYPE: Final = 100
 _LONGEST_LANGUAGE: Final = 35
 

@@ -323,7 +323,7 @@ class Activity:
         )
 
     def wait_for(self, gate: str, *, code: str) -> None:
-        """End: try again when this gate opens; at once if it is already open. This is not a failure."""
+        """End: try again when this gate opens; immediately if it is already open. This is not a failure."""
         document = self.document
         self._end(Ending.WAITING, code, version=document.version, validators=document.validators, gate=gate)
 

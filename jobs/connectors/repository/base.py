@@ -29,7 +29,7 @@ from jobs.lifecycle.activity import ActivityName
 
 # Characters that stay as they are in the address of a part, apart from letters, digits and "_.-~".
 _PLAIN_IN_FRAGMENTS: Final = "/!,()"
-# Parts of one document in an output.
+# Largest number of parts of one document in an output.
 MOST_PARTS: Final = 1_000
 # Highest stored duration of a request (ms).
 _LONGEST_RESPONSE: Final = 2**31 - 1
@@ -180,8 +180,8 @@ class Delivery:
     """
     The result of a job's pipeline for one output: a content with its version, or the stage that passed nothing on.
 
-    `failed` is True if the stage failed. A failure says nothing about the document, so the output keeps it. The
-    `reason` beside a content says what the content lacks.
+    `failed` is True if the stage failed. A failure says nothing about the document, so the output keeps it. If there is
+    a content, the `reason` says what the content lacks.
     """
 
     content: Content | None = None

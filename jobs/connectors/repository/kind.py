@@ -29,7 +29,7 @@ class BinKind:
     The bins of a kind of source, and their limits without a policy.
 
     Kinds that send requests to the same hosts share a `namespace`. If `asks_first`, a bin that is not yet known gets a
-    single document first. At most `requests` are open at once. `gap` is the time between two starts (seconds).
+    single document first. At most `requests` are open at the same time. `gap` is the time between two starts (seconds).
     """
 
     namespace: str

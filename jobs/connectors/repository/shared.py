@@ -54,7 +54,7 @@ class Shared(Protocol):
         Close a gate until the block ends. `is_mine` is False if another document has closed the gate, or if the job
         must not continue.
 
-        The caller's gate opens at each end of the block, and also if the worker dies.
+        The caller's gate opens however the block ends, and also if the worker dies.
         """
 
     async def session(self, name: str) -> Session | None:

@@ -40,7 +40,10 @@ class SimpleConnector(abc.ABC):
 
 
 class SimpleKind(abc.ABC):
-    """Base class of a kind of source. A derived class names the rest, and a schema if it has one."""
+    """
+    Base class of a kind of source. A derived class sets the attributes without a value, and the schemas if it has
+    fields.
+    """
 
     name: str
     label: str

@@ -5,9 +5,9 @@ A transformation gets a document between its source and the outputs. It changes 
 refuses it. A refused document is removed from all outputs behind this stage. The page of the document shows the reason.
 
 A transformation is pure: the result depends only on the item and on the settings. It does no I/O. It is synchronous,
-and several threads may use it at once. A kind that `runs_in` a process runs in a limited child process: a file that
-kills, blocks or fills the child ends as EXTRACTION_FAILED, and the worker continues. A kind that asks a server runs in
-the loop of the worker.
+and several threads may use it at the same time. A kind that `runs_in` a process runs in a limited child process: a file
+that kills, blocks or fills the child ends as EXTRACTION_FAILED, and the worker continues. A kind that asks a server
+runs in the loop of the worker.
 
 `description` names everything on which the result depends, apart from the item. It is part of the version of a document
 in each output behind the stage. If it changes, the next run reads the documents again and writes them to these outputs.
@@ -187,7 +187,7 @@ class TransformationKind:
 
     def check(self, settings: object) -> dict[str, list[str]]:
         """
-        Return the problems of a stage's settings, by field. Problems of the settings as a whole have the field "".
+        Return the problems of a stage's settings, by field. Problems that concern no single setting have the field "".
         """
         if not isinstance(settings, Mapping):
             return {"": ["Settings are an object."]}

@@ -21,7 +21,7 @@ from jobs.extraction.pool import ChildPool, ChildrenBroken, PoolLimits
 from jobs.extraction.result import ExtractionFailed, Reason, storable
 from jobs.extraction.work import Facts, warm_up
 
-# Transformations that a child keeps open.
+# Largest number of transformations that a child keeps open.
 _MOST_OPEN: Final = 256
 # Delay of another attempt after a child could not start (seconds).
 _AGAIN_AFTER: Final = 30.0

@@ -20,7 +20,7 @@ from jobs.connectors.transformation import registry
 SOURCE: Final = "source"
 STAGES: Final = "stages"
 OUTPUTS: Final = "outputs"
-# Stages of one job.
+# Largest number of stages of one job.
 MOST_STAGES: Final = 50
 _MOST_NAME: Final = 100
 _KEYS: Final = ("name", "kind", "settings", "input")

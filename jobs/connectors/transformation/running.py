@@ -31,7 +31,7 @@ from jobs.connectors.transformation.pipeline import SOURCE, PipelineWanted
 logger = logging.getLogger(__name__)
 
 NOT_TEXT: Final = "NOT_TEXT"
-# Sizes of text (characters) and body (bytes) from which a document is processed in a thread.
+# Size of the text (characters), or of the body (bytes), from which a document is processed in a thread.
 _LARGE: Final = 256 * 1024
 # Longest stored reason (characters).
 _LONGEST_REASON: Final = 1_000
@@ -255,7 +255,7 @@ def _content_of(item: Item, content: Content) -> Content:
 
 def _parts_of(items: Sequence[Item], content: Content, digest: str, kept: Parts) -> Parts:
     """
-    Return the parts for an output, each with a version of its own, and the retained ones.
+    Return the parts for an output, each with its version, and the retained parts.
 
     A part that two stages name occurs once. A part that a stage makes replaces one of this name that outputs would
     keep.

@@ -17,9 +17,9 @@ from jobs.connectors.authority.ldap.directory import (
     users_elsewhere_in_words,
 )
 
-# Groups of one user.
+# Largest number of groups of one user.
 _MOST_GROUPS: Final = 5_000
-# Groups whose parents one search finds.
+# Number of groups whose parents one search finds.
 _AT_ONCE: Final = 50
 # SIDs of the groups "everyone" and "authenticated users". Each user of Active Directory is in both, but no entry says
 # so.

@@ -1,8 +1,8 @@
 """
 Connections to LDAP directories: the only module that imports ldap3 (docs/decisions/0091).
 
-ldap3 waits in threads. A connection has one thread for each question that it may ask at once. A cancelled question ends
-its thread by closing the socket. `escaped` escapes a value for a filter.
+ldap3 waits in threads. A connection has one thread for each question that it may ask at the same time. A cancelled
+question ends its thread by closing the socket. `escaped` escapes a value for a filter.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from jobs.connectors.authority.kind import Limits, Unreachable
 
 _T = TypeVar("_T")
 _PORTS: Final = {"ldap": 389, "ldaps": 636}
-# Entries of one page of an answer.
+# Number of entries on one page of an answer.
 _PAGE: Final = 500
 # Longest text of an error in an answer (characters).
 _SHOWN: Final = 200

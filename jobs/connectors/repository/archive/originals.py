@@ -92,7 +92,7 @@ class Originals:
             # An error of SQLite is handled here, too: the disk with temporary files may be full.
             logger.warning("cannot search an archive file for the bodies of revisits: %s", error)
         finally:
-            # Otherwise no other file could be read.
+            # An open transaction would prevent the read of the next file.
             if index.in_transaction:
                 index.execute("ROLLBACK")
 

@@ -65,7 +65,7 @@ _WITHOUT_TEXT: Final = frozenset({"OUT_OF_ROOT", "SYMLINK", "SPECIAL_FILE", "TOO
 _PASSING: Final = frozenset({"CHANGING", "IO_ERROR", "NO_ROOT"})
 # Pauses before further attempts after a passing error (seconds). After them the document fails.
 _RETRY_DELAYS: Final = (1.0, 5.0)
-# Bins of each root. A disk needs no politeness, but with several bins, several workers can share its documents.
+# Number of bins of each root. A disk needs no politeness, but several workers can share the documents of several bins.
 _PARTS: Final = 8
 
 

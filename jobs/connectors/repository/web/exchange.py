@@ -26,7 +26,7 @@ from jobs.connectors.repository.web.responses import TolerantConnector, Tolerant
 # Only the caller's deadline applies.
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _NO_TIMER: Final = TimerNoop()
-# Bytes of a body that may be read but not yet taken. Beyond them the server has to wait.
+# Largest number of bytes of a body that are read and not yet taken. Beyond this number the server has to wait.
 _READ_AHEAD: Final = 1 << 16
 # Interim answers: all 1xx except "switching protocols", after which no HTTP follows.
 _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})

@@ -39,9 +39,10 @@ from jobs.connectors.repository.web.tee import Tee
 
 logger = logging.getLogger(__name__)
 
-# Bytes that decide whether a body is needed, as in WHATWG's sniffing (at most 1,445).
+# Largest number of bytes that decide whether a body is needed, as in WHATWG's sniffing.
 SNIFFED_BYTES: Final = 1445
-# Bytes and seconds for which an unneeded body is read, to keep the connection. A longer body closes it.
+# Largest number of bytes, and of seconds, for which an unneeded body is read, so that its connection can be used again.
+# A longer body closes the connection.
 _DISCARDED_BYTES: Final = 64 * 1024
 _DISCARDED_SECONDS: Final = 1.0
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-# Bytes of one line between chunks, and of all trailers.
+# Largest sizes (bytes) of one line between chunks, and of all trailers together.
 _MOST_LINE: Final = 16 * 1024
 _MOST_TRAILERS: Final = 64 * 1024
 

@@ -2,7 +2,7 @@
 Idle connections that may be used again, by the origin to which they lead.
 
 Each connection is closed after an idle time. If there are too many, the one with the longest idle time is closed. Only
-a few are closed at a time: closing thousands at once, as after a crawl of many small hosts, would delay every request
+a few are closed at a time: closing thousands together, as after a crawl of many small hosts, would delay every request
 that is due meanwhile.
 """
 
@@ -30,7 +30,7 @@ class KeptConnections:
         self._loop = loop
         self._idle_seconds = idle_seconds
         self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2) if most is None else most
-        # Origin, and begin of the idle time, by connection. The connection with the longest idle time is the first.
+        # Origin, and start of the idle time, by connection. The connection with the longest idle time is the first.
         self._idle: dict[Connection, tuple[str, float]] = {}
         self._by_origin: dict[str, list[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None

@@ -22,7 +22,7 @@ from nodes.settings.running import current
 # A host starts with one document (`asks_first`), because its robots.txt may demand a delay.
 HOSTS: Final = BinKind(namespace="web", asks_first=True, requests=2, gap=1.0)
 
-# Refused seeds that a message names.
+# Largest number of refused seeds that a message names.
 _MOST_REFUSED: Final = 10
 
 

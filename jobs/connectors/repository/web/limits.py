@@ -9,16 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    # Bytes of the decompressed text, and of the body on the wire.
+    # Largest size of the decompressed text, and of the body on the wire (bytes).
     body_bytes: int = 20 * 1024 * 1024
-    # Seconds from the name look-up to the last byte of the body.
+    # Longest time from the name look-up to the last byte of the body (seconds).
     request_seconds: float = 60.0
-    # Seconds of all requests of a document together, including those for robots.txt, a login, and redirects.
+    # Longest time of all requests of a document together, including requests for robots.txt, a login, and redirects
+    # (seconds).
     document_seconds: float = 120.0
     # Minimum average rate of a body (bytes a second), once it has taken `least_rate_after` seconds.
     least_rate: int = 1024
     least_rate_after: float = 10.0
-    # Bytes of one header line, name and value together.
+    # Largest size of one header line, name and value together (bytes).
     header_bytes: int = 32 * 1024
     headers: int = 256
     redirects: int = 10
@@ -35,7 +36,8 @@ class Limits:
 
     # Pauses before further attempts after a passing failure (seconds). After them the document fails.
     retry_delays: tuple[float, ...] = (1.0, 5.0)
-    # Attempts at a document whose host answers 429 or 503, and the longest Retry-After that is applied (seconds).
+    # Largest number of attempts at a document whose host answers 429 or 503, and the longest Retry-After that is
+    # applied (seconds).
     back_off_attempts: int = 5
     longest_retry_after: float = 24 * 3600.0
 

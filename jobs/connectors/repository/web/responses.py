@@ -136,7 +136,7 @@ class _ResponseReader:
         content.feed_eof()
 
     def pause_reading(self) -> None:
-        """Do nothing: aiohttp pauses the transport, and data that is here is passed on at once."""
+        """Do nothing: aiohttp pauses the transport, and data that has arrived is passed on immediately."""
 
     def _read_head(self, data: bytes, messages: list[_Message]) -> tuple[bytes, bool]:
         """

@@ -131,7 +131,7 @@ class RobotsTable:
 
     async def ask(self, origin: str, *, fetcher: Fetches, headers: Mapping[str, str], pace: Pace) -> RobotsAnswer:
         """
-        Return the answer of the origin, fetched if it is not known. Two calls at once cause one fetch.
+        Return the answer of the origin, fetched if it is not known. Two calls at the same time cause one fetch.
 
         Raises:
             FetchFailed: the connection failed, or broke.

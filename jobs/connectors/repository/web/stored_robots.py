@@ -17,7 +17,7 @@ SELECT origin, answer, extract(epoch FROM expires_at - clock_timestamp())::float
        extract(epoch FROM clock_timestamp() - fetched_at)::float AS age
   FROM jobs_robots WHERE origin = ANY(%(origins)s) AND expires_at > clock_timestamp()
 """
-# Replaced answers that an origin keeps.
+# Largest number of replaced answers that are kept for an origin.
 KEPT: Final = 5
 # If two workers replace the same answer, it is kept once.
 # Locks: PastRobots by origin, then Robots by origin.
