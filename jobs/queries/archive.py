@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 # Numbers of files and of records that a page shows, the newest first.
 MOST_SHOWN: Final = 100
-# Bytes of a decoded body that are shown as text.
+# Largest number of bytes of a decoded body that are shown as text.
 _MOST_TEXT: Final = 200_000
 
 

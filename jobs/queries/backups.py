@@ -72,7 +72,7 @@ SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_m
 """
 
 
-# Time for which one reading of the archiver serves the metrics and the attention list (seconds).
+# Time for which the state of the archiver is cached, for the metrics and the attention list (seconds).
 _GOOD_FOR: Final = 5.0
 _last_reading: list[tuple[float, tuple[dt.datetime | None] | None]] = []
 

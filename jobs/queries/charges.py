@@ -10,7 +10,7 @@ from jobs.models import Charge
 from jobs.queue.counting.progress import MINUTE
 from jobs.verdicts.causes import Cause
 
-# Minutes of the bar of causes.
+# Number of minutes that the bar of causes covers.
 MINUTES: Final = 5
 
 _CHARGES: Final = f"""

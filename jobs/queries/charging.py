@@ -22,7 +22,7 @@ Subject = tuple[Charge.Subject, int]
 
 
 class Charging:
-    """The last reading of a manager, and the time before which it does not read again."""
+    """The waiting documents as a manager last read them, and the time before which it does not read them again."""
 
     def __init__(self) -> None:
         self.last: Reading[Subject] | None = None

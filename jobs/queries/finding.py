@@ -17,11 +17,11 @@ from nodes.lifecycle import LIVE_STATUSES
 from nodes.models import Node
 from nodes.models.words import named_with, words_in
 
-# Results of each kind.
+# Largest number of results of each kind.
 MOST: Final = 5
 # Longest text that is searched for (characters): an address may be long.
 LONGEST: Final = 2_000
-# Most words of a name that are searched for.
+# Largest number of words of a name that are searched for.
 _WORDS: Final = 8
 
 

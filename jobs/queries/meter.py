@@ -1,9 +1,9 @@
 """
-Rates of runs and hosts: the memory of this process, filled by each reading of counts for a page.
+Rates of runs and hosts, from the counts that this process remembers each time that a page reads them.
 
 The database stores counts without their times, because a history of rates for a small chart does not justify a write in
-the hot path. So each web process remembers its readings of the last minutes. After its start it has none, and returns
-`None` instead of a guess.
+the hot path. So each web process remembers the counts that it read in the last minutes. After its start it has no
+counts, and returns `None` instead of a guess.
 """
 
 import threading
@@ -22,12 +22,12 @@ STEP: Final = 5.0
 MEAN_OF: Final = 10
 # Shortest span of the present rate (seconds), so that one flush more or less does not show.
 _PRESENT: Final = 8.0
-# Age (seconds) above which a last reading is too old for the present rate.
+# Age (seconds) above which the last count is too old for the present rate.
 _STALE: Final = 30.0
-# Age (seconds) above which a last reading of a host is too old. Counts of hosts are from the last closed turn, which is
+# Age (seconds) above which the last count of a host is too old. Counts of hosts are from the last closed turn, which is
 # older if the host is slow or has a long gap.
 _STALE_OF_A_HOST: Final = 120.0
-# Number of keys above which keys without a reading during the chart's span are forgotten.
+# Number of keys above which keys without a count during the chart's span are forgotten.
 _MANY: Final = 200
 
 
@@ -41,7 +41,7 @@ class _Reading(NamedTuple):
 
 
 class Meter:
-    """Readings of counts that grow, by id; safe to use from several threads."""
+    """Counts that grow, as they were read at several moments, by id; safe to use from several threads."""
 
     def __init__(self, *, stale: float = _STALE, clock: Callable[[], float] = time.monotonic) -> None:
         self._stale = stale
@@ -69,7 +69,7 @@ class Meter:
             if self._series[key] != series:
                 self._series[key], self._offsets[key] = series, readings[-1].amount if readings else 0
             count += self._offsets[key]
-            # An open page reads once a second, and several pages may be open. Two readings a second are enough.
+            # An open page reads once a second, and several pages may be open. Two counts a second are enough.
             if readings and now - readings[-1].at < 0.5:
                 return
             readings.append(_Reading(now, count))
@@ -78,7 +78,7 @@ class Meter:
 
     def rate(self, key: _Key, *, over: float = 0.0) -> float | None:
         """
-        Return the growth a second over the last seconds, at least `over`; None without two readings.
+        Return the growth a second over the last seconds, at least `over`; None without two counts.
 
         A count that grows by one every few seconds needs a long span, because a short one gives a random rate.
         """
@@ -91,7 +91,7 @@ class Meter:
         return max(0.0, (last.amount - first.amount) / (last.at - first.at))
 
     def history(self, key: _Key) -> list[float | None]:
-        """Return the growth a second in each step up to now, oldest first; None for steps without readings."""
+        """Return the growth a second in each step up to now, oldest first; None for steps without counts."""
         readings = self._read(key)
         begins = self._clock() - STEPS * STEP
         grown, seen = [0.0] * STEPS, [0.0] * STEPS
@@ -104,7 +104,7 @@ class Meter:
                 if shared > 0:
                     grown[step] += pace * shared
                     seen[step] += shared
-        # A step with readings for a part of it, such as the last one, has the rate of that part.
+        # If counts cover only a part of a step, such as the last one, the step has the rate of that part.
         return [amount / length if length else None for amount, length in zip(grown, seen, strict=True)]
 
     def _read(self, key: _Key) -> list[_Reading]:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 # Largest number of lists whose rows of other partitions are cached for open pages.
 _LISTS_HELD: Final = 100
-# Numbers before and behind all tasks.
+# Numbers below and above the numbers of all tasks.
 _FIRST: Final = -1
 _LAST: Final = 2**63 - 1
 _NEVER: Final = dt.datetime.max.replace(tzinfo=dt.UTC)

@@ -16,7 +16,7 @@ from jobs.traps.templates import grouped
 # Largest numbers of documents of the host that one test reads, and of good pages that it names.
 EXAMINED: Final = 10_000
 _EXAMPLES: Final = 10
-# Lanes of one host and job.
+# Largest number of lanes of one host and job that are read.
 _LANES: Final = 1_000
 
 _KNOWN: Final[LiteralString] = """

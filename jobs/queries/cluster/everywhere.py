@@ -1,4 +1,4 @@
-"""The clusters of all partitions: each has a main manager, nodes and groups of its own."""
+"""The clusters of all partitions: each partition has its own main manager, nodes and groups."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence

@@ -83,7 +83,7 @@ class NodeLine:
 
     def of_partition(self, name: str, *, read_at: dt.datetime) -> "NodeLine":
         """
-        Return the node, marked as a node of another partition. Its silence was measured at the time of the reading.
+        Return the node, marked as a node of another partition. Its silence was measured when it was read.
         """
         return replace(self, partition=name, read_at=read_at)
 

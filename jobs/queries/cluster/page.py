@@ -22,7 +22,7 @@ TERMS_SHOWN: Final = 6
 REQUESTS_SHOWN: Final = 5
 # Largest number of nodes of each kind on the page: the main manager first, then silent nodes. More would be unreadable.
 NODES_SHOWN: Final = 40
-# Groups on the page, the heaviest first: of one manager, and of all managers together.
+# Largest numbers of groups on the page: of one manager, and of all managers together. The heaviest groups are shown.
 _GROUPS_SHOWN: Final = 24
 _GROUPS_SHOWN_IN_ALL: Final = 240
 

@@ -49,7 +49,7 @@ def read_present(connection: psycopg.Connection[Any], *, scope: str, minute: dt.
         "scope": scope,
         "live": sorted(status.value for status in LIVE_STATUSES),
         "groups": _GROUPS_KEPT,
-        # 0 has the sum of all.
+        # Job 0 stands for the sum of all jobs.
         "jobs": [0, *map(int, jobs)],
         "step": MINUTE,
         "before": minute - dt.timedelta(seconds=MINUTE),

@@ -14,11 +14,11 @@ from typing import Final
 
 from rapidfuzz.distance import Indel
 
-# Pieces of each text that are compared.
+# Largest number of pieces of each text that are compared.
 MOST_PIECES: Final = 5_000
 # Longest piece (characters).
 _LONGEST: Final = 500
-# Equal pieces that are shown before and after a change.
+# Number of equal pieces that are shown before and after a change.
 _CONTEXT: Final = 2
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 

@@ -27,13 +27,13 @@ from jobs.queue import address_index
 from jobs.queue.sql.chosen_states import states_in
 
 A_PAGE: Final = 50
-# Milliseconds after which a list is given up: if few documents pass its filter, it may have to read all of them.
+# Milliseconds after which a list is given up: if few documents pass its filter, it may have to read all documents.
 _PATIENCE: Final = 5000
 
 # States to filter by, as conditions on the table. `job` is the document's job.
 STATES: Final = states_in("job.run_no")
 
-# Claimed documents have an index of their own.
+# Claimed documents have a separate index.
 _CLAIMED: Final = "item.batch_id IS NOT NULL"
 
 # In the order of the primary key: the next page is a look-up, not a count. Conditions are added from constants;
@@ -104,7 +104,7 @@ _BEHIND_BY_VALUE: Final = """
 ({column}, item.hash, item.job_id) {beyond} (%(after_value)s::{type}, %(after_hash)s, %(after_job)s)
 """
 # No index has result codes, so the condition also names the outcomes of the code, which the counters of jobs know.
-# Failed and excluded documents have an index of their own, and most documents with other outcomes have the same code.
+# Failed and excluded documents have a separate index, and most documents with other outcomes have the same code.
 _CODE: Final = "item.result_code = %(code)s AND item.outcome IN ({outcomes})"
 _OUTCOMES_OF_CODE: Final = f"""
 SELECT outcome

@@ -120,8 +120,8 @@ SELECT counted.total, counted.matches, page.output_id, page.hash, page.rank, doc
 """
 
 
-# A newly filled table has no statistics yet: the planner would read all of it, once for each form. With that setting,
-# its cost estimates would make it compile the statement.
+# A newly filled table has no statistics yet, so the planner would read the whole table, once for each form. Without
+# these reads, its cost estimates are so high that it would compile the statement, so `jit` is off, too.
 _FOR_THIS_SEARCH: Final[LiteralString] = """
 SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
        reltuples FROM pg_class WHERE oid = 'jobs_searchdocument'::regclass

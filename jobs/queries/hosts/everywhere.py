@@ -54,7 +54,8 @@ def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
 def _busiest(found: Merged[Sequence[HostStatus]]) -> HostsEverywhere:
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     ranked = [(rank, Placed(line, name)) for name, part in parts.items() for rank, line in enumerate(part)]
-    # Hosts without open requests are taken from the partitions in turn, in the order of each partition.
+    # Hosts without open requests are taken from one partition after the other, one each, in the order of each
+    # partition.
     ranked.sort(key=lambda one: (-one[1].line.lent, -one[1].line.in_progress, one[0]))
     return HostsEverywhere([placed for _rank, placed in ranked[:A_PAGE]], None, found.silent)
 

@@ -25,7 +25,7 @@ _VERIFIED: Final = 1_440
 _DAY: Final = dt.timedelta(days=1)
 # Largest number of gaps of the last day that a page shows.
 _GAPS: Final = 50
-# Blocks that an export reads together.
+# Number of blocks that an export reads together.
 _PAGE: Final = 1_000
 
 

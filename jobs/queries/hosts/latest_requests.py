@@ -1,10 +1,10 @@
 """
 The latest requests by host and by job, from the history, which each flush writes in any case.
 
-For each source with running jobs, a reading has all requests of the last minute, and some before it. So the requests of
-a job or host are always its latest requests, without a gap. If the minute has too many rows, its newest part is read.
-One reading serves all pages of a process for some seconds, longer if it read more rows. If no history is kept, nothing
-is known.
+For each source with running jobs, this module reads all requests of the last minute, and some before it. So the
+requests of a job or host are always its latest requests, without a gap. If the minute has too many rows, only its
+newest part is read. One result serves all pages of a process for some seconds, longer if its query was slow. If no
+history is kept, nothing is known.
 
 A process of the control partition also reads the requests of other partitions, and keeps them separately.
 """
@@ -144,7 +144,7 @@ class LatestRequests:
 
 
 class _Reading:
-    """The last reading of this process."""
+    """The last result of this process, which is read again when it is too old."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from django.db.models.functions import Left
 from jobs.connectors.repository.web.robots import RobotsKind
 from jobs.models import PastRobots, Robots
 
-# A page shows the first lines of a text. A file may have half a megabyte, in one line.
+# Largest numbers of lines and of characters of a text that a page shows. A file may have half a megabyte, in one line.
 _LINES: Final = 300
 _CHARACTERS: Final = 20_000
 

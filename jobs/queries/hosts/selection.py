@@ -11,7 +11,7 @@ from jobs.queries.rehearsals.policies import LOOKED_AT, Counted
 from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.throttling.patterns import matches, patterns_of
 
-# Hosts on one page.
+# Number of hosts on one page.
 A_PAGE: Final = 50
 # A character that sorts after all names with the same beginning.
 _LAST: Final = "\U0010ffff"

@@ -58,7 +58,7 @@ def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
 
 
 def count_own_documents(job_ids: Iterable[int], *, cursor: Any = None) -> dict[int, RunCounts]:
-    """Return the same counts of this partition alone, over Django's connection or with this cursor."""
+    """Return the counts of each job's present run in this partition, over Django's connection or with this cursor."""
     wanted = list(job_ids)
     found: dict[int, dict[tuple[str, int, int], int]] = defaultdict(dict)
     with cursor or connection.cursor() as reading:

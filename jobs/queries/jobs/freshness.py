@@ -17,7 +17,7 @@ from jobs.partitions.merged import Merged, local_job, read_everywhere
 _HOSTS_SHOWN: Final = 10
 # Largest number of jobs whose figures in other partitions are cached for open pages.
 _JOBS_HELD: Final = 64
-# Accuracy of shares that samples tell.
+# Accuracy of a share that is estimated from samples.
 ACCURACY: Final = 0.005
 
 _SLOW: Final = """

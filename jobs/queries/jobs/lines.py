@@ -24,7 +24,7 @@ from jobs.verdicts.jobs import hold_of
 from jobs.verdicts.requests import Requests
 from nodes.database.moment import cached_in_moment, kept
 
-# Jobs on the first page: running jobs, then jobs that ran last.
+# Number of jobs on the first page: running jobs, then jobs that ran last.
 JOBS_SHOWN: Final = 50
 # Largest number of running jobs whose documents are added up.
 JOBS_OBSERVED: Final = 200
@@ -52,7 +52,7 @@ _OBSERVED: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.IN
 @dataclass(frozen=True, slots=True)
 class JobLine:
     """
-    A job as a line of a list. `rate` is in documents a second, None before two readings.
+    A job as a line of a list. `rate` is in documents a second, None until the counts were read twice.
 
     `failed_seeds` is the most frequent result code of an ended run without a seed that could be read, otherwise ''.
     `hold` is the cause that holds the whole job, or None. `latest` are its latest requests. `history` are the rates

@@ -15,7 +15,7 @@ from jobs.queue.removing.tombstones import CLEARED, TAKEN_AWAY
 # Largest number of removed documents that are counted for a run.
 COUNTED_AT_MOST: Final = 10_000
 _RESTORATIONS: Final = 10
-# Runs of one list, as in `_RUNS`.
+# Largest number of runs in the list. `_RUNS` has this limit, too.
 _RUNS_SHOWN: Final = 20
 
 

@@ -8,7 +8,7 @@ from jobs.models import Job
 from jobs.queries.jobs.counts import count_present_runs
 from nodes.database.moment import cached_in_moment
 
-# Jobs that one statement reads or counts.
+# Number of jobs that one statement reads or counts.
 _CHUNK: Final = 500
 # Columns that a state and a line need. Large columns are not read.
 _COLUMNS: Final = (

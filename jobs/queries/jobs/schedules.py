@@ -14,7 +14,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 
 # Largest number of schedules on the page. The schedules that are checked next are shown.
 MOST: Final = 200
-# Coming starts of each.
+# Number of coming starts of each schedule.
 STARTS: Final = 5
 
 

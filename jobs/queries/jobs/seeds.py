@@ -8,7 +8,7 @@ from django.db import connection
 
 _SHOWN: Final = 3
 _ADDRESSES_SHOWN: Final = 3
-# Seeds that are counted. The number is above the number of seeds that one request can add to a job.
+# Largest number of seeds that are counted. It is above the number of seeds that one request can add to a job.
 _COUNTED: Final = 1_001
 
 _FIRST: Final = f"""

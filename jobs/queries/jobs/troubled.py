@@ -12,7 +12,7 @@ from django.db import connection
 from jobs.lifecycle.job import Pause, Phase, RunEnd
 from nodes.database.moment import cached_in_moment
 
-# Jobs of one answer.
+# Largest number of jobs in one answer.
 MOST: Final = 100
 # The index `run_failed` has exactly this condition.
 _FAILED: Final = f"""
@@ -23,7 +23,7 @@ SELECT run.job_id
    AND (run.run_end = '{RunEnd.ERROR}' OR (run.excluded = 0 AND run.failed > 0 AND run.indexed = 0 AND run.unchanged = 0))
  ORDER BY run.ended_at DESC LIMIT {MOST}
 """
-# Each part reads an index of its own.
+# Each part reads a separate index.
 _HELD: Final = f"""
 (SELECT id FROM jobs_job WHERE phase = '{Phase.ACTIVE}' AND pause <> '{Pause.NO}' AND reason <> '' ORDER BY id LIMIT {MOST})
  UNION

@@ -261,7 +261,7 @@ def find_arrivals(
 
 
 def _group_of(groups: dict[str, Group], why: str) -> Group:
-    """Return the group of a reason; above the limit, all further reasons have one together."""
+    """Return the group of a reason; above the limit, all further reasons share one group."""
     if why not in groups and len(groups) >= _REASONS:
         why = "further rules"
     return groups.setdefault(why, Group())

@@ -37,7 +37,7 @@ from jobs.queries.rehearsals.reading_ahead import read_ahead
 from jobs.queue.rejected import KEPT
 from jobs.queue.sql.arrays import Keys, KeysDumper
 
-# Documents of one answer of the database.
+# Number of documents in one answer of the database.
 _AT_ONCE: Final = 20_000
 # Number of documents in one statement. With many documents, the planner reads a table once, and not its index for each
 # document.
@@ -45,7 +45,8 @@ _OF_A_STATEMENT: Final = 500_000
 # Number of documents between two reports of progress. It is low, because a hostile pattern may need a third of a second
 # for each document.
 _REPORTED: Final = 20
-# Bytes before the first element of an array of one dimension, as PostgreSQL sends it, and the form of an element.
+# Number of bytes before the first element of an array as PostgreSQL sends it (one dimension), and the form of an
+# element.
 _HEAD: Final = 20
 _ELEMENT: Final = struct.Struct("!4x16s")
 

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 
-# Items that wait for the caller.
+# Largest number of items that wait for the caller.
 _MOST: Final = 2
 
 

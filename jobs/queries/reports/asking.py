@@ -17,8 +17,8 @@ _patience: ContextVar[int | None] = ContextVar("patience", default=None)
 _TOO_SLOW: Final = "The report took more than {seconds} seconds. Choose a shorter time, fewer jobs, or a simpler pattern, or export it."
 _LONGEST_PATTERN: Final = 1_000
 
-# By its cost estimates the planner would compile a statement that reads many rows; and the sorts of a report should
-# not use files.
+# By its cost estimates, the planner would compile a statement that reads many rows, so `jit` is off. `work_mem` is
+# large, so that the sorts of a report use no files.
 _FOR_THIS_REPORT: Final = """
 SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
 """

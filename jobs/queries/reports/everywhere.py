@@ -45,7 +45,7 @@ from jobs.queries.reports.simple_history import (
 )
 from nodes.errors import TooSlow
 
-# Classes that each partition contributes to the sums of all partitions.
+# Largest number of classes that each partition contributes to the sums of all partitions.
 MOST_CLASSES: Final = 20_000
 # Number of documents that one query reads from each partition.
 _AT_ONCE: Final = 2_000

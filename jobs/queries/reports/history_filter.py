@@ -11,7 +11,7 @@ from jobs.lifecycle.activity import OF_JOBS, OF_OUTPUTS, ActivityName
 from jobs.models import OutputConnection, RepositoryConnection
 from jobs.queries.reports.asking import check_patterns
 
-# Span of a report without a given one: it is quickly read in any case.
+# Default span of a report, which is read quickly in any case.
 USUAL_STRETCH: Final = dt.timedelta(hours=1)
 
 

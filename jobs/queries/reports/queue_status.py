@@ -55,7 +55,7 @@ SELECT * FROM counted
 
 # If the filter has neither a pattern nor a state, the counters are read, and most documents are not. Counters have
 # stages and runs, but no times and actions. So documents are read only for pending documents without a number in the
-# queue (they have an index of their own), and for documents that will expire. All other pending documents are ready.
+# queue (they have a separate index), and for documents that will expire. All other pending documents are ready.
 # Claimed documents are few, and have an index. One statement reads everything, in one snapshot.
 _OF_ALL: Final = f"""
 WITH job AS MATERIALIZED (SELECT * FROM jobs_job WHERE id = ANY(%(jobs)s)
