@@ -18,12 +18,12 @@ from psycopg.rows import tuple_row
 from jobs.queue.sql.retrying import retried
 from nodes.membership.fences import TermHeld, hold_term
 
-# Bytes of a gram. A text of fewer characters may have no gram, so the index cannot find it.
+# Number of bytes of a gram. A text of fewer characters may have no gram, so the index cannot find it.
 GRAM: Final = 3
 # Least number of new addresses for which blocks are written, and the most that one statement moves.
 TOGETHER: Final = 5_000
 _AT_ONCE: Final = 20_000
-# Addresses of a block.
+# Number of addresses in a block.
 _OF_A_BLOCK: Final = 256
 # Largest number of documents that a search returns by their keys. If more match, a list soon finds some in its own
 # order.

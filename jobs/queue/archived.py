@@ -19,7 +19,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.wake import wake_job
 
-# Documents that one transaction schedules.
+# Number of documents that one transaction schedules.
 _AT_ONCE: Final = 500
 
 # Locks: ArchiveFile.

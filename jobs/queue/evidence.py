@@ -27,7 +27,7 @@ MINUTE: Final = dt.timedelta(minutes=1)
 _CLOSED_AFTER: Final = 2 * MINUTE
 # Time for which a report that was appended is remembered, because a worker that lost the answer sends its report again.
 _REMEMBERED: Final = dt.timedelta(hours=1)
-# Blocks that are appended together.
+# Largest number of blocks that are appended together.
 _BLOCKS_AT_ONCE: Final = 500
 _DELETED_AT_ONCE: Final = 5_000
 
@@ -65,7 +65,7 @@ SELECT %(worker)s, coalesce(%(since)s, started_at), %(complete_until)s, %(is_all
 ON CONFLICT (worker) DO UPDATE SET since = excluded.since, complete_until = excluded.complete_until,
                                    reported_all = excluded.reported_all
 """
-# True if there are closed minutes that are not appended, or not decided.
+# True if there are closed minutes that are not appended, or for which it is not decided whether they are complete.
 REPORTS_TO_CHAIN: Final[LiteralString] = """
 (EXISTS (SELECT FROM jobs_evidencereport
           WHERE chained_at IS NULL AND minute < clock_timestamp() - interval '3 minutes')
@@ -159,7 +159,7 @@ def report(connection: psycopg.Connection[Any], *, worker: uuid.UUID, reported: 
 
 
 class _Appending:
-    """The appending of blocks in one transaction, which locks the heads of their chains."""
+    """A transaction that appends blocks, and locks the heads of their chains."""
 
     def __init__(self, connection: psycopg.Connection[Any], hosts: Sequence[str]) -> None:
         connection.execute(_OPEN, {"hosts": sorted(hosts)})
@@ -203,8 +203,8 @@ def append_blocks(connection: psycopg.Connection[Any], *, term: TermHeld, now: d
     """
     Append the blocks of closed minutes to the chains of their hosts; return the number of blocks.
 
-    If the record `is_on`, also decide for closed minutes whether they are complete, and append the others to the chain
-    of gaps.
+    If the record `is_on`, also decide for closed minutes whether they are complete, and append incomplete minutes to
+    the chain of gaps.
 
     Raises:
         FenceRefused: the term has ended.

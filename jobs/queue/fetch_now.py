@@ -50,8 +50,8 @@ def fetch_now(connection: psycopg.Connection[Any], *, job_id: int, document: uui
     """
     Make a document of the present run due immediately, to be read without conditions.
 
-    If the job is inactive, its next run reads the document first. A full run has no such order: it reads all documents
-    that it reaches.
+    If the job is inactive, its next run reads the document first. This does not apply to a full run, which reads all
+    documents that it reaches.
     """
     with connection.transaction(), named_rows(connection) as cursor:
         held: Any = cursor.execute(_HOLD, {"job": job_id}).fetchone()

@@ -1,5 +1,5 @@
 """
-Moments of the crawl after the clock of the database was set back (`nodes/membership/jumps.py`).
+Corrects stored moments of the crawl after the clock of the database was set back (`nodes/membership/jumps.py`).
 
 If the last start of a host is in the future, it is set to the present moment. Waits that began in the future become
 shorter by the jump. So no gap between two requests becomes shorter than the limits of a host allow.

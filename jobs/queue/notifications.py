@@ -109,7 +109,7 @@ class NotificationClaimed:
     id: int
     connector: str
     configuration: object
-    # The call at the end of a run opens no path.
+    # The value has no effect, because the call at the end of a run opens no file.
     is_confined: bool = True
 
 

@@ -17,11 +17,11 @@ from jobs.connectors.repository.base import Outcome, hash_of
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.sql.columns import columns_of
 
-# Addresses of a sample. Workers that write at the same time may keep some more for a moment.
+# Number of addresses in a full sample. Workers that write at the same time may keep some more for a moment.
 KEPT: Final = 5_000
-# Addresses that a busy worker writes together.
+# Number of addresses that a busy worker writes together.
 _TOGETHER: Final = 500
-# Jobs whose limits one worker remembers.
+# Largest number of jobs whose limits one worker remembers.
 _JOBS: Final = 1_000
 _COLUMNS: Final = ("jobs", "hashes", "identifiers", "sources")
 

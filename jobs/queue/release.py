@@ -86,7 +86,7 @@ WITH bins AS MATERIALIZED ({_LOCK_BINS}
 {write_states(_FREED, of="bin", held="freed")}
 """
 # Batches that were sent to lost workers, and batches that are done except for a turn. A batch ends with its last
-# outcome and its turns a moment later; a worker may die in between. Open turns are few, and indexed.
+# outcome, and its turns end a moment later. A worker may die in between. Open turns are few, and indexed.
 HELD_BY_LOST_WORKERS: Final[LiteralString] = f"""
 WITH held AS (
     SELECT id, worker_id FROM jobs_batch WHERE node_scope = %(scope)s AND state = 'sent' AND id >= {LOWEST_BATCH}

@@ -5,7 +5,7 @@ A document that was denied, or held back as a part of a trap, has not failed, so
 given.
 
 In an active job, the documents are due immediately. Otherwise the next run reads them, if it rechecks known documents
-or looks for changes. Each chunk is a transaction of its own.
+or looks for changes. Each chunk is a separate transaction.
 """
 
 import datetime as dt

@@ -44,9 +44,9 @@ _WORKERS: Final[LiteralString] = """
                       WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))"""
 
 # The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps, then its
-# share of the others. A worker without documents always gets a batch. A bin stays with the worker that got its first
-# turns, so the first worker that wakes must not get all batches. Locks: Node KEY SHARE, then Batch, skipping locked
-# rows; then Lane by id: no process that holds a lane waits for an offered batch.
+# share of all other batches. A worker without documents always gets a batch. A bin stays with the worker that got its
+# first turns, so the first worker that wakes must not get all batches. Locks: Node KEY SHARE, then Batch, skipping
+# locked rows; then Lane by id: no process that holds a lane waits for an offered batch.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
@@ -64,7 +64,7 @@ WITH node AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH}
        AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
-       -- A batch of another keeper if that one is late; if bins are kept strictly, only if it no longer runs.
+       -- A batch for another keeper once it is late; if bins are kept strictly, once that worker no longer runs.
        AND (preferred IS NULL OR preferred <> %(worker)s AND CASE WHEN %(strict)s
             THEN NOT EXISTS (SELECT FROM nodes_node AS keeper WHERE keeper.id = preferred AND keeper.status = 'running')
             ELSE created_at < %(now)s - %(courtesy)s END)
@@ -141,7 +141,7 @@ WITH node AS MATERIALIZED (
       FROM item JOIN lane ON lane.id = item.lane_id JOIN job ON job.id = item.job_id
 )
 SELECT (SELECT count(*) FROM node) AS nodes, clock_timestamp() AS taken_at,
-       -- In the first row only, and not beside each document.
+       -- Only in the first row, instead of with each document.
        CASE WHEN row_number() OVER (ORDER BY document.batch_id, document.lane_id, document.seq) = 1 THEN
        (SELECT coalesce(json_agg(json_build_object(
                    'id', turn.id, 'batch_id', turn.batch_id, 'lane_id', turn.lane_id, 'bin_id', turn.bin_id,

@@ -21,7 +21,7 @@ from jobs.traps.quarantine import TRAP
 from jobs.traps.radar import GroupCount, Radar
 from jobs.traps.templates import grouped
 
-# Suspects of one host, and of one job.
+# Largest numbers of suspects of one host, and of one job.
 MOST_OF_HOST: Final = 20
 MOST_OF_JOB: Final = 1_000
 # Seconds between two writes of a busy worker.
@@ -71,7 +71,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class TrapCounts:
-    """The counts of one worker."""
+    """The counts that one worker collects until it writes them."""
 
     _radar: Radar = field(default_factory=Radar)
     _suspects: dict[_Place, _Seen] = field(default_factory=dict)

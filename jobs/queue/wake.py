@@ -53,7 +53,7 @@ WITH locked AS MATERIALIZED ({lock_newest_states(of="lane", numbers=_NAMED)}
 def wake_lanes(
     connection: psycopg.Connection[Any] | psycopg.Cursor[Any], lanes: Iterable[int], *, now: dt.datetime | None = None
 ) -> None:
-    """Make lanes ready from the moment of their first document: immediately, or from `now` of a pass."""
+    """Make lanes ready immediately, or at the `now` of a pass. Their next scans start at their first documents."""
     if named := sorted(set(lanes)):
         connection.execute(_WAKE, {"lanes": named, "now": now})
 

@@ -18,13 +18,12 @@ from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TERM_FENCE, TermHeld
 
 _FOLDED_AT_ONCE: Final = 20_000
-# Number of a run's differences by host after which further hosts are counted together.
+# Number of rows with a run's differences by host, above which all further hosts share one row.
 DIFFERENCES_OF_RUN: Final = 1_000
-# Number of documents that a difference names.
+# Largest number of example documents that a row of differences names.
 EXAMPLES: Final = 5
 
-# True if unfolded deltas may exist. This is not a scan of the table, which would read dead rows of folded deltas until
-# vacuum.
+# True if unfolded deltas may exist. A scan of the table would read the dead rows of folded deltas until vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
 # The statement also groups failures: only deltas of documents that have just failed have a sample. It adds differences
@@ -34,7 +33,7 @@ COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdel
 # scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
-    -- By place: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
+    -- Found by `ctid`: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
     DELETE FROM jobs_counterdelta
      WHERE ctid = ANY(ARRAY(
            SELECT ctid FROM jobs_counterdelta WHERE EXISTS (SELECT FROM term) AND id >= {LOWEST_DELTA}
@@ -75,7 +74,7 @@ WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
      ORDER BY grouped.id
     ON CONFLICT (group_id, hour) DO UPDATE SET times = jobs_failurehour.times + excluded.times
 ), kept AS MATERIALIZED (
-    -- Once for each run: as a part of the join, it would count the rows for each delta.
+    -- Counted once for each run: as a part of the join, the rows would be counted for each delta.
     SELECT run.job_id, run.run_no,
            (SELECT count(*) FROM jobs_rundifference AS difference
              WHERE difference.job_id = run.job_id AND difference.run_no = run.run_no) AS rows

@@ -19,7 +19,7 @@ MINUTE: Final = 60
 # Steps that are summed up into longer ones: their length and the new length (seconds), and the age at which this
 # happens.
 COARSENED: Final = ((MINUTE, 300, dt.timedelta(days=1)), (300, 3600, dt.timedelta(days=7)))
-# The longest steps, and their age at which they are deleted.
+# Length of the longest steps (seconds), and the age at which they are deleted.
 LONGEST: Final = (3600, dt.timedelta(days=30))
 # Age at which charges of hosts are deleted. At any time, only the busiest hosts have charges.
 _KEPT_OF_HOSTS: Final = dt.timedelta(days=1)

@@ -27,11 +27,11 @@ from jobs.queue.sql.transaction import implicit_transaction
 from jobs.queue.wake import wake_lanes
 from nodes.membership.fences import TermHeld, hold_term
 
-# References of one transaction.
+# Largest number of references in one transaction.
 _AT_ONCE: Final = 500
-# Transactions of one pass.
+# Largest number of transactions in one pass.
 _TRANSACTIONS: Final = 4
-# True if a reference waits here that this partition can apply or must forget.
+# True if this partition has a waiting reference that it can apply or must forget.
 ARRIVALS: Final[LiteralString] = """
 SELECT FROM jobs_foreignreference AS arrived
   LEFT JOIN jobs_partitionedjob AS known ON known.number = arrived.job_number
@@ -205,7 +205,9 @@ def _send_on(cursor: psycopg.Cursor[Any], moved: Sequence[tuple[str, int, str]],
 
 
 def _settle(cursor: psycopg.Cursor[Any], arrived: Sequence[Any], facts: dict[str, Any]) -> None:
-    """Delete the rows that were applied, after their redirects are stored, and count them for their sources."""
+    """
+    Store the redirects of the applied rows, delete these rows, and add their number to the counts of their sources.
+    """
     by_source = Counter(row.source for row in arrived)
     applied = {"sources": [row.source for row in arrived], "numbers": [row.number for row in arrived]}
     if any(row.redirects for row in arrived):

@@ -1,4 +1,4 @@
-"""The values that all parents of a document pass to it together."""
+"""Carry-down: the union of the values that the parents of a document pass to it."""
 
 from collections.abc import Iterable, Mapping
 

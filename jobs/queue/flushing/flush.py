@@ -179,9 +179,9 @@ WITH {INSERT_OR_REVIVE}, ended AS (
 SELECT hash, job_id FROM inserted
 """
 
-# Used in place of a lane for counts that belong to the run as a whole.
+# The lane id of counts that belong to the whole run.
 _NO_LANE: Final = 0
-# Hexadecimal digits of a hash.
+# Number of hexadecimal digits of a hash.
 _DIGITS: Final = 32
 # A number above every run: the row is locked whatever its run is.
 _ANY_RUN: Final = 2**31 - 1
@@ -213,7 +213,7 @@ class ArchiveRecords:
         raise NotImplementedError
 
 
-# A function of a job, of hashes of addresses and of their depth. It returns the hashes that may have to be written.
+# A function that gets a job, hashes of addresses and their depth, and returns the hashes that may have to be written.
 Unknown = Callable[[JobFacts, Sequence[str], int], Sequence[str]]
 
 
@@ -236,7 +236,7 @@ def flush(
     """
     Write the outcomes of claimed documents, and their references, in one transaction.
 
-    `unknown` returns the references that this worker has not written before: the flush skips the others.
+    `unknown` returns the references that this worker has not written before. The flush skips all other references.
 
     Raises:
         FenceRefused: the worker was marked failed, or the database was restored to an older state: nothing was written.
@@ -527,8 +527,8 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
     """
     Return the documents whose redirect leads back into its own chain.
 
-    Each document of a chain shares a locked row with its neighbours. So the last flushed document of a loop sees the
-    others.
+    Each document of a chain shares a locked row with its neighbours. So the flush of the last document of a loop sees
+    the whole loop.
     """
     targets: dict[Key, Key] = {}
     for result in results:

@@ -53,7 +53,7 @@ class Looked:
     _new: dict[int, int] = field(default_factory=dict)
 
     def write(self, cursor: psycopg.Cursor[Any], *, now: dt.datetime) -> None:
-        """Store the evidence of these looks, and let the lanes without a plan get one."""
+        """Store the evidence of these looks, and insert a plan that is due now for each lane without one."""
         if not self._rows:
             return
         cursor.execute(

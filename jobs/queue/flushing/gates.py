@@ -76,7 +76,7 @@ def close_gate(connection: psycopg.Connection[Any], *, gate: str, key: uuid.UUID
     """
     Close a gate for a document of the job; return False if it is closed already, or the job must not continue.
 
-    A second call with the same key returns the same.
+    A second call with the same key returns the same result.
 
     Raises:
         FenceRefused: the worker was marked failed.

@@ -160,7 +160,7 @@ def drop(cursor: psycopg.Cursor[Any], gone: Sequence[Any], *, jobs: Mapping[int,
     """
     Update the hop counts before these rows are deleted: their link targets may leave the limits.
 
-    For a job that is being deleted this does not matter.
+    If a job is being deleted, its counts are deleted without this update.
     """
     for job in sorted((job for job in jobs.values() if job.hops is not None), key=lambda job: job.id):
         assert job.hops is not None

@@ -7,8 +7,8 @@ limit are stored, each with the source of the link that gave it (`via`). They fo
 always had its count before it passed the count on. So
 
 - a new link offers counts to its target, and each improved document offers on, until none improves;
-- a deleted link matters only if its target got its count over this link. Then the whole tree below it is deleted at
-once, and each of its documents takes the best of the links that are left, and offers on.
+- a deleted link matters only if its target got its count over this link. Then the counts of the whole tree below it are
+deleted. After that, each document of this tree takes the best of the links that are left, and offers on.
 
 A document outside the limits is never read and has no links: a document that leaves the limits loses its links.
 A document that returns within the limits is read again, and names its links again.

@@ -244,9 +244,9 @@ class FlushPlan:
         self.gated: dict[Key, str] = {}
         self.refunds: dict[int, int] = {}
         self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
-        # A document for each count of failures.
+        # An example of a document for each count of failures.
         self.samples: dict[tuple[int, int, int, str, int, int, str], str] = {}
-        # A document for each count of documents that differ from the run before.
+        # An example of a document for each count of documents that differ from the run before.
         self.examples: dict[tuple[int, int, int, str, int, int, str], str] = {}
         self.woken: set[int] = set()
         self.waiting: dict[int, dt.datetime] = {}

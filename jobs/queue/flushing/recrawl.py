@@ -45,8 +45,9 @@ class Intervals:
         Return the time and kind of the next action for a document that was just processed; (None, PROCESS) for never.
 
         It last changed at `changed_at`. `originated_at` is the date that its source gives now; None if it is unknown.
-        The earlier one of reading and expiry applies; if both are at the same moment, the document is read again.
-        `planned` is the wait by the freshness goals of the job, which replaces the wait by the age of the document.
+        If a reading and an expiry are both possible, the earlier one applies; at the same moment, the document is read
+        again. `planned` is the wait by the freshness goals of the job, which replaces the wait by the age of the
+        document.
         """
         expire = self._expire_in(now, originated_at, bounds)
         # Without a date of its source, a document's time until expiry begins again with each reading.

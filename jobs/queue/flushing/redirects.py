@@ -14,7 +14,7 @@ from jobs.queue.flushing.outcomes import Key
 
 # Longest chain of redirects that is searched for a loop; longer chains end as TOO_MANY_REDIRECTS.
 LONGEST_CHAIN: Final = 12
-# Redirects that one reference carries. Many documents may lead to one, such as a login page.
+# Largest number of redirects that one reference carries. Many documents may lead to one, such as a login page.
 _MOST_CARRIED: Final = 50
 # Locks: RedirectEdge by hash, after all documents of the flush.
 _STORE: Final[LiteralString] = """

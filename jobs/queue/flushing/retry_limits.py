@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from jobs.connectors.repository.base import Ending
 from jobs.queue.flushing.outcomes import Result
 
-# A statement of its own, since few flushes have retries. Its columns are valid while `failures` is above 0. Locks:
+# A separate statement, since few flushes have retries. Its columns are valid while `failures` is above 0. Locks:
 # none. The flush holds the rows.
 _KEEP: Final[LiteralString] = """
 UPDATE jobs_queueitem AS item

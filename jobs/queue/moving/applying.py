@@ -74,7 +74,8 @@ ON CONFLICT (hash, job_id) DO UPDATE
        found_on = excluded.found_on
  WHERE known.run_no < excluded.run_no
 """
-# Rows of a job, or of an output, that only get its id here. `{table}` is one of ours.
+# Statements that insert rows of a job or of an output with the id that it has in this database. `{table}` is a name
+# from this module.
 _OF_JOBS: Final[Mapping[str, LiteralString]] = {
     "links": """
 INSERT INTO jobs_outlinks

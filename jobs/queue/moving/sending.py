@@ -18,10 +18,10 @@ from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import TermHeld, hold_term
 
-# Documents of a chunk, and the size of their texts (bytes) above which it has fewer.
+# Number of documents of a chunk, and the size of their texts (bytes) above which a chunk has fewer documents.
 _AT_ONCE: Final = 200
 _LARGEST: Final = 8 << 20
-# Hosts that are looked at together.
+# Number of hosts that one statement reads.
 _HOSTS: Final = 200
 # Largest number of chunks in one call, because other duties have to run, too.
 _CHUNKS: Final = 10
@@ -70,7 +70,7 @@ WITH {_GONE}, texts AS MATERIALIZED (
 ), links AS MATERIALIZED (
     SELECT link.* FROM gone JOIN jobs_outlinks AS link USING (hash, job_id)
 ), versions AS MATERIALIZED (
-    -- Newer ones first: all of them could exceed the size of a value.
+    -- The newest versions up to a size, because all of them could be too large for one value.
     SELECT * FROM (
         SELECT aged.*, sum(octet_length(text) + octet_length(headers)) OVER (ORDER BY age, hash, job_id) AS size
           FROM (SELECT version.*, row_number() OVER (PARTITION BY hash, job_id ORDER BY number DESC) AS age

@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.types.json import Jsonb
 
-# Numbers of tombstones that are examined together, and of tombstones in one chunk.
+# Number of tombstones that are examined together, and largest number in one chunk.
 _AT_ONCE: Final = 5_000
 _IN_A_CHUNK: Final = 200
 # Size of the texts of a chunk (bytes) above which it has fewer tombstones.

@@ -152,7 +152,7 @@ SELECT (SELECT count(*) FROM node) AS nodes, (SELECT node_scope FROM held) AS sc
                  GROUP BY wanted.tag) AS needed) AS tagged
 """
 
-# The batches of an offer, with ids drawn before: the id is the claim token of its documents.
+# The batches of an offer. Their ids were drawn before, because the id of a batch is the claim token of its documents.
 OFFER: Final[LiteralString] = """
 INSERT INTO jobs_batch (id, group_id, node_scope, manager_id, worker_id, preferred, kind, tag, state, documents, created_at)
 SELECT id, %(group)s, %(scope)s, %(manager)s, worker, preferred, %(kind)s, tag, 'available', documents, %(now)s

@@ -47,9 +47,9 @@ from jobs.throttling.bins import (
 from jobs.throttling.keepers import prefer_keepers
 from jobs.throttling.opening import next_start_at
 
-# Documents of one batch, if the batch has turns of many bins.
+# Largest number of documents in a batch that has turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
-# Losses with a worker after which a document is handed out alone.
+# Number of losses of a document with its worker, from which on the document is handed out alone.
 _SUSPECT_LOSSES: Final = 2
 # Largest numbers of due documents to which one pass gives a new `seq`: in one lane, unless its turns need more, and in
 # all lanes.
@@ -403,7 +403,7 @@ def _add_documents(
     """
     Read the documents of each turn, at most `most` altogether; turns that stay empty are left out.
 
-    The budgets are reduced by the admitted documents. A document with several losses gets a turn of its own.
+    The budgets are reduced by the admitted documents. A document with several losses gets a separate turn.
     """
     jobs, budgets = held.jobs, held.budgets
     # Several turns of one lane read it once, and share its documents.
@@ -464,7 +464,10 @@ def _add_documents(
 
 
 def _below(job_id: int, budgets: dict[int, int]) -> int:
-    """Return the upper limit of `seq`: a job without budget hands out only documents that have their place."""
+    """
+    Return the upper limit of `seq`: a job whose budget is used up hands out only documents that already have a place in
+    it.
+    """
     return FIRST_FRESH if budgets.get(job_id, 1) <= 0 else _NEVER
 
 
@@ -488,7 +491,7 @@ def _offer(
     """
     Write the claimed documents as batches, and the next scan of each lane.
 
-    Return the lanes without due documents apart from the offer: they sleep now.
+    Return the lanes that have no due documents except the offered ones: they sleep now.
     """
     jobs, budgets = held.jobs, held.budgets
     packed = _pack(chosen.turns)

@@ -21,8 +21,8 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import CLAIMED, PENDING_OR_DONE, UNCLAIMED
 from jobs.queue.sql.states import write_states
 
-# Documents of one clean-up batch, and of all batches of a lane in one pass. The second limit matters if one lane has
-# all documents of a job.
+# Largest numbers of documents: of one clean-up batch, and of all batches of a lane in one pass. The second limit
+# matters if one lane has all documents of a job.
 _REMOVALS_A_BATCH: Final = 100
 _REMOVALS_A_LANE: Final = 1000
 # Delay of the next scan of a lane whose documents are all locked.

@@ -2,7 +2,7 @@
 The running workers of a scope, as a manager knows them, and the wake-ups that notify them of its offers.
 
 An offer wakes only workers that can use it: first the preferred worker of its hosts. If that worker does not take the
-batch in time, some of the idlest other workers are woken for it. Each worker has a channel of its own, because a server
+batch in time, some of the idlest other workers are woken for it. Each worker has a separate channel, because a server
 passes a notification to all sessions that listen on its channel.
 """
 
@@ -24,7 +24,7 @@ _KNOWN_FOR: Final = dt.timedelta(seconds=1)
 _LATE: Final = dt.timedelta(milliseconds=300)
 # Least time between two looks for late batches.
 _LOOK: Final = dt.timedelta(milliseconds=250)
-# Workers that are woken for batches without a preferred worker: at least, and for each batch.
+# Least number of workers that are woken if there are batches without a preferred worker: otherwise one for each batch.
 _FOR_OPEN: Final = 4
 
 _WORKERS: Final[LiteralString] = """

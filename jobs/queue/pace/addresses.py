@@ -75,7 +75,7 @@ _NEXT_BROUGHT: Final[LiteralString] = """
 SELECT DISTINCT bin_id AS id FROM jobs_binlimit WHERE policy_id = %(policy)s AND bin_id > %(after)s
  ORDER BY bin_id LIMIT %(most)s
 """
-# Bins of one step: a few tens of milliseconds, during which none of their documents is handed out.
+# Number of bins of one step, which takes a few tens of milliseconds. None of their documents is handed out meanwhile.
 _PLACED_AT_ONCE: Final = 1_000
 
 

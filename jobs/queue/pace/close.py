@@ -1,7 +1,7 @@
 """
 Closing turns: a bin gets its place back when the last request of a turn has ended.
 
-Closing is a short transaction of its own and no part of the flush, because a place belongs to requests and not to
+Closing is a short separate transaction and no part of the flush, because a place belongs to requests and not to
 outcomes. A turn with a successor hands its requests to the successor, so the sum of the bin stays the same.
 """
 
@@ -23,8 +23,8 @@ from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered
 
 class Use(NamedTuple):
     """
-    Counts of started requests, of read bytes and of documents that ended by themselves, and the sum of these documents'
-    durations (seconds).
+    Counts of started requests, of read bytes and of documents that ended without a cancellation, and the sum of these
+    documents' durations (seconds).
     """
 
     starts: int = 0

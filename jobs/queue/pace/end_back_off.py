@@ -12,8 +12,8 @@ import psycopg
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.wake import wake_bin
 
-# Documents with a future check time that are examined in each lane, nearest first, and largest number of documents that
-# become due. In continuous jobs, most of the examined documents wait for a regular reading.
+# Number of documents with a future check time that are examined in each lane, nearest first, and largest number of
+# documents that become due. In continuous jobs, most of the examined documents wait for a regular reading.
 _EXAMINED: Final = 1000
 _MOST: Final = 10_000
 

@@ -30,7 +30,8 @@ from jobs.throttling.sources import Origin, Source
 # Number of policies that a process caches. No installation has as many.
 _KEPT: Final = 10_000
 
-# Locks: the rows that it inserts. The address above a bin is bound too; the policy decides whether it applies there.
+# Locks: the rows that it inserts. The address above a bin gets the policy, too. The policy decides whether it applies
+# there.
 _BIND: Final[LiteralString] = """
 INSERT INTO jobs_binlimit (bin_id, job_id, policy_id)
 SELECT DISTINCT limited.id, seed.job_id, seed.policy_id

@@ -107,7 +107,7 @@ def _columns(row: _Policy | _Rule) -> LimitColumns:
 
 
 def _numbers(said: LimitColumns) -> Numbers:
-    # JSON gives whole seconds as int, and PostgreSQL takes no list of int and float.
+    # JSON gives whole seconds as int, and PostgreSQL takes no list that mixes int and float.
     min_gap = None if said.min_gap is None else float(said.min_gap)
     return Numbers(said.open_requests, min_gap, _rate(said.starts, said.period), said.bytes_per_second)
 

@@ -290,7 +290,7 @@ WITH locked AS MATERIALIZED (
 
 def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], job_id: int) -> None:
     """
-    Record that outputs may lack these documents: before their removal (`drop_unclaimed`), in a transaction of its own.
+    Record that outputs may lack these documents: before their removal (`drop_unclaimed`), in a separate transaction.
 
     If the documents stay, they are read unconditionally, and written again (`sql/doubting.py`).
     """

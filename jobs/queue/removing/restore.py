@@ -34,7 +34,7 @@ from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Documents of a chunk.
+# Number of documents in a chunk.
 _AT_ONCE: Final = 500
 
 # A cheap test before the claim, since a restoration is rare.
@@ -79,7 +79,7 @@ SELECT item.hash FROM jobs_queueitem AS item
  ORDER BY item.hash
    FOR NO KEY UPDATE
 """
-# If a row exists, its document was removed by its source or by hop limits. It stays in its run, and gets its links
+# If a row exists, its document was removed by its source or by hop limits. The row stays in its run, and gets its links
 # back. Locks: the rows that it inserts, by hash; the others are held.
 _PUT_BACK: Final[LiteralString] = f"""
 WITH stone AS MATERIALIZED (
@@ -333,7 +333,7 @@ def _address_of(tombstone: Any) -> str:
 def _entries(output: Output, tombstones: Sequence[Any], texts: Mapping[str, Any]) -> list[tuple[Entry, Any]]:
     """Return the documents and parts that this output gets again, each with its tombstone."""
     by_key = {_key_of(tombstone): tombstone for tombstone in tombstones}
-    # A log reads its own lines again, because the text of another output may differ from these.
+    # A log reads its own lines again, because the text of another output may differ from its lines.
     recalled = (
         output.recall({key: _address_of(tombstone) for key, tombstone in by_key.items()})
         if isinstance(output, Recalls)

@@ -102,7 +102,8 @@ SELECT DISTINCT source.identifier, bin.name AS host, source.outcome, source.resu
 _UNREACHED: Final[LiteralString] = (
     f"(item.run_no < %(before)s OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d})"
 )
-# All links to documents that were not reached, from the parents that lost most, or are nearest to a seed.
+# Follows all links to documents that were not reached, from the parents that lost most of them or are nearest to a
+# seed.
 _PARENTS_OF_IT: Final[LiteralString] = f"""
 WITH RECURSIVE named AS MATERIALIZED (
     SELECT link.hash AS parent, item.hash, {_LEAVES} AS leaves
@@ -176,7 +177,7 @@ class Unreached:
         }
 
     def hosts(self) -> list[HostShare]:
-        """Return all hosts with documents that would be removed, those with the most first."""
+        """Return all hosts with documents that would be removed. The host with most of these documents is the first."""
         return [HostShare(row.host, row.leaving, row.staying) for row in self._rows(_LEAVING)]
 
     def staying(self) -> int:
@@ -190,7 +191,8 @@ class Unreached:
 
     def parents(self) -> list[Parent]:
         """
-        Return documents that no longer lead to the removals. The document that led to most of them comes first.
+        Return the documents that lost the links to documents that would be removed. The one that led to most of these
+        comes first.
 
         Links are followed to at most `FOLLOWED` documents, so the counts of a large removal are lower bounds.
         """

@@ -1,5 +1,5 @@
 """
-A transaction of several statements without a BEGIN and a COMMIT of its own.
+A transaction of several statements that needs no statements for BEGIN and COMMIT.
 
 The statements between two syncs of PostgreSQL's pipeline are one transaction. Each of them sees all commits from before
 it began, as in any READ COMMITTED transaction. That makes a flush, a frequent transaction, two statements and a round
