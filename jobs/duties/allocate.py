@@ -80,7 +80,7 @@ SELECT DISTINCT batch.id
    AND lane.seed_id = ANY(%(seeds)s)
 """
 
-# Each owner once, however many groups it has. Each step of the recursion looks up the next owner in the index. (With a
+# The owners of groups, each once. Each step of the recursion looks up the next owner in the index. (With a
 # join or EXISTS, the server may read all groups and all nodes.)
 _OWNERS: Final[LiteralString] = """
 WITH RECURSIVE owner AS (

@@ -22,7 +22,7 @@ from nodes.database.clock import read_clock
 from nodes.membership.fences import TermHeld, hold_term
 from nodes.membership.silences import moment_of_ages
 
-# Rows that a preview counts at most, for each table.
+# Largest number of rows of each table that a preview counts.
 COUNTED_AT_MOST: Final = 100_000
 _CHUNK: Final = 2_000
 
@@ -50,8 +50,8 @@ def clean(
     should_continue: Callable[[int], bool] = lambda _deleted: True,
 ) -> int:
     """
-    Delete the old rows of a subject in chunks, until `should_continue` returns False for the number so far. Return rows
-    and partitions.
+    Delete the old rows of a subject in chunks, until `should_continue` returns False for the number of deleted rows.
+    Return the numbers of deleted rows and partitions.
 
     Raises:
         FenceRefused: the term of a main manager has ended.
@@ -140,6 +140,9 @@ def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime)
 
 
 def clean_by_task(connection: psycopg.Connection[Any], name: str, *, should_continue: Callable[[int], bool]) -> int:
-    """Delete the old rows of the subject with this name, by the database's clock. Return rows and partitions."""
+    """
+    Delete the old rows of the subject with this name, by the database's clock. Return the numbers of deleted rows
+    and partitions.
+    """
     now = moment_of_ages(connection, now=read_clock())
     return clean(connection, SUBJECTS[name], now=now, should_continue=should_continue)

@@ -24,8 +24,8 @@ class Pass:
 
     `now` is the database's time, read once. `term` is set while this manager is the main manager of its scope; `groups`
     are the groups that it owns. `sources` asks the sources of these groups, `rounds` walks over their lanes, and
-    `cursors` has the cursors of their ready lanes. `workers` are the workers of the scope. `charging` has the last
-    reading of waiting documents, and `definitions` has the last reading of the definitions of jobs.
+    `cursors` has the cursors of their ready lanes. `workers` are the workers of the scope. `charging` has the waiting
+    documents, and `definitions` the definitions of jobs, both as they were last read.
     """
 
     connection: psycopg.Connection[Any]

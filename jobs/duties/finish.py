@@ -46,7 +46,7 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
         WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
-# Probes an index once for each of the job's lanes. Documents behind a gate have a condition of their own, because no
+# Probes an index once for each of the job's lanes. Documents behind a gate have a separate condition, because no
 # index of a lane has them.
 _LEFT: Final[LiteralString] = f"""
 SELECT EXISTS (

@@ -40,7 +40,7 @@ _SELDOM: Final = dt.timedelta(minutes=5)
 _PART_OF_AGE: Final = 0.1
 # Share of a host's requests that goals may use. The other requests are for new documents.
 _USABLE: Final = 0.95
-# The rate of a lane's documents without a goal is estimated from at most this number of its next due documents.
+# Largest number of next due documents of a lane from which the rate of its documents without a goal is estimated.
 _READINGS: Final = 300
 # Time for which the needs of a policy's hosts are remembered, and the number of remembered policies.
 _NEEDS_KEPT: Final = dt.timedelta(minutes=1)

@@ -46,6 +46,8 @@ def clear_histories(at: Pass) -> int:
 
 
 def keep_history(at: Pass) -> int:
-    """Create the coming days of the history; return 0. The cleaning drops old days (`jobs.duties.cleaning`)."""
+    """
+    Create the history's partitions of the coming days; return 0. The cleaning drops old ones (`jobs.duties.cleaning`).
+    """
     make_days(at, table="jobs_activity", column="started_at")
     return 0

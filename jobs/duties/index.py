@@ -22,10 +22,10 @@ from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
 from jobs.queue.sql.arrays import Vectors
 from jobs.queue.sql.rows import named_rows
 
-# PostgreSQL refuses a vector of more than 1 MB. Its size depends on the number of different words, so ever shorter
-# texts are tried (characters); the last one fits in any case.
+# Lengths to which a text is cut, one after the other, until its vector is small enough (characters). PostgreSQL refuses
+# a vector of more than 1 MB, whose size depends on the number of different words. The last length fits in any case.
 _CUTS: Final = (2_000_000, 500_000, 100_000, 25_000)
-# Texts that need several attempts, and are processed in one transaction. Small, because their rows are locked
+# Number of texts that one transaction processes if they need several attempts. Small, because their rows are locked
 # meanwhile.
 _CUT_AT_ONCE: Final = 10
 

@@ -162,7 +162,9 @@ def _send_name(sender: FactSender, target: str, row: Any) -> None:
 
 
 def _released(at: Pass, row: Any) -> Any:
-    """Return the policy. If its share was lowered, and no turn of the earlier share is open, remove that mark."""
+    """
+    Return the policy. If no turn of its earlier, larger share is open, clear the time at which the share was lowered.
+    """
     if row.lowered_at is None or row.is_lowering:
         return row
     with at.connection.transaction():

@@ -1,8 +1,9 @@
 """
 The progress of the crawl and the charges of its waiting time, which the main manager of the cluster keeps.
 
-Charges are computed from the verdicts that pages show. The time between two readings is charged once. A reading under
-another term, or after a long pause, charges nothing and begins the next step.
+Charges are computed from the verdicts that pages show. The main manager reads the verdicts regularly, and charges the
+time between two reads once. The first read of a term, or a read after a long pause, charges nothing and begins the next
+step.
 """
 
 import time
@@ -18,7 +19,8 @@ from nodes.membership.fences import hold_term
 OF_THE_CLUSTER: Final[LiteralString] = f"%(scope)s = '{CLUSTER_SCOPE}'"
 JOBS_RUN: Final[LiteralString] = f"{OF_THE_CLUSTER} AND EXISTS (SELECT FROM jobs_job WHERE phase <> 'inactive')"
 
-# Pause after a reading, in multiples of its duration, so that readings take at most one percent of the manager's time.
+# Pause after a read of the verdicts, in multiples of its duration, so that reads take at most 1 % of the manager's
+# time.
 _REST: Final = 99
 _LONGEST_REST: Final = LONGEST_STEP - 5
 
@@ -34,7 +36,7 @@ ON CONFLICT (subject, subject_id, step, at, cause) DO UPDATE SET seconds = jobs_
 
 
 def charge_waiting_time(at: Pass) -> int:
-    """Charge the waiting time since the last reading to its causes; return 0."""
+    """Charge the waiting time since the last read to its causes; return 0."""
     charging = at.charging
     began = time.monotonic()
     if began < charging.rests_until:

@@ -1,5 +1,5 @@
 """
-The last reading of the definitions that the control partition sends. Definitions that may have changed are read again.
+When the main manager last read the definitions that the control partition sends, and whether they have changed since.
 """
 
 import datetime as dt
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Age of a reading at which it is repeated: some changes of a definition keep no version.
+# Age at which read definitions are read again in any case: some changes of a definition keep no version.
 _READ_FOR: Final = dt.timedelta(seconds=30)
 _NOTHING: Final = dt.timedelta()
 
@@ -15,7 +15,7 @@ _NOTHING: Final = dt.timedelta()
 @dataclass(slots=True)
 class ReadDefinitions:
     """
-    The last reading of a main manager: its jobs, the versions of definitions, and its time. Initially, a reading is
+    The jobs whose definitions a main manager last read, the versions of definitions, and the time. Initially, a read is
     due.
     """
 

@@ -57,7 +57,7 @@ FROM nodes_mainterm AS term
    AND NOT EXISTS (SELECT FROM nodes_node AS node WHERE node.scope = term.scope AND node.stopped_at IS NULL)
    AND NOT EXISTS (SELECT FROM jobs_job AS job WHERE job.node_scope = term.scope)
 """
-# The oldest have the lowest ids.
+# The oldest rows have the lowest ids.
 _OLD_EVENTS: Final[LiteralString] = """
 FROM nodes_nodeevent
  WHERE id IN (SELECT id FROM (SELECT id, at FROM nodes_nodeevent ORDER BY id LIMIT %(most)s) AS oldest WHERE at < %(before)s)
@@ -178,7 +178,7 @@ FROM jobs_evidenceblock
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a table that are deleted at an age, in chunks; 0 days: at once."""
+    """Rows of a table that are deleted at an age, in chunks; 0 days means immediately."""
 
     statement: LiteralString
     days: Callable[[], int | None]

@@ -47,7 +47,7 @@ MOVES: Final[LiteralString] = """(EXISTS (
                  WHERE source = target AND key = 'slots:all' ORDER BY number DESC LIMIT 1), 0))
 ) OR EXISTS (SELECT FROM jobs_job WHERE move_hold > 0)
   OR EXISTS (SELECT FROM jobs_partitionfact WHERE key LIKE 'chunk:%%'))"""
-# Chunks that one pass applies.
+# Largest number of chunks that one pass applies.
 _AT_ONCE: Final = 10
 _SENT_KEY: Final = "sending:all"
 # Held jobs for which no node reads seeds, processes documents or removes documents any more. The control partition
@@ -225,7 +225,7 @@ def _held_jobs(at: Pass, placement: Placement) -> dict[str, HeldJob]:
 
 
 def _adopt(at: Pass, placement: Placement, move: Move, own: Report) -> int:
-    """Work by the new map from now on."""
+    """Apply the new map from now on."""
     with at.connection.transaction():
         hold_term(at.connection, at.office)
         adopt_map(at.connection, placement, move.to)
@@ -264,7 +264,7 @@ def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
     lost = move.without if move is not None else ()
     while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:
         present = read_map(at.connection, placement.names)
-        # By the newest map, because this partition may still apply the old one.
+        # The newest map decides, because this partition may still apply the old one.
         newest = move.to if move is not None and move.number > present.epoch else present
         try:
             apply_chunk(

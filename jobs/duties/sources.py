@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 # Seconds for which the caller waits for an answer. Most sources answer in this time, because they need no request.
 _AT_ONCE: Final = 0.05
-# Open questions of one manager at a time, including questions whose answers are no longer needed.
+# Largest number of open questions of one manager, including questions whose answers are no longer needed.
 _MOST: Final = 32
 # Seconds after which an answer that no duty has read is out of date.
 _GOOD_FOR: Final = 30.0

@@ -36,7 +36,7 @@ UPDATE jobs_bin SET is_known = false
            FOR NO KEY UPDATE) AS known
  WHERE jobs_bin.id = known.id
 """
-# Connectors are installed, no retry is pending, and each seed has an owner.
+# Jobs that can start: connectors are installed, no retry is pending, and each seed has an owner.
 JOBS_TO_PREPARE: Final[LiteralString] = """
 SELECT job.id, job.run_no, job.kind, job.minimal, job.from_the_beginning, job.failures, repository.connector
   FROM jobs_job AS job JOIN jobs_repositoryconnection AS repository ON repository.id = job.repository_id

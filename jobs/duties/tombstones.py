@@ -1,10 +1,12 @@
-"""The days of tombstones."""
+"""The table of tombstones has a partition for each day, which this duty creates in advance."""
 
 from jobs.duties.context import Pass
 from jobs.duties.days import make_days
 
 
 def keep_tombstones(at: Pass) -> int:
-    """Create the coming days of tombstones; return 0. The cleaning drops old days (`jobs.duties.cleaning`)."""
+    """
+    Create the partitions of the coming days; return 0. The cleaning drops old partitions (`jobs.duties.cleaning`).
+    """
     make_days(at, table="jobs_tombstone", column="removed_at")
     return 0

@@ -10,7 +10,7 @@ from typing import Final, LiteralString
 from jobs.duties.context import Pass
 from nodes.membership.fences import hold_term
 
-# Rows of all jobs that one step reads, because the table is in the order of hashes.
+# Number of rows that one step reads. Rows of all jobs are read, because the table is in the order of hashes.
 _READ_AT_ONCE: Final = 5_000
 
 SURPLUS_VERSIONS: Final[LiteralString] = """

@@ -41,7 +41,7 @@ _LAST_WORDS: Final = (
 )
 
 # Errors of the driver and of Django after the loss of a connection. If the server ended the session because its
-# transaction was idle, the error has a class of its own.
+# transaction was idle, the error has a separate class.
 _LOST: Final = (
     psycopg.OperationalError,
     psycopg.InterfaceError,

@@ -18,8 +18,8 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
-# Errors that end one duty's statement and leave the connection intact: a duty that gets no lock in time, or finds
-# no room, does not delay the others.
+# Errors that end one duty's statement and leave the connection intact: a duty that gets no lock in time, or for which
+# the server has no disk or memory, does not delay the others.
 _OF_ONE_DUTY: Final = (
     psycopg.errors.QueryCanceled,
     psycopg.errors.LockNotAvailable,

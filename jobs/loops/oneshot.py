@@ -1,5 +1,5 @@
 """
-The one-shot crawl: a manager in this process and its workers, in a scope of their own.
+The one-shot crawl: a manager in this process and its workers, in a separate scope.
 
 The one-shot crawl has no contact with the nodes of the cluster. Both share the bins, so that a host sees one pace. When
 the one-shot process dies, its workers die with it, and the process that resumes the job takes over its scope.
@@ -47,9 +47,9 @@ from nodes.settings.running import current
 _PROGRESS: Final = 0.5
 # Interval of checks of the job (seconds), in case a notification of a change was lost.
 _ASKING: Final = 1.0
-# Shorter interval after an interrupt, until the job has paused.
+# Interval of these checks after an interrupt, until the job has paused (seconds).
 _INSISTING: Final = 0.15
-# Restarts of dead workers until the crawl ends. A document that kills workers is given up earlier.
+# Number of restarts of dead workers after which the crawl ends. A document that kills workers is given up earlier.
 _RESTARTS: Final = 20
 # Errors of an unavailable database: the manager's loop waits for it, and decides when to give up.
 _AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)

@@ -3,9 +3,9 @@
 import resource
 from typing import Final
 
-# Files of a worker that are not connections to sources: the database, logs, outputs, standard streams.
+# Number of files of a worker that are not connections to sources: the database, logs, outputs, standard streams.
 _OTHER_FILES: Final = 128
-# A document that is being fetched may need a connection and a name lookup at the same time.
+# Number of files that a document may need while it is fetched: a connection, and a name look-up at the same time.
 _FILES_A_DOCUMENT: Final = 2
 # Highest limit: no process needs more open files, and a limit of millions makes some libraries slow.
 _ENOUGH: Final = 65_536
@@ -20,7 +20,7 @@ def raise_open_file_limit() -> None:
 
 
 def documents_within_open_files(wanted: int) -> int:
-    """Return `wanted` documents, or as many as the limit of open files leaves room for; at least one."""
+    """Return the number of documents that the limit of open files allows: at least one, and at most `wanted`."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted

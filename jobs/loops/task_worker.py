@@ -24,7 +24,7 @@ from nodes.tasks.settings import DEAD_AFTER, STOP_WITHIN
 
 logger = logging.getLogger(__name__)
 
-# Divisor of the silence after which a worker is retired: the interval of its signs of life.
+# Least number of signs of life in the time of silence after which a worker is retired.
 _BEATS_OF_SILENCE: Final = 4
 _KIB_OF_MB: Final = 1024
 

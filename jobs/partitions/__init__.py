@@ -1,1 +1,1 @@
-"""Partitions: several databases, each with a cluster of its own, that crawl one set of jobs."""
+"""Partitions: several databases, each with a separate cluster, that crawl one set of jobs."""

@@ -130,8 +130,8 @@ def sent_fact(connection: psycopg.Connection[Any], here: str, target: str, key: 
 
 def own_fact(connection: psycopg.Connection[Any], key: str) -> Mapping[str, Any] | None:
     """
-    Return the fact with this key that the database noted for itself; None without one. Its partition's name is not
-    needed.
+    Return the fact with this key that the database noted for itself; None without one. The caller need not know the
+    name of its partition.
     """
     row = connection.execute(_OWN, {"key": key}).fetchone()
     return row[0] if row else None

@@ -31,7 +31,7 @@ SELECT body, sent_at FROM jobs_partitionfact
 """
 _LINKS: Final[LiteralString] = "SELECT hash, job_id, bin FROM jobs_foreignlink WHERE target = %(name)s"
 _COUNT_LINKS: Final[LiteralString] = "SELECT count(*) FROM jobs_foreignlink WHERE target = %(name)s"
-# Links that were handed over at once.
+# Number of links that are read, and handed over to other partitions, together.
 _AT_ONCE: Final = 5_000
 # Locks: ForeignLink by hash.
 _HAND_OVER: Final[LiteralString] = """
@@ -40,8 +40,9 @@ UPDATE jobs_foreignlink AS link SET target = given.target
          ORDER BY hash, job_id) AS given
  WHERE link.hash = given.hash AND link.job_id = given.job_id
 """
-# Own documents that name lost ones: the others have kept their names. It reads the stored links of each job once.
-# Locks: QueueItem by hash, then ForeignLink by hash.
+# Documents of this partition with links to documents of the lost partition. Each of them loses its validators, so that
+# it is read without conditions. The statement reads the stored links of each job once. Locks: QueueItem by hash, then
+# ForeignLink by hash.
 _READ_AGAIN: Final[LiteralString] = """
 WITH naming AS (
     SELECT DISTINCT links.hash, links.job_id FROM jobs_outlinks AS links CROSS JOIN LATERAL unnest(links.targets) AS named(hash)
@@ -62,7 +63,7 @@ class Loss:
     The loss of a partition.
 
     - `slots` is the number of its slots, and `given` is the number that each other partition gets.
-    - `documents` is the last number of documents that it sent, at the time `told_at`.
+    - `documents` is the number of its documents that it last reported, at the time `told_at`.
     - `links` is the number of links in other partitions that lead to its documents.
     - `ends_a_move` is true while a move copies documents: then the removal only gives its slots to others.
     """

@@ -1,9 +1,9 @@
 """
-One reading, or one change, in the databases of all partitions, for pages, API and commands of the control partition.
+A query, or a change, in the databases of all partitions, for pages, API and commands of the control partition.
 
-It runs in a thread of its own for each database, as it would in a process of that partition: Django's connection of the
-thread leads there. The connection of a reading is read-only. A partition that does not answer in time is named, and no
-reading asks it again for a while.
+A separate thread for each database executes it, as a process of that partition would: Django's connection of the
+thread leads there. The connection of a query is read-only. A partition that does not answer in time is named, and no
+query asks it again for a while.
 """
 
 import datetime as dt
@@ -64,7 +64,7 @@ class _LastChange:
 
 
 class PartitionAway(Refused):
-    """A partition does not answer, and the reading or the change needs it."""
+    """A partition does not answer, and the query or the change needs it."""
 
     code = "partition_away"
 
@@ -107,7 +107,7 @@ def read_everywhere(
 
     `elsewhere` is called with the name of the partition, in the language of the caller. Only the control partition asks
     others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
-    ANSWERS_WITHIN is silent in any case. An error of a reading, or of its statement, is raised here.
+    ANSWERS_WITHIN is silent in any case. An error of a query, or of its statement, is raised here.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:
@@ -234,7 +234,7 @@ def is_left_alone(address: str) -> bool:
 
 
 def leave_alone(address: str) -> None:
-    """Exclude a database that did not answer from readings for a while."""
+    """Send no queries to a database that did not answer, for a while."""
     _silent_until[address] = time.monotonic() + _LEFT_ALONE
 
 
@@ -283,7 +283,7 @@ def numbers_of(jobs: set[int]) -> dict[int, int]:
 
 
 class _Question(Generic[T]):
-    """A reading, or a change, in the database of another partition."""
+    """A query, or a change, in the database of another partition."""
 
     def __init__(
         self, name: str, address: str, read: Callable[[str], T], *, within: float, is_change: bool = False
@@ -303,7 +303,7 @@ class _Question(Generic[T]):
         )
         try:
             with translation.override(self._language), here.inside(self._name):
-                # Connect first: a failed connection counts as silence, even if the reading would handle such an error
+                # Connect first: a failed connection counts as silence, even if the query would handle such an error
                 # itself.
                 self._connection.ensure_connection()
                 self.answer.append(self._read(self._name))
@@ -323,7 +323,7 @@ class _Question(Generic[T]):
         True if the answer came in time.
 
         Raises:
-            Exception: the reading or its statement failed. A note of the error names the partition.
+            Exception: the query or its statement failed. A note of the error names the partition.
         """
         if self.answer:
             return True

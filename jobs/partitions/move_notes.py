@@ -40,7 +40,9 @@ def read_move(connection: psycopg.Connection[Any]) -> Move | None:
 
 
 def newest_map(connection: psycopg.Connection[Any], names: Sequence[str]) -> SlotMap:
-    """Return the map of the last move that is done. A control partition that was restored may still work by an earlier one."""
+    """
+    Return the map of the last move that is done. A control partition that was restored may still apply an earlier map.
+    """
     present, move = read_map(connection, names), read_move(connection)
     is_behind = move is not None and move.phase == MovePhase.DONE and move.number > present.epoch
     return move.to if move is not None and is_behind else present
@@ -79,7 +81,7 @@ def send_move(connection: psycopg.Connection[Any], placement: Placement, move: M
 
 
 def read_report(connection: psycopg.Connection[Any], names: Sequence[str]) -> Report:
-    """Return the report of this partition, by the map that it works by."""
+    """Return the report of this partition about the map that it applies."""
     body = own_fact(connection, REPORT_KEY)
     report = Report(0, 0) if body is None else Report.from_json(body)
     return Report.from_json({**report.as_json(), "epoch": read_map(connection, names).epoch})

@@ -149,7 +149,7 @@ class Report:
 
 
 def change_owner(before: SlotMap, slots: Iterable[int], targets: Sequence[str], *, number: int) -> SlotMap:
-    """Return the map in which these slots belong to the targets, in turn."""
+    """Return the map in which these slots belong to the targets, which get them in rotation."""
     owners = list(before.owners)
     for place, slot in enumerate(slots):
         owners[slot] = targets[place % len(targets)]
@@ -216,7 +216,7 @@ def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
         jobs = {name: report.held[number] for name, report in reports.items() if report.held and number in report.held}
         if not _is_in_one_state(led, jobs, partitions=len(reports)):
             return False
-    # The move waits for a job that the control partition has deleted, as long as its documents are removed elsewhere.
+    # If the control partition has deleted a job, the move waits until the other partitions have deleted it, too.
     return all(number in of_control for report in reports.values() for number in report.held or ())
 
 

@@ -1,4 +1,4 @@
-"""Connections to the databases of other partitions, for a reading that needs all of them at the same time."""
+"""Connections to the databases of other partitions, for a query that needs all of them at the same time."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +28,7 @@ def open_others(*, among: Collection[str] | None = None) -> Iterator[Opened]:
     Yield connections to the other partitions, or to those `among` them. The connections only read. Partitions other
     than the control partition get none.
 
-    Partitions that are not `among` them count as silent.
+    Partitions outside of `among` count as silent.
     """
     placement = here.placement()
     if placement is None or not placement.is_control:

@@ -12,13 +12,13 @@ from hashlib import blake2b
 from typing import Final
 
 SLOTS: Final = 1024
-# Hosts whose slots a process remembers: documents name the same hosts again and again. They need some 2 MiB.
+# Number of hosts whose slots a process caches, because documents name the same hosts again and again. They need 2 MiB.
 _SLOTS_HELD: Final = 10_000
 
 
 @lru_cache(_SLOTS_HELD)
 def slot_of(host: str) -> int:
-    """Return the slot of a bin by its name: `example.org` and `example.org:8443` have the same."""
+    """Return the slot of a bin by its name: `example.org` and `example.org:8443` have the same slot."""
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdigit():
         name = host

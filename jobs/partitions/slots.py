@@ -1,7 +1,7 @@
 """
 The map of slots: the partition of each slot.
 
-The control partition notes the map and sends it to the others. Each partition notes the map by which it works, so that
+The control partition notes the map and sends it to the others. Each partition notes the map that it applies, so that
 a new subscription, which forgets received facts, changes nothing. Each new map has a new epoch.
 """
 
@@ -17,7 +17,7 @@ from jobs.partitions.placement import SLOTS, Placement, even_owner
 
 KIND: Final = "slots"
 KEY: Final = f"{KIND}:all"
-# The map by which this database works, as a part of other statements. Null before the first note.
+# The map that this database applies, as a part of other statements. Null before the first note.
 MAP: Final[LiteralString] = """
 SELECT body FROM jobs_partitionfact WHERE source = target AND key = 'slots:all' ORDER BY number DESC LIMIT 1
 """

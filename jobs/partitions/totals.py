@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any, Final
 
-# Parts of a total that can be divided finely.
+# Largest number of parts into which a total is divided.
 _PARTS: Final = 100
 # Smallest difference between two shares that is worth a change.
 _WORTH: Final = Fraction(1, 10)

@@ -31,9 +31,9 @@ _LONGEST_TURN: Final = LONGEST_PLAN.total_seconds() / 2
 # Seconds of work in one turn: enough until its successor arrives. Not more, so that the claims of a worker are spread
 # over many bins.
 TURN_SECONDS: Final = 2.0
-# Documents of a turn of a bin whose answers were never timed.
+# Number of documents of a turn if the answers of its bin were never timed.
 DOCUMENTS_A_TURN: Final = 64
-# Documents of the largest turn.
+# Largest number of documents of a turn.
 MOST_A_TURN: Final = 1024
 # Least number of open requests of a turn, if the limits of its bin allow as many. With smaller turns, a host with two
 # requests would go to two workers, with twice as many turns and still two connections.
@@ -46,10 +46,10 @@ _LEAD: Final = dt.timedelta(seconds=1)
 COURTESY: Final = dt.timedelta(seconds=2)
 # Longest sleep of a lane whose bin has no place. The closing turn wakes it earlier, unless that wake-up is lost.
 LOST_PLACE: Final = dt.timedelta(seconds=2)
-# Distance between the wake-ups of lanes that wait for one parent, so that not all of them are checked for each free
+# Time between the wake-ups of two lanes that wait for one parent, so that not all lanes are checked for each free
 # place.
 _IN_LINE: Final = dt.timedelta(milliseconds=20)
-# Requests of a turn of a denied bin: its documents end without a request.
+# Number of requests of a turn of a denied bin. None is sent: its documents end without a request.
 _DENIED_REQUESTS: Final = 8
 
 
@@ -201,7 +201,7 @@ class _Room:
             room.holder = next(iter(seen.workers), None)
             room.is_taken = None in seen.workers or len(seen.workers) > 1
             if not seen.workers:
-                # All of them go into one batch.
+                # All documents below this parent go into one batch.
                 room.documents = min(room.documents, DOCUMENTS_A_TURN)
         return room
 

@@ -15,9 +15,10 @@ read, so these cases exceed the window, and later starts pay for them:
   leave much of the limit unused. The last page starts if at least half of a usual page has room.
 - A page that is larger than a window arrives alone.
 
-A worker that takes over a bin does not know its window. The worker before it hands over the moment when a leaky bucket
-of the pages is empty, each poured in when it was read: a page that arrived late counts from its arrival. The new worker
-also waits for two usual pages before its first start: the one that may be early, and the last of the window.
+A worker that takes over a bin does not know its window. The worker before it counts the pages in a leaky bucket, into
+which each page is poured when it was read, and hands over the moment when this bucket is empty. So a page that arrived
+late counts from its arrival. The new worker also waits for two usual pages before its first start: the one that may be
+early, and the last of the window.
 """
 
 from collections import deque
@@ -30,7 +31,7 @@ from jobs.throttling.opening import seconds_owed
 BYTES_WINDOW: Final = 10.0
 # Size that is assumed for a page before one was read (bytes).
 EXPECTED_BYTES: Final = 64 * 1024
-# Pages from which the usual and the largest size are computed.
+# Number of last pages from which the usual and the largest size are computed.
 _PAGES_REMEMBERED: Final = 32
 # Possible lateness of a stored start (seconds): a worker stores it when the turn closes.
 _LATE_NOTE: Final = 1.0
@@ -39,7 +40,7 @@ _ROUNDING: Final = 0.05
 # Share of a window that may stay free because the next page may be large. If a page of the largest size needs more
 # room than this share, the next page is expected to have the usual size, so that little of the limit stays unused.
 _SPARE_SHARE: Final = 0.02
-# If a window has fewer pages of the usual size, whole pages would leave more than a twentieth of the limit unused.
+# Number of pages of the usual size in a window, below which whole pages would leave more than 1/20 of the limit unused.
 _FEW_PAGES: Final = 25
 
 

@@ -25,7 +25,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def patterns_of(pattern: str) -> list[str]:
-    """Return the patterns that match these hosts at the ports that are meant: a pattern without a port means every port."""
+    """Return the patterns that an entered pattern stands for. Without a port, it stands for its hosts at every port."""
     if pattern.endswith("*") or "/" in pattern or _HAS_PORT.search(pattern):
         return [pattern]
     return [pattern, pattern + EVERY_PORT]

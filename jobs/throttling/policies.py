@@ -39,7 +39,7 @@ class Numbers:
         return self == _NOTHING
 
     def over(self, others: "Numbers") -> "Numbers":
-        """Return these limits. A limit without a value here has the value of the others."""
+        """Return these limits. A limit without a value here has the value of `others`."""
         return Numbers(
             requests=others.requests if self.requests is None else self.requests,
             min_gap=others.min_gap if self.min_gap is None else self.min_gap,

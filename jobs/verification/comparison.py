@@ -23,7 +23,9 @@ def compare(recorded: Record | None, held: Held | None) -> Fault | None:
 
 
 def candidates(recorded: Mapping[str, Record], held: Mapping[str, Held]) -> list[str]:
-    """Return the hashes of documents that seem to differ, in order. A crawl may have written them between the readings."""
+    """
+    Return the hashes of documents that seem to differ, in order. A crawl may have written them between the two reads.
+    """
     return sorted(
         hash_ for hash_ in recorded.keys() | held.keys() if compare(recorded.get(hash_), held.get(hash_)) is not None
     )

@@ -14,7 +14,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Begun(Generic[T]):
     """
-    The verifications that were scheduled, that of this partition first.
+    The scheduled verifications. If this partition has one, it comes first.
 
     `silent` partitions did not answer. `refused` has the reason of each partition that refused, by its name.
     """
@@ -32,8 +32,7 @@ class _Answer(Generic[T]):
 
 def covers_others(partition: str) -> bool:
     """
-    True if a verification of the partition with this name (of all partitions for "") concerns another partition than
-    this one.
+    True if a verification of `partition`, or of all partitions for "", concerns another partition than this one.
     """
     return partition != here.name() if partition else bool(here.control_name())
 

@@ -29,7 +29,7 @@ from jobs.verification.comparison import candidates, compare
 from jobs.verification.of_others import may_belong_elsewhere
 from jobs.verification.reading import Group, read_groups
 
-# Documents that are compared under lock in one transaction.
+# Number of documents that are compared under lock in one transaction.
 _AT_ONCE: Final = 500
 # Largest number of findings that a verification stores. Further findings are only counted.
 STORED: Final = 100_000

@@ -12,7 +12,7 @@ from jobs.partitions.merged import PartitionAway
 from jobs.verification.everywhere import Begun
 from nodes.errors import Invalid, NotDone
 
-# Faults that a command names without --all.
+# Largest number of faults that a command names without --all.
 SHOWN: Final = 20
 
 

@@ -73,7 +73,7 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
 
 
 def partitions() -> Sequence[str]:
-    """Return the partitions that a verification may be about; none if it is always about this one."""
+    """Return the partitions that a verification may concern; none if it always concerns this one."""
     placement = here.placement()
     return placement.names if placement is not None and placement.is_control else ()
 

@@ -65,7 +65,7 @@ def repair(
     verification: OutputVerification, output: Output, *, should_continue: ShouldContinue[OutputVerification]
 ) -> bool:
     """
-    Repair what was found, at most the number that was requested. Return True if nothing is left to do.
+    Repair the faults that were found, at most the requested number. Return True if nothing is left to do.
 
     Raises:
         OutputError: the output cannot be read, or refuses a removal.

@@ -1,4 +1,4 @@
-"""The parts that the resources of all verifications have in the API."""
+"""Serializers and views of the API that verifications of outputs and of archives share."""
 
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,7 +20,7 @@ from nodes.api.strict import NewestQuery, StrictSerializer
 
 V = TypeVar("V", bound=Verification)
 
-# Faults that one answer names.
+# Largest number of faults that one answer names.
 SHOWN: Final = 100
 
 

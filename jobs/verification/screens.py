@@ -80,7 +80,8 @@ class Part:
     counts: tuple[int, int] = (0, 0)
 
 
-# Returns a sentence about added counts, which are at least these if a part is missing.
+# A function that returns a sentence about added counts. The second argument is True if a part is missing, so that the
+# counts are lower limits.
 Total = Callable[[tuple[int, int], bool], str]
 
 

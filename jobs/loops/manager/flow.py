@@ -7,11 +7,12 @@ from typing import Final
 # Length of the past from which the mean is computed (seconds). It is longer than the usual time between two passes that
 # offer documents: a manager with few workers offers some hundred documents every two or three seconds.
 _MEMORY: Final = 3.0
-# Documents a second of a steady flow.
+# Least number of documents a second in a steady flow.
 _STEADY: Final = 40.0
 # Longest time without an offer (seconds) in which a steady flow continues.
 _GAP: Final = 3.0
-# Documents offered since the last reading: the least number that shows a flow before it is steady.
+# Least number of documents, offered since the conditions of duties were last read, that shows a flow before it is
+# steady.
 _FLOW: Final = 10
 
 

@@ -19,8 +19,8 @@ from nodes.membership import leadership, snapshot
 from nodes.membership.fences import TermHeld
 from nodes.metrics import of_nodes
 
-# Reads of the cluster's state in one heartbeat interval: by the main manager, and by all managers while the main
-# manager seems to be lost. Each change of a job's state causes another read.
+# Number of reads of the cluster's state in one heartbeat interval: by the main manager, and by all managers while the
+# main manager seems to be lost. Each change of a job's state causes another read.
 _LOOKS_A_BEAT: Final = 2
 
 logger = logging.getLogger(__name__)

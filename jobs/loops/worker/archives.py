@@ -1,7 +1,7 @@
 """
 The archives of a worker's jobs: raw exchanges are appended to files before the flush, and the flush inserts their rows.
 
-Each (worker, job) has a file of its own. The bytes are durable before the transaction begins, so no row points past the
+Each (worker, job) has a separate file. The bytes are durable before the transaction begins, so no row points past the
 end of a file. A crash between the two leaves records without rows, which are harmless: the document is read again.
 
 The file is locked while its process lives. A worker ends the files of dead processes on its machine, each after its
@@ -35,7 +35,7 @@ from nodes.settings.running import current
 logger = logging.getLogger(__name__)
 
 _SOFTWARE: Final = "crawlctl"
-# Age of the row of a file that was never created, before it is deleted.
+# Age at which the row of a file that was never created is deleted.
 _NEVER_CREATED: Final = dt.timedelta(minutes=10)
 
 _OPEN: Final[LiteralString] = """

@@ -20,7 +20,7 @@ EXISTS (SELECT FROM jobs_batch
          WHERE state = 'available' AND node_scope = beaten.scope AND id >= {LOWEST_BATCH}
            AND (worker_id = beaten.id OR worker_id IS NULL AND (tag = '' OR tag = ANY(beaten.tags))))
 """
-# The database has batches as sent to the worker.
+# The database has batches that are stored as sent to the worker.
 SENT: Final = "sent"
 _SENT: Final[LiteralString] = f"""
 EXISTS (SELECT FROM jobs_batch WHERE state = 'sent' AND worker_id = beaten.id AND id >= {LOWEST_BATCH})

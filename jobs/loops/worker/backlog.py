@@ -6,7 +6,8 @@ from typing import Final
 
 from jobs.duties.index import Indexed
 
-# Texts that are indexed between two flushes: usually, and once a text has waited this long (seconds).
+# Number of texts that are indexed between two flushes; the number once a text has waited too long; and that wait
+# (seconds).
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
 _IS_BEHIND: Final = 0.5

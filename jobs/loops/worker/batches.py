@@ -1,5 +1,5 @@
 """
-The batches of a worker, from their take until the database has them as done.
+The batches of a worker, from their take until the database has stored their end.
 
 The worker compares its batches with the batches that the database has as sent to it. If the worker lacks a sent batch,
 the statement that took the batch ran, but its answer was lost. None of its documents has begun, so the batch is

@@ -123,7 +123,7 @@ class Flushing:
                 crawl.OUTPUT_ERRORS.add()
                 await state.database.run(partial(state.writer.postpone, claims=of_job, reason=str(error)))
         for claimed in claims:
-            # Documents that were given back are settled by the write that stores it.
+            # Documents that were given back are settled later, by the write that returns them to the queue.
             if claimed.job_id not in given_back:
                 state.settle(claimed)
         state.results.flush_due.now()

@@ -16,7 +16,8 @@ from jobs.queue.take import Claimed, PaceTaken, TurnTaken
 from jobs.throttling.limits import Limits
 from jobs.throttling.pace import Cadence
 
-# Closed turns that are remembered, because their successors may still arrive. A bin never has more open turns.
+# Number of closed turns that are remembered, because their successors may still arrive. A bin never has more open
+# turns.
 _FOLLOWERS_ON_THE_WAY: Final = 16
 
 
@@ -33,12 +34,14 @@ class PacedBin:
     # Moment at which the last request was admitted or sent, and the number of admitted requests that are not sent yet.
     asked_at: float = float("-inf")
     leaving: int = 0
-    # Begun documents that have not ended, over all bins and turns here, and their limit.
+    # Number of begun documents that have not ended, over all bins and turns at this worker, and the limit of this
+    # number.
     open: int = 0
     most_open: float = math.inf
     # The gap that the source requested since the last turn came (seconds).
     asked_gap: float = 0.0
-    # Requests, bytes, ended documents and their seconds since a closed turn last reported them.
+    # Numbers of requests, bytes and ended documents, and the seconds of these documents, since a closed turn last
+    # reported them.
     starts: int = 0
     bytes_read: int = 0
     ended: int = 0
@@ -110,7 +113,7 @@ class PacedBin:
         return use
 
     def count_ended(self, seconds: float) -> None:
-        """Count a document of the bin that ended by itself after these seconds."""
+        """Count a document of the bin that ended after these seconds and was not cancelled."""
         self.ended += 1
         self.seconds += seconds
 
@@ -289,7 +292,8 @@ class BinQueue:
         closed: list[ClosedTurn] = []
         for turn in [turn for turn in self.turns if not turn.left]:
             successor = next((other for other in self.turns if other.follows == turn.id), None)
-            # A turn whose documents were dropped may have a predecessor: it has to inherit that one's requests first.
+            # A turn whose documents were dropped may have a predecessor: it has to inherit the requests of that turn
+            # first.
             waits_for_requests = any(other.id == turn.follows for other in self.turns)
             if waits_for_requests or (turn.open and successor is None):
                 continue

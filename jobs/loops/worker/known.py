@@ -15,13 +15,14 @@ from typing import Final
 
 from jobs.queue.flushing.outcomes import JobFacts
 
-# References of each half of the cache: both halves need some ten MiB.
+# Largest number of references in each half of the cache: both halves need some ten MiB.
 _OF_A_HALF: Final = 250_000
 _AT_HAND: Final = 50_000
 
-# A hash is searched among the hashes with the same first digits: some sixty, when a half is full.
+# Number of first digits by which hashes are put into groups, in which they are searched. A group of a full half has
+# some sixty hashes.
 _SHARED_DIGITS: Final = 3
-# A record: the rest of the hash, the number of its run, the depth.
+# Sizes in a record (bytes), which has the rest of the hash, the number of its run, and the depth.
 _RUN_BYTES: Final = 3
 _DEPTH_BYTES: Final = 2
 _DEEPEST: Final = (1 << 8 * _DEPTH_BYTES) - 1

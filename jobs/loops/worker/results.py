@@ -10,10 +10,10 @@ from jobs.loops.worker.writing import Ended, ToWrite
 from jobs.queue.pace.close import ClosedTurn
 from jobs.queue.take import Claimed
 
-# Results that trigger a flush.
+# Number of results that trigger a flush.
 _RESULTS_A_FLUSH: Final = 250
-# Number of waiting documents above which results wait longer, and the factor on that time. If several workers share a
-# machine, each has few results, and a small flush costs nearly as much as a large one.
+# Number of waiting documents above which results wait longer, and the factor by which their wait grows. If several
+# workers share a machine, each has few results, and a small flush costs nearly as much as a large one.
 MANY_WAITING: Final = 64
 _WAIT_LONGER: Final = 2
 # Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.

@@ -68,7 +68,7 @@ class SentRequests:
         self._off_at: float | None = None
 
     def switch(self, *, is_on: bool) -> None:
-        """Begin or stop to count requests."""
+        """Begin or stop counting requests."""
         if is_on != self.is_on:
             self.is_on = is_on
             now = self._clock.seconds_at(time.monotonic())
@@ -98,12 +98,12 @@ class SentRequests:
         return host, at
 
     def count_unanswered(self, host: str, at: float) -> None:
-        """Count a request of this moment as ended without an answer."""
+        """Record that the request sent at this moment ended without an answer."""
         self._minute(host, at).unanswered[int(at) % MINUTE] += 1
         self._end(at)
 
     def count_answered(self, host: str, at: float, size: int) -> None:
-        """Count a request of this moment as ended, with the bytes that have arrived."""
+        """Record that the request sent at this moment has ended, and count the bytes that have arrived."""
         self._minute(host, at).bytes_read += size
         self._end(at)
 
@@ -114,7 +114,7 @@ class SentRequests:
             del self._open[minute]
 
     def note_refusal(self, outcome: Outcome, *, until: dt.datetime | None) -> None:
-        """Note that an answer made the crawler wait `until` a moment of the database."""
+        """Note that an answer made the crawler wait `until` a moment of the database's clock."""
         fetch = next((one for one in reversed(outcome.records) if one.activity == ActivityName.FETCH), None)
         if fetch is None:
             # Another document got the answer, such as that for robots.txt.

@@ -1,7 +1,7 @@
 """
 Complete archive files are copied to their stores, and local copies are removed by the policy for them.
 
-A file is on the machine of its worker, so a worker of that machine stores it, in a thread of its own. Any worker of the
+A file is on the machine of its worker, so a worker of that machine stores it, in a separate thread. Any worker of the
 machine may do it, also for files of workers that ended: the lock of the file excludes a second worker.
 
 A store that does not answer is tried again after a pause. Meanwhile the machine keeps the files, up to a limit of their
@@ -38,12 +38,12 @@ _T = TypeVar("_T")
 _POLL: Final = 2.0
 # Seconds between two checks for local copies to remove, while no file waits.
 _REMOVAL_POLL: Final = 60.0
-# Files of one check.
+# Largest number of files of one check.
 _AT_ONCE: Final = 20
 # Pause of a store that failed, and of a file that cannot be stored (seconds).
 _FIRST_PAUSE: Final = 2.0
 _LONGEST_PAUSE: Final = 60.0
-# Stores that must have confirmed a file before its local copy may be removed.
+# Least number of stores that must have confirmed a file before its local copy may be removed.
 _LEAST_STORES: Final = 2
 
 _WAITING: Final[LiteralString] = """

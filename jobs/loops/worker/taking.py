@@ -18,7 +18,8 @@ _IDLE_POLL: Final = 60.0
 # Numbers of documents for which a worker must have room to take again: soon after the last take, and later.
 _WORTH_TAKING: Final = 128
 _LITTLE: Final = 32
-# Documents, waiting or in flight, above which a worker waits for a notification after a take that found nothing.
+# Number of documents, waiting or in flight, above which a worker waits for a notification if its last take found
+# nothing.
 _BUSY_ENOUGH: Final = 64
 # Divisor of the capacity for the largest room that is reserved for successors of turns with a pace.
 _SHARE_RESERVED: Final = 4

@@ -74,7 +74,7 @@ class Upkeep:
         self.control_changed.set()
         self.may_have_news.set()
 
-    # --- The database decides --------------------------------------------------------------------
+    # --- Comparison with the database ------------------------------------------------------------
 
     async def compare(self) -> None:
         """Compare batches with the database every two heartbeats, and forget bins that were not served for a while."""
@@ -151,7 +151,7 @@ class Upkeep:
         for job_id in moved:
             await self._state.read_job(job_id)
 
-    # --- Beside the crawl ------------------------------------------------------------------------
+    # --- During the crawl ------------------------------------------------------------------------
 
     async def end_archive_files(self) -> None:
         """End old archive files, and those of dead processes."""

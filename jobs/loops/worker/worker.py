@@ -143,7 +143,7 @@ class Worker:
         return [self._loop.create_task(coroutine, name=name) for name, coroutine in coroutines.items()]
 
     def _on_notification(self, channel: str, payload: str) -> None:
-        """Pass on a notification, in the heartbeat's thread. Two empty texts: some may have been lost before."""
+        """Pass on a notification, in the heartbeat's thread. Two empty texts mean that earlier ones may be lost."""
         if channel in {channels.take_of(self._me.id), ""}:
             self._loop.call_soon_threadsafe(self._state.may_find_work.set)
         if channel in {channels.CONTROL, ""}:

@@ -128,7 +128,7 @@ def _look(file: ArchiveFile, *, lost_machine: str) -> list[Seen]:
 
 
 def _mend_copies(check: Check, seen: Sequence[Seen], whole: Seen) -> None:
-    """Write the copies that are not whole again."""
+    """Replace the copies that are not whole by a whole one."""
     for one in seen:
         if one.state in _FAULTS:
             check.add(_FAULTS[one.state], place=one.place, result=_write(check, one, whole) if check.repairs else "")
@@ -213,7 +213,7 @@ def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) 
 
 
 def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared | None:
-    """Return the rows without their record in a copy, or None if it can no longer be read."""
+    """Return the rows without their record in a copy, or None if the copy can no longer be read."""
     assert seen.copy is not None
     try:
         return compare(seen.copy, rows, form=Format(check.file.format))
@@ -243,7 +243,7 @@ def _driver() -> psycopg.Connection[Any]:
 
 
 def _store(verification: ArchiveVerification, check: Check) -> None:
-    """Schedule the documents whose body is lost, and store what was found."""
+    """Schedule the documents whose body is lost, and store the faults."""
     documents = archived.read_without_body(_driver(), [check.file.pk])
     scheduled = set()
     if check.repairs:

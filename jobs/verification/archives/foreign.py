@@ -14,7 +14,7 @@ from nodes.stores.port import StoreError
 
 # Other programs may use the same directory or bucket, so only directories of jobs are searched.
 _OF_A_JOB: Final = re.compile(r"job-[0-9]+/[^.].*")
-# Paths that one statement looks up.
+# Number of paths that one statement looks up.
 _AT_ONCE: Final = 1000
 
 

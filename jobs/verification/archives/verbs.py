@@ -30,7 +30,7 @@ from nodes.tasks.models import Task
 T = TypeVar("T")
 
 _ALL: Final = 100
-# Files whose rows are read at once.
+# Number of files whose rows one statement reads.
 _FILES_AT_ONCE: Final = 200
 
 
