@@ -270,7 +270,10 @@ class DocumentView(EverywhereView):
         return self._ordered(found, query["ordering"]) if "ordering" in query else found
 
     def _ordered(self, found: QuerySet[Any], ordering: str) -> QuerySet[Any]:
-        """Return the documents with this value, in its order. No index has it, so at most `MOST_ORDERED` may match."""
+        """
+        Return the documents that have a value in the column of the ordering, sorted by it. No index has this order, so
+        at most `MOST_ORDERED` documents may match.
+        """
         direction, column = ordering[: ordering.startswith("-")], ordering.removeprefix("-")
         found = found.filter(**{f"{column}__isnull": False})
         if found.order_by()[: MOST_ORDERED + 1].count() > MOST_ORDERED:

@@ -59,7 +59,7 @@ class Problem:
         return Response(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
 
     def as_json(self) -> JsonResponse:
-        """Return the same answer for an error that occurs before a view is chosen."""
+        """Return the problem as a response for an error that occurs before a view is chosen."""
         return JsonResponse(self.body, status=self.status, headers=dict(self.headers), content_type=MEDIA_TYPE)
 
     @property
@@ -210,7 +210,7 @@ def _flat(detail: object, *, path: str = "") -> Iterator[tuple[str, list[str]]]:
 
 
 def _below(path: str, name: str) -> str:
-    # A problem of an inner object as a whole is reported under that object.
+    # A problem that is not about a field of an inner object, but about the object, gets the name of the object.
     if name == "request" and path:
         return path
     return f"{path}.{name}" if path else name

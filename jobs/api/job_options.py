@@ -96,7 +96,7 @@ def _percent(default: int, help_text: str) -> serializers.IntegerField:
 
 
 class OptionsFields(serializers.Serializer[Any]):
-    """When a job runs, how often it comes back to a document, and how far it follows links."""
+    """The fields of a job about its runs, its returns to documents, and its limits of links."""
 
     kind = serializers.ChoiceField(
         [kind.value for kind in Kind],

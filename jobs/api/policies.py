@@ -56,7 +56,10 @@ def _period() -> serializers.ChoiceField:
 
 
 class UnlimitedField(serializers.BooleanField):
-    """True if a policy does not pace its hosts, so that a client can send back the policy that GET shows."""
+    """
+    A field that is true if a policy does not pace its hosts. GET shows the field, so that a client can send the policy
+    back.
+    """
 
     def get_attribute(self, instance: ThrottlePolicy) -> bool:
         return policies.has_no_pace(instance)

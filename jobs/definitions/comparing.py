@@ -25,7 +25,7 @@ def differences_of(before: Definition, after: Definition) -> Differences:
 
 
 def _by_place(value: Any, *, place: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 (JSON)
-    """Yield the inner values with their places. A list of texts or numbers is one value."""
+    """Yield the values of nested mappings and lists, each with its place. A list of texts or numbers is one value."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _by_place(inner, place=f"{place}.{name}" if place else name)

@@ -100,7 +100,7 @@ def _without_defaults(serializer: serializers.Serializer[Any], shown: Mapping[st
 
 
 def _in_order(stored: Mapping[str, Any], schema: Schema) -> Definition:
-    """Return the values of a connector in the order of its fields: the database keeps none."""
+    """Return the values of a connector in the order of its fields. The database does not keep this order."""
     names = [field.name for field in schema.fields if field.name in stored]
     records = {field.name: field.records for field in schema.fields if field.records is not None}
     ordered = {name: stored[name] for name in (*names, *(name for name in sorted(stored) if name not in names))}

@@ -183,7 +183,10 @@ def _write_job(stored: Job | None, wanted: dict[str, Any], context: Context) -> 
 
 
 def _with_ids(pipeline: dict[str, Any], found: Sequence[OutputConnection]) -> dict[str, Any]:
-    """Return a pipeline with the ids of outputs in place of their names. Unknown names stay, for their problem."""
+    """
+    Return a pipeline with the ids of outputs in place of their names. Unknown names stay, so that the check of the
+    pipeline reports them.
+    """
     ends = pipeline.get("outputs")
     if not isinstance(ends, Mapping):
         return pipeline

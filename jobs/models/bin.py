@@ -145,7 +145,7 @@ class Lane(models.Model):
     each turn changes.
     """
 
-    # The index of the constraint begins with the seed.
+    # No index for the seed alone, because the index of the constraint begins with the seed.
     seed = models.ForeignKey("jobs.Seed", on_delete=models.CASCADE, db_index=False, related_name="lanes")
     bin = models.ForeignKey(Bin, on_delete=models.CASCADE, related_name="lanes")
 

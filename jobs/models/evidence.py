@@ -11,13 +11,13 @@ class EvidenceRecorder(models.Model):
     The record of one worker: the moment from which it has counted all its requests, and the moment until which it has
     reported them.
 
-    The row is deleted after the worker has ended, and its last minute is decided.
+    The row is deleted when the worker has ended and it is decided whether its last minute is complete.
     """
 
     worker = models.UUIDField(primary_key=True)
     since = models.DateTimeField()
     complete_until = models.DateTimeField()
-    # True after the last report of a worker that ended in order.
+    # True after the last report of a worker that shut down normally.
     reported_all = models.BooleanField(default=False)
 
     class Meta:

@@ -281,7 +281,10 @@ class Job(models.Model):
 
     @property
     def waits_since(self) -> dt.datetime:
-        """Return the time since which windows open for the job, if it waits for one."""
+        """
+        Return the moment after which openings of windows count for the job: the last check of its schedule, or the end
+        of its run if that was later.
+        """
         if self.phase == Phase.INACTIVE and self.ended_at is not None:
             return max(self.schedule_checked_at, self.ended_at)
         return self.schedule_checked_at

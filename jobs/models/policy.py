@@ -40,7 +40,7 @@ def _is_whole(starts: str, period: str) -> models.Q:
 
 
 class _Limits(models.Model):
-    """The columns of limits that a policy and its rules share. `LimitColumns` types them."""
+    """The columns of limits that both a policy and its rules have. `LimitColumns` has the types of their values."""
 
     open_requests = _maybe("open_requests")
     min_gap = _gap(null=True, blank=True)
@@ -103,7 +103,7 @@ class ThrottlePolicy(_Limits):
             ),
         )
         indexes = (
-            # An index of the policies that each pass of stuffing searches for, which are few.
+            # An index of the few policies that each pass of stuffing searches for.
             models.Index(fields=["id"], name="policy_everywhere", condition=models.Q(applies_everywhere=True)),
             GinIndex(Words("name"), name="policy_words"),
         )

@@ -42,7 +42,7 @@ class ScheduleWindow(models.Model):
     minutes = _any_of()
     time_zone = models.CharField(max_length=60, default="UTC")
     duration = models.DurationField(null=True, blank=True)
-    # Runs that it starts are minimal: they read only the changes that the source reports.
+    # True if the runs that the window starts are minimal: they read only the changes that the source reports.
     minimal = models.BooleanField(default=False)
 
     class Meta:

@@ -35,7 +35,7 @@ _P = ParamSpec("_P")
 def _in_control_partition(
     verb: Callable[Concatenate[int, _P], StateChange],
 ) -> Callable[Concatenate[int, _P], StateChange]:
-    """Wrap a verb. Outside of the control partition, it is refused, except for jobs of a one-shot."""
+    """Wrap a verb, so that other partitions than the control partition refuse it, except for the job of a one-shot."""
 
     @wraps(verb)
     def checked(job_id: int, /, *args: _P.args, **kwargs: _P.kwargs) -> StateChange:

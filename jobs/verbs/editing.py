@@ -286,8 +286,8 @@ def _check(
     now: dt.datetime,
 ) -> list[str]:
     """
-    Check a new or changed job, and return warnings about it. `problems` are already known. New problems are added to
-    them.
+    Check a new or changed job, and return warnings about it. New problems are added to `problems`, which are already
+    known.
 
     Raises:
         Invalid: a field is invalid.

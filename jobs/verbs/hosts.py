@@ -4,7 +4,7 @@ All operations of operators on hosts. Pages, the REST API and commands call thes
 An operator can close a host in two ways. A *stop* lets the documents of a host wait until an operator releases the
 host. A *denial* (`jobs.verbs.deny_list`) ends them as DENIED. Both need a reason, and a confirmation for an unknown
 host. A name without a port means all ports of the host. Both apply to the whole cluster as soon as they are stored:
-workers close their open requests, and outputs keep their documents. The end of a back-off also applies at once.
+workers close their open requests, and outputs keep their documents. The end of a back-off also applies immediately.
 """
 
 import datetime as dt
@@ -180,7 +180,7 @@ def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
 
 def find_named(typed: str) -> Bin:
     """
-    Return the web host that a name, or an address of a page on it, means.
+    Return the web host with this name, or the host of the page with this address.
 
     Raises:
         HostElsewhere: another partition has the host.

@@ -1,7 +1,7 @@
 """
 All operations of operators on throttle policies. Set-up pages and the REST API call these functions.
 
-A change applies from the next turn of each host, at most 10 s later; running workers are notified at once.
+A change applies from the next turn of each host, at most 10 s later; running workers are notified immediately.
 """
 
 import datetime as dt
@@ -212,7 +212,7 @@ def delete(policy_id: int, *, everywhere: bool, made_by: str = "") -> None:
 
 
 def why_in_use(policy: ThrottlePolicy) -> str:
-    """Return the reason why a policy cannot be deleted: seeds need it. Return "" if none does."""
+    """Return the reason why a policy cannot be deleted, with the jobs whose seeds have it; "" if no seed has it."""
     users = _users_of(policy)
     if not users.names:
         return ""
@@ -279,7 +279,7 @@ def _write(
     everywhere: bool,
     facts: PolicyFacts,
 ) -> PolicySaved:
-    """Check and write a new policy or this one, under its lock."""
+    """Check and write a policy: a new one, or the one with this id under its lock."""
     policy, before = ThrottlePolicy(), _Before(rules=(), applies_everywhere=False, time_zone="", is_unlimited=False)
     if policy_id is not None:
         policy, before = _lock(policy_id)

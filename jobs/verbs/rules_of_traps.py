@@ -30,7 +30,7 @@ class Effect(enum.StrEnum):
 
     # The group was released, and is a suspect again.
     SUSPECTED = "suspected"
-    # The rule had not entered the job.
+    # The job did not have the rule yet.
     WITHDRAWN = "withdrawn"
     REMOVED = "removed"
     # The job runs, and loses the rule when the run ends.

@@ -106,7 +106,8 @@ def _places(seeds: Sequence[SeedWanted], stored: Sequence[Seed]) -> list[Seed | 
 
 def replace_seeds(job: Job, seeds: Sequence[SeedWanted], *, stored: Sequence[Seed], now: dt.datetime) -> None:
     """
-    Update the stored seeds that are still wanted, because their lanes have documents. Mark the others as removed.
+    Update the stored seeds that are still wanted, and do not replace their rows, because their lanes have documents.
+    Mark the other stored seeds as removed.
 
     Raises:
         Invalid: the job has no seed with this id, or two wanted seeds have the same id.

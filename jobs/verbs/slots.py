@@ -127,7 +127,7 @@ def remove(name: str) -> Removal:
 
 def plan_loss(name: str) -> Loss:
     """
-    Return what is lost with a partition whose database is lost. Nothing is changed.
+    Return the loss that comes with the removal of a partition whose database is lost. Nothing is changed.
 
     Raises:
         Invalid, NotRemovable, NoControlPartition: as for the removal.

@@ -1,4 +1,4 @@
-"""The views of reports, in pages. Reports about documents are also files."""
+"""The views of reports, which return one page each. Reports about documents can also be downloaded as files."""
 
 import datetime as dt
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class Part:
         return text
 
     def take(self, kind: str) -> list["Part"]:
-        """Return the children of this type, which no longer count as left."""
+        """Take the children of this type, and return them. They no longer count as left over."""
         found = [child for child in self.children if child.kind == kind]
         self.children = [child for child in self.children if child.kind != kind]
         return found

@@ -114,7 +114,7 @@ def _metadata(part: Part, _transformation: Transformation) -> list[StageMade]:
 
 
 def _text(part: Part, _transformation: Transformation) -> list[StageMade]:
-    """Convert ManifoldCF's stage for Tika inside its own process, which reads the text of files."""
+    """Convert ManifoldCF's stage that reads the text of files by Tika within ManifoldCF's own process."""
     if any(_values(part, "boilerplateprocessor")):
         part.note("The text is not freed of repeated parts of a page.")
     return [("extract", {}), *_metadata_of_tika(part)]
@@ -140,7 +140,7 @@ def _metadata_of_tika(part: Part) -> list[StageMade]:
     """Convert the settings of both kinds of Tika for metadata. Names of Tika become those of crawlctl."""
     renamed, removed, named = _field_map(part, names=tika.NAMES)
     kept = _kept(part, named)
-    # Names have small letters here.
+    # crawlctl's names of metadata are in lower case.
     _values(part, "lowerNames")
     if any(value not in {"", "-1"} for value in _values(part, "writeLimit")):
         part.note("The text of a document is not cut.")
