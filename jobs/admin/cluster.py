@@ -166,7 +166,7 @@ class ClusterRequestAdmin(Rebalancing):
 
 
 class NodeEventAdmin(ListByKey):
-    """The journal of nodes. Nothing changes it."""
+    """The journal of nodes, which is read-only."""
 
     list_display = ("at", "message", "kind", "of_node")
     list_filter = ("kind",)
@@ -183,7 +183,7 @@ class NodeEventAdmin(ListByKey):
 
 
 class JobEventAdmin(ListByKey):
-    """The journal of jobs. Nothing changes it."""
+    """The journal of jobs, which is read-only."""
 
     list_display = ("at", "job_name", "message", "kind", "made_by")
     search_fields = ("=job_name",)

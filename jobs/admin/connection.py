@@ -38,7 +38,10 @@ _JOBS_SHOWN: Final = 5
 
 
 class ConnectionForm(ConnectorForm):
-    """Lets the connector check the form before anything is stored. Each field of its configuration is a form field."""
+    """
+    The form of a connection. The connector checks the form before anything is stored. Each field of the connector's
+    configuration is a form field.
+    """
 
     model_kind: ClassVar[Kind]
     section = "configuration"

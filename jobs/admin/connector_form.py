@@ -64,8 +64,8 @@ class Lines(forms.CharField):
 
 class ConnectorForm(forms.ModelForm):  # type: ignore[type-arg]
     """
-    A form with the fields of the connector `form_connector`. Their values are stored in the JSON column that `section`
-    names.
+    A form with the fields of the connector `form_connector`. The JSON column that `section` names stores the values of
+    these fields.
 
     The field named `chooser` selects the connector. Without a selection, or if the connector is not installed,
     `form_connector` is None. The form then has no fields of a connector, and the stored value stays.

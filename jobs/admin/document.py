@@ -166,7 +166,7 @@ class DocumentAdmin(ListByKey):
     @action(description=gettext_lazy("Retry"), url_path="retry", permissions=("retry",))  # type: ignore[untyped-decorator]
     def retry(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         item = self.get_object(request, object_id)
-        assert item is not None  # the permission
+        assert item is not None  # has_retry_permission has found the document.
         return ask_about_one(
             request,
             self.admin_site,

@@ -138,7 +138,7 @@ class FirstJobForm(TimesForm, JobForm):
 
     @property
     def shows_more(self) -> bool:
-        """True if “More” must be open, because a field in it has an error, or there is a stage."""
+        """True if “More” must be open, because a field in it has an error, or the form has a stage of a pipeline."""
         return bool(self.stages.stages) or not self.errors.keys() <= _SHORT
 
     def is_valid(self) -> bool:
@@ -205,7 +205,9 @@ class FirstJobForm(TimesForm, JobForm):
 
 
 def values_of(job: Job) -> dict[str, Any]:
-    """Return the initial values of the form for a copy of this job. The short fields have only its first seed."""
+    """
+    Return the initial values of the form for a copy of this job. The short fields get only the first seed of this job.
+    """
     seed = job.seeds.filter(removed_at=None).order_by("pk").first()
     windows = [window.times for window in job.windows.all()]
     return {

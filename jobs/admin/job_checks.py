@@ -1,4 +1,7 @@
-"""Answers requests of the form of a new job: the next starts by its times, and a check of its seed."""
+"""
+Answers requests that the form of a new job sends before it is stored: for the next starts by its times, and for a check
+of its seed.
+"""
 
 import threading
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ class OpenFile:
     @classmethod
     def create(cls, path: Path, format: Format, *, software: str, date: datetime) -> "OpenFile":  # noqa: A002 (the field)
         """
-        Create a file, durably.
+        Create a file whose name survives a crash of the machine.
 
         Raises:
             OSError: the file exists already, or the disk refuses.

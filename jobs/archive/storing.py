@@ -22,7 +22,7 @@ class Attempt:
     confirmed: list[str] = field(default_factory=list)
     failures: dict[str, StoreError] = field(default_factory=dict)
     problem: str = ""
-    # Another process stores the file now.
+    # True if another process is storing the file now.
     is_taken: bool = False
 
 

@@ -25,8 +25,8 @@ EXISTS (SELECT FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.s
          WHERE lane.bin_id = host.id)
 """
 
-# The query reads the counters of lanes instead of documents. At a stopped host, documents that are done are counted as
-# denied.
+# Reads the stopped hosts with their numbers of waiting documents, and of documents that ended with the code DENIED. The
+# numbers come from the counters of lanes, because a count of documents would take too long.
 _STOPPED_HOSTS: Final = f"""
 SELECT bin.id, bin.name, bin.stopped_at, bin.stopped_by, bin.stopped_why,
        sum(counted.amount) FILTER (WHERE counted.stage <> {Stage.DONE:d})::bigint AS waiting,

@@ -149,8 +149,8 @@ def _look(wanted: Operation, choice: Choice, partition: str = "") -> tuple[int, 
 
 def _read_with_local_id(choice: Choice, read: Callable[[Choice], T]) -> T | None:
     """
-    Return the result of `read` for the choice with the id that its job has in this database; None if the job is not
-    there.
+    Call `read` with a copy of the choice that has the job's id in this database, and return the result; None if the job
+    is not in this database.
     """
     job_id = local_job(choice.job_id)
     return None if job_id is None else read(replace(choice, job_id=job_id))

@@ -98,7 +98,7 @@ def moment_text(moment: float) -> str:
 
 def moment_of(text: str) -> float:
     """
-    Return the moment of such a text.
+    Return the moment of a text that `moment_text` wrote.
 
     Raises:
         ValueError: the text is not a moment.

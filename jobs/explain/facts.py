@@ -173,7 +173,7 @@ def _with_related_rows(items: QuerySet[QueueItem]) -> QuerySet[QueueItem]:
 
 
 def _jobs_near(address: Address) -> list[Job]:
-    """Return the jobs that have reached the host of an address; without one, the latest jobs."""
+    """Return the jobs that have reached the host of an address; for an address without a host, the latest jobs."""
     with_source = Job.objects.select_related("repository").exclude(phase=Phase.DELETING)
     if address.host:
         bins = Bin.objects.filter(namespace=WEB.bins.namespace, name=address.host, lanes__isnull=False)

@@ -22,7 +22,7 @@ from nodes.permissions import May
 from nodes.web.pages import page_for, user_with_permission
 
 page: Final = page_for("jobs.view_queueitem")
-# Longest number of a job.
+# Largest number of digits in the number of a job.
 _DIGITS: Final = 18
 
 

@@ -10,9 +10,9 @@ from django.db import connection
 from jobs.models import Link, OutLinks, QueueItem
 from jobs.queue.sql.rows import named_rows
 
-# Largest number of documents that link to the document.
+# Largest number of linking documents that are read.
 _REFERRERS: Final = 20
-# Longest way that is followed.
+# Largest number of steps of a way that are followed.
 _LONGEST: Final = 200
 # Each step is a look-up by the primary key. A document may be found again after its removal, so ways can have circles.
 _WAYS: Final[LiteralString] = """

@@ -156,7 +156,7 @@ def _limits(host: HostStatus | None) -> str:
 
 
 def name(judgement: Judgement) -> str:
-    """Return the name of a gate. An output has its own."""
+    """Return the name of a gate. The gate of an output has the name of the output."""
     gate = str(GATES[judgement.gate])
     return f"{gate} “{judgement.subject}”" if judgement.subject else gate
 

@@ -73,7 +73,8 @@ def end_lost_exports() -> int:
 
 def remove_lost_files() -> int:
     """Delete the files of this machine whose exports no longer exist. Return the number of files."""
-    # Names of files are read before the rows: a row is older than its files, so no new file looks lost.
+    # Names of files are read before the rows. A row is inserted before its files are written, so no new file looks
+    # lost.
     found = files.files_by_export()
     kept = set(Export.objects.filter(pk__in=found).values_list("pk", flat=True))
     lost = [name for number, names in found.items() if number not in kept for name in names]

@@ -1,4 +1,4 @@
-"""Reads the rows of exported reports. They are the same as on the pages, with those of all partitions."""
+"""Reads the rows of exported reports: the same rows as on the pages, from all partitions."""
 
 import datetime as dt
 from collections.abc import Callable

@@ -68,7 +68,8 @@ def _begin(context: TaskContext, arguments: Mapping[str, Any]) -> Export | None:
     """
     Begin an attempt. Return None if the export was deleted.
 
-    If a task has no row, a template or an operator created the task directly, and its arguments describe the export.
+    If no export has this task, a template or an operator created the task directly. Its arguments then describe the
+    export, and a row is made for it.
     """
     export = Export.objects.select_for_update().filter(task=context.task).first()
     if export is None:

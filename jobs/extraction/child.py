@@ -45,7 +45,7 @@ def _import_charsets() -> None:
         try:
             importlib.import_module(f"encodings.{module.name}")
         except ImportError:
-            # A charset of another operating system.
+            # Some charsets exist on other operating systems only.
             continue
 
 

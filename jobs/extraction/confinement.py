@@ -30,7 +30,7 @@ def end_with_parent(parent: int) -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.getppid() != parent:
-        # The parent ended before the kernel knew.
+        # The parent ended before the kernel began to watch it.
         os._exit(1)
 
 

@@ -197,7 +197,7 @@ def _parts_of(raw: Raw, budget: Budget, levels: int, wanted: Wanted, within: str
 
 def _parts_of_part(raw: Raw, budget: Budget, levels: int, wanted: Wanted, identifier: str) -> Iterator[Part]:
     """
-    Yield the parts of a part. If the part is damaged, the parts that were already read stay in the result, and so do
+    Yield the parts of a part. If the part is damaged, end early: the result keeps the parts that were already read, and
     other parts of the file.
     """
     try:

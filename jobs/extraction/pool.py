@@ -112,7 +112,8 @@ class ChildPool:
                     self._idle.append(child)
                 raise
             except BaseException:
-                # The worker stops before the child answers, so no later request may get this child.
+                # The request was cancelled before the child answered. A later request to this child would get that
+                # answer.
                 await self._end(child)
                 raise
             if child.files >= _FILES:

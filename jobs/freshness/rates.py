@@ -38,7 +38,7 @@ _STEPS: Final = 4
 _LEAST: Final = -65.0
 # Shortest time between two looks that counts (seconds).
 _SHORTEST: Final = 1.0
-# Units of stored evidence in one unit of a logarithm.
+# Number of stored units in one unit of the logarithm.
 _UNITS: Final = 1000
 _STORED: Final = struct.Struct(f">{len(RATES)}H")
 

@@ -11,7 +11,9 @@ _LEAST: Final = 0.1
 
 
 class Wait(NamedTuple):
-    """A document without a goal: the seconds between its last reading and its next one, and until the next one."""
+    """
+    A document without a goal: the seconds from its last look to its next one, and the seconds from now to the next one.
+    """
 
     interval: float
     due_in: float

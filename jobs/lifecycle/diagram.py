@@ -53,8 +53,8 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
     yield "stateDiagram-v2"
     for row in rows:
         for source in sorted(row.sources):
-            # A transition that only changes another fact stays in its situation. The diagram leaves it out, because it
-            # would hide other transitions.
+            # A transition that stays in its situation changes other facts only. The diagram leaves such transitions
+            # out, because they would hide the others.
             if (leads_to := target(row, source)) != source:
                 yield f"    {_slug(source)} --> {_slug(leads_to)}: {row.name}"
     yield "```"

@@ -154,7 +154,7 @@ def _sample_of(body: bytes) -> bytes:
 
 
 def _as_guessed(encoding: str) -> str:
-    """Return the letters of the name under which the detector reports this encoding."""
+    """Return the encoding that the detector reports for this one: it does not distinguish some similar encodings."""
     return _GUESSED_AS.get(encoding, encoding)
 
 
@@ -183,7 +183,10 @@ def _encoding_in_document(body: bytes, content_type: str) -> str | None:
 
 
 def _utf16_of(body: bytes) -> str | None:
-    """Return the kind of UTF-16 that the zero bytes in markup without a byte order mark show, or None."""
+    """
+    Return the name of the UTF-16 encoding that the places of zero bytes show, for markup without a byte order mark;
+    None if the markup is not UTF-16.
+    """
     zeros = [body[at : at + 1] == b"\0" for at in range(4)]
     if zeros == [False, True, False, True]:
         return "UTF-16LE"

@@ -1,4 +1,4 @@
-"""Searches for a user, also by an administrator in the place of another user."""
+"""Searches for the documents that a user may see. An administrator may search in the place of another user."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """
 Versions of definitions: every save of a job, a policy or a connection keeps one, in its transaction.
 
-`jobs.definitions` is a layer above this package, and registers its two functions at the start of the program. The row
-of the object is locked, so the numbers of its versions are consecutive.
+This package may not import `jobs.definitions`, which is in a higher layer. So that package registers two functions here
+at the start of the program. The row of the object is locked, so the numbers of its versions are consecutive.
 """
 
 import datetime as dt

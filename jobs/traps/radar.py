@@ -158,7 +158,7 @@ class HostRadar:
         return [count.group.template for count in good[:_PROVEN]]
 
     def _forget_rare(self) -> None:
-        """Forget the half of the groups with the fewest fetches, but no suspect."""
+        """Forget the half of the groups that have the fewest fetches. Suspects stay."""
         kept = sorted(self._counts.items(), key=lambda one: (one[1].is_suspect, one[1].fetched))[_GROUPS // 2 :]
         self._counts = dict(kept)
 

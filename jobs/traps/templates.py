@@ -151,7 +151,10 @@ def _generalised(segment: str) -> tuple[str, str]:
 
 
 def _odd(origin: str, path: str, segments: list[str]) -> Iterator[Group]:
-    """Yield the groups of addresses that are odd by their path."""
+    """
+    Yield a group for each odd property of a path: a repeated segment, a double slash, upper-case letters, or many
+    segments.
+    """
     counts = Counter(segments)
     most, count = max(counts.items(), key=lambda one: (one[1], one[0]), default=("", 0))
     if count >= _REPEATED:
@@ -168,7 +171,7 @@ def _odd(origin: str, path: str, segments: list[str]) -> Iterator[Group]:
 
 
 def _escaped_key(key: str) -> str:
-    """Return an expression for a parameter, which was compared in lower case."""
+    """Return an expression for the name of a parameter that ignores case, because names were compared in lower case."""
     return f"(?i:{_escaped(key)})"
 
 

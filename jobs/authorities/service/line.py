@@ -97,7 +97,7 @@ class Line:
         await self._pool.acquire()
         with contextlib.ExitStack() as place:
             place.callback(self._pool.release)
-            # Closing twice releases once.
+            # A second close does nothing, so the place is released once.
             early = asyncio.get_running_loop().call_later(PATIENCE, place.close)
             try:
                 yield

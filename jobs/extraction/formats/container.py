@@ -33,6 +33,8 @@ class Container:
 
     def __init__(self, body: bytes, budget: Budget) -> None:
         """
+        Open a ZIP file.
+
         Raises:
             ExtractionFailed: the file is damaged, or lists too many members.
         """

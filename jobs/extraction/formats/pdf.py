@@ -77,7 +77,7 @@ def _pages_of(document: Any, budget: Budget) -> Iterator[str]:  # noqa: ANN401 (
             text_page.close()
             page.close()
         except pypdfium2.PdfiumError:
-            # A broken page hides no other.
+            # The other pages are read even if one page is broken.
             budget.unread_pages += 1
             continue
         characters += len(text)

@@ -10,7 +10,7 @@ from jobs.extraction.formats.raw import in_lines
 from jobs.extraction.formats.xml import XmlHandler
 
 _SHEET: Final = re.compile(r"xl/worksheets/sheet([0-9]{1,9})\.xml")
-# Built-in formats of numbers that are dates or times.
+# Ids of the built-in number formats that show dates or times.
 _DATE_FORMATS: Final = frozenset({*range(14, 23), 27, 30, 36, *range(45, 48), 50, 57})
 _LITERALS: Final = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
 _DATE_LETTERS: Final = re.compile(r"[dy]|h+:|m+[/-]|[/-]m", re.IGNORECASE)

@@ -22,7 +22,7 @@ from nodes.web.seen import SeenForm
 
 _page: Final = page_for("notices.view_notificationrule")
 _SCHEDULE: Final = ("cron", "time_zone", "every_minutes")
-# Fields of the form that show problems of the template, by the names of the template's fields.
+# By the name of a field of the template of tasks: the field of the form that shows its problems.
 _PLACES: Final = {f"schedule.{name}": name for name in _SCHEDULE} | {"schedule": "cron"}
 
 

@@ -30,7 +30,7 @@ from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("notices.view_notificationrule")
-# Minutes of the button that mutes.
+# Number of minutes for which the button mutes a channel or a rule.
 _MUTED: Final = 60
 _SHOWN: Final = 50
 _TONES: Final = {"sent": "indexed", "failed": "failed", "waiting": "waiting"}
@@ -46,7 +46,8 @@ def notifications(request: HttpRequest) -> HttpResponse:
     conditions = list(standing[: _SHOWN + 1])
     stated = here.placement()
     context = {
-        # The name of the control partition, if that one sends the messages about conditions of this partition.
+        # The name of the control partition, which sends the messages about conditions of this partition; "" in the
+        # control partition, and without partitions.
         "control": stated.control if stated is not None and not stated.is_control else "",
         "kinds": [{"name": kind.name, "label": kind.label} for kind in KINDS.values()],
         "channels": [_channel_row(channel, now=now) for channel in NotificationChannel.objects.all()],

@@ -19,7 +19,7 @@ from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
 from nodes.web import formats
 
-# Width of the names of gates.
+# Width of the column with the names of gates (characters).
 _WIDTH: Final = 18
 
 
