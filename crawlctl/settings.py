@@ -55,7 +55,7 @@ CSRF_TRUSTED_ORIGINS = [*_given[table.TRUSTED_ORIGINS]]
 
 # True behind a TLS proxy: cookies travel only over https, and browsers get the order to use only https.
 _TLS = _given[table.TLS]
-# Limit of form fields: each rule on the page of a throttle policy has some twenty fields.
+# Largest number of fields in a form: each rule on the page of a throttle policy has some twenty fields.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 # Limit of a request body (bytes): room for a job with a hundred thousand addresses.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
@@ -102,7 +102,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    # First: a probe may use any host name, and http behind a TLS proxy.
+    # Before all others, because a probe may use any host name, and http behind a TLS proxy.
     "crawlctl.web.probes.Probes",
     "crawlctl.web.hosts.KnownHosts",
     "django.middleware.security.SecurityMiddleware",
@@ -185,7 +185,7 @@ FORMAT_MODULE_PATH = ["crawlctl.web.formats"]
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [places.STATIC]
-# Served from the packages themselves: no collecting step between a clone and a page.
+# Static files are served from their packages, so a clone needs no step that collects them.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 

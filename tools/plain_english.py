@@ -223,7 +223,7 @@ def git(root: Path, *words: str) -> str | None:
 
 
 def files_of(root: Path) -> list[str]:
-    """Return the files to read: those that git knows; without git, all that are not hidden."""
+    """Return the files to read: the files that git knows; without git, all files that are not hidden."""
     listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard", "--", *_FILES)
     if listed is not None:
         return sorted(path for path in set(listed.split("\n")) if path and (root / path).is_file())

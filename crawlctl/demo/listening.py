@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 
 _FIRST_ADDRESS = IPv4Address("127.0.0.1")
 
-# Connections that may wait to be accepted. A crawler may open all its connections at once.
+# Number of connections that may wait to be accepted. A crawler may open all its connections at the same time.
 _BACKLOG = 1024
 
 _LAST_PORT = 65_535

@@ -118,7 +118,7 @@ def strike(victim: Victim, fault: Fault, *, seconds: float, watch: Callable[[], 
     """
     Inject the fault into the victim. `watch` is called repeatedly while the fault lasts.
 
-    A kill ends at once. A freeze lasts `seconds`. Then the process continues as if nothing had happened.
+    A kill ends immediately. A freeze lasts `seconds`. Then the process continues as if nothing had happened.
 
     Raises:
         NoVictim: the process of the victim has ended by itself.

@@ -48,7 +48,7 @@ _UNWATCHED: Final = 5.0
 _REST: Final = 4.0
 # Share of one processor that reading and sending screens and checking sessions may use. The crawl loses this
 # computing time, so screens come less often if more kinds of pages are open. Unused time is kept, up to a limit
-# (seconds). Changes of a job are still shown at once.
+# (seconds). Changes of a job are still shown immediately.
 _OF_A_PROCESSOR: Final = 0.006
 _KEPT: Final = 0.2
 _LONGEST_REST: Final = 10.0

@@ -1,5 +1,5 @@
 """
-The permissions of sessions with open pages, for all pages at once.
+The permissions of sessions with open pages, read for all pages together.
 
 They are read for each new page, and at each beat for all pages, so they are always current. Two statements answer for
 all pages that open within a moment, or for all pages at a beat. The content of a session, and the check of its password

@@ -1,4 +1,4 @@
-"""A log handler that reports lines it could not write: on standard output at once, and later in the log itself."""
+"""A log handler that reports lines it could not write: immediately on standard output, and later in the log itself."""
 
 import datetime as dt
 import logging

@@ -1,9 +1,10 @@
 """
 The process that starts the server, keeps it running while any process uses it, and stops it after the last user.
 
-`python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns at once and leaves the guardian behind. It runs the
-module beside the server (`companion.py`). The guardian reports on standard output, one JSON object a line, and closes it after the last: `{"announce": …}` any number of times, then
-`{"address": …}` or `{"error": …}`. Its standard error is the server's log.
+`python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns immediately. The guardian continues to run. It runs
+the module beside the server (`companion.py`). The guardian reports on standard output, one JSON object a line, and
+closes it after the last: `{"announce": …}` any number of times, then `{"address": …}` or `{"error": …}`. Its standard
+error is the server's log.
 """
 
 import json

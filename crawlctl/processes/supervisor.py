@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Final
 
-# Shortest life of a service that is restarted at once (seconds). After a shorter one the wait doubles each time, up to
-# a limit.
+# Shortest life of a service that is restarted immediately (seconds). After a shorter one the wait doubles each time, up
+# to a limit.
 _LIVED_WELL: Final = 10.0
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 30.0
@@ -35,8 +35,8 @@ class Service:
     A program to run, with its options.
 
     Its output is appended to `log`, or goes to our standard error. If it `announces`, `Supervisor.announcement` reads
-    its standard output instead. `keeps` are descriptors that it inherits. Without a `directory`, it starts in ours, and without
-    an `environment`, it has ours.
+    its standard output instead. `keeps` are descriptors that it inherits. Without a `directory` or an `environment`, it
+    has those of this process.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Supervisor:
     _ranks: list[list[_Child]] = field(default_factory=list)
 
     def start(self, *services: Service) -> None:
-        """Start services that stop together, before all that were started earlier."""
+        """Start services. They stop together, before all services that were started earlier."""
         rank: list[_Child] = []
         self._ranks.append(rank)
         for service in services:
@@ -139,7 +139,7 @@ class Supervisor:
             self._ranks.pop()
 
     def kill(self) -> None:
-        """Kill all services at once. May be called at any moment, even from a signal handler."""
+        """Kill all services immediately. May be called at any moment, even from a signal handler."""
         for child in self._children():
             child.process.kill()
 
@@ -161,9 +161,9 @@ class StopRequest:
     """
     The request of SIGTERM or SIGINT to a supervising process. `number` is the first signal that came, None before.
 
-    A second signal ends the process and all services at once. The request is a flag to be polled, neither an exception
-    nor an event: a signal handler runs between any two instructions, so its thread may hold the very lock that an event
-    would take.
+    A second signal ends the process and all services immediately. The request is a flag to be polled, neither an
+    exception nor an event: a signal handler runs between any two instructions, so its thread may hold the very lock
+    that an event would take.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:

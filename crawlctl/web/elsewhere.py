@@ -3,7 +3,8 @@ Pages and the API of another partition, through the control partition: `/partiti
 
 The view runs as in that partition, in a thread whose connection leads to its database. The control partition checks the
 login, and the permissions of the user in the control partition apply. Addresses in the answer have the same prefix, so
-all ids in them are ids of that partition. A page of all partitions has no such address, and redirects to the page here.
+all ids in them are ids of that partition. A page of all partitions has no such address: the request is redirected to
+the page of the control partition.
 """
 
 import tempfile
@@ -154,7 +155,10 @@ def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
 
 
 def _leave(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpResponse:
-    """Redirect to the page here. A job has another id here. For other objects, redirect to their list."""
+    """
+    Redirect to the same page of the control partition. A job has another id there. For objects other than jobs,
+    redirect to their list.
+    """
     query = request.GET.copy()
     asked = {"job": str(match.kwargs.get("job_id") or query.get("job", ""))}
     number = _number_here(partition, asked["job"])

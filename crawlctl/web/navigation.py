@@ -2,7 +2,7 @@
 The navigation of all pages: the areas in the bar, their places, and the one that a page belongs to.
 
 The names of addresses decide: a page belongs to the place with the longest prefix of its name. So a new page below a
-known name has a place, and any other page needs a line here.
+known name has a place, and any other page needs a line in this module.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -164,7 +164,7 @@ _ONLY_AT_HOME: Final = (
     *("admin:", "authorities", "hosts-"),
 )
 
-# The page of the user, behind its name in the bar.
+# The page of the user's account. The name of the user in the bar leads to it.
 ACCOUNT: Final = Place(_("Your account"), "account", ("api-token",), "crawlctl.view_apitoken")
 
 
@@ -242,7 +242,10 @@ class Shell:
 
     @property
     def partition(self) -> str:
-        """Return the name of the control partition if the page shows only this partition of several; "" otherwise."""
+        """
+        Return the name of the control partition if there are several partitions and the page shows only this one; ""
+        otherwise.
+        """
         is_of_one = self._name in _ONLY_OF_ONE_PARTITION or self._name.startswith(_OF_ONE_PARTITION)
         return here.control_name() if is_of_one else ""
 

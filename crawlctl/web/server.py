@@ -13,7 +13,7 @@ from crawlctl.web.slow_clients import PatientProtocol
 from crawlctl.web.sockets import name_of
 from nodes.life.attachment import call_when_orphaned
 
-# Time for open requests to end (seconds). Live pages are disconnected at once, and reconnect by themselves.
+# Time for open requests to end (seconds). Live pages are disconnected immediately, and reconnect by themselves.
 _GRACE: Final = 3
 
 

@@ -5,8 +5,8 @@ Each change of the facts on which the main node decides locks the cluster's row,
 is valid if these versions have not changed since it was made. Beats and item locks touch only their own rows. All times
 are times of the database.
 
-An outage of the database silences all nodes at once. So a node may consider another one lost only if it has itself
-beaten without a gap for as long as the other's timeout.
+An outage of the database silences all nodes at the same time. So a node may consider another one lost only if it has
+itself beaten without a gap for as long as the other's timeout.
 
 Lock order: cluster, member, pools, shares. Item locks are single statements.
 """

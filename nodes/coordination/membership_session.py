@@ -4,7 +4,7 @@ The membership of a daemon in its cluster's store of coordination (its *session*
 The database decides about the main manager, failed nodes and owners, even if there is a second store. A session adds
 three things. First, only the *chosen* node may become main manager in the database. The chosen node is the leader in
 the store, by its own deadline. A main manager that is no longer chosen gives up its leadership. Second, the chosen node
-learns at once which nodes are *present* in the store: a node that left the store as well is judged after a shorter
+learns immediately which nodes are *present* in the store: a node that left the store as well is judged after a shorter
 silence (`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool,
 their owners as shares. The main manager writes this pool and these shares, and only where something differs.
 

@@ -260,7 +260,7 @@ class Coordination(Protocol):
         ...
 
     def leave(self) -> None:
-        """End the membership at once, and the leadership with it."""
+        """End the membership immediately, and the leadership with it."""
         ...
 
     def change_pool(self, job: str, items: Collection[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 import psycopg
 from django.db import InterfaceError, InternalError, OperationalError
 
-# Errors of the driver and of Django: it does not wrap those of plain connections, over which some code reads. The last
+# Errors of the driver and of Django. Some code uses plain connections, whose errors Django does not wrap. The last
 # two have classes of their own: the server ended the session, or became a standby.
 _AWAY: Final = (
     OperationalError,

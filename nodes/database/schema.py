@@ -16,7 +16,7 @@ from nodes.database.connections import without_timeouts
 # The label of an application, and the name of a migration.
 _Key = tuple[str, str]
 
-# The packages whose applications have tables of ours.
+# Packages of crawlctl whose applications have tables.
 _OURS: Final = ("crawlctl", "jobs", "nodes")
 # Largest number of nodes or migrations that a refusal names.
 _NAMED: Final = 10
@@ -83,7 +83,7 @@ def make_ready() -> bool:
     """
     Migrate the database's tables to this program's version; return True if anything was migrated.
 
-    If several processes find a new database at once, one creates the tables and the others wait.
+    If several processes find a new database at the same time, one creates the tables and the others wait.
 
     Raises:
         SchemaRefused: the tables are those of a newer version, or too old.

@@ -3,7 +3,7 @@ The election of the main manager.
 
 Every scope has one main manager, and every main manager a term whose number only grows. The managers need no agreement:
 each reads the same row and the same heartbeats. A manager that may lead tries to take the leadership. The write
-succeeds only if the term is still the one that it has seen. If two try at once, only one can succeed.
+succeeds only if the term is still the one that it has seen. If two try at the same time, only one can succeed.
 
 The oldest live manager goes first. The second waits one beat, the third two, and so on. So a manager that lives but
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.
@@ -57,7 +57,7 @@ def elect(
 
     `beat` is the interval of heartbeats. `is_steady` tells whether this manager has beaten without a gap for a
     duration. `is_chosen` tells whether the store of coordination chose this manager; None if the database is the only
-    store. The manager of a one-shot is alone in its scope: it is first in line, and leads at once.
+    store. The manager of a one-shot is alone in its scope: it is first in line, and leads immediately.
     """
     me = cluster.node(cluster.me)
     if me is None:
@@ -99,8 +99,8 @@ def take_over(cluster: ClusterSeen, *, is_steady: Steadiness) -> Elect | None:
 
 def _candidates(cluster: ClusterSeen) -> list[NodeSeen]:
     """
-    Return the live managers that run, without the recorded main manager. A draining manager would have to hand over the
-    leadership at once.
+    Return the live managers that run, without the recorded main manager. A draining manager would have to give up the
+    leadership immediately.
     """
     on_record = None if cluster.term.is_vacant else cluster.term.main_id
     return [node for node in cluster.live_managers if node.status == NodeStatus.RUNNING and node.id != on_record]

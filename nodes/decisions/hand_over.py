@@ -2,9 +2,9 @@
 The move of an item from one live manager to another, without a pause.
 
 The main manager begins the move (`Release`): from then on the owner offers no further documents of the item. The owner
-withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins at once. Offers that workers
-have taken continue during the move. If a process dies, the row of the item shows the state of the move. If the owner
-has ended, or takes too long, the main manager takes the item back (`TakeBack`).
+withdraws its untaken offers and lets the item go (`LetGo`) to the new owner, which begins immediately. Offers that
+workers have taken continue during the move. If a process dies, the row of the item shows the state of the move. If the
+owner has ended, or takes too long, the main manager takes the item back (`TakeBack`).
 """
 
 import datetime as dt
@@ -50,8 +50,7 @@ class MoveRefused(Exception):
 
 def let_go(*, items: Iterable[ItemSeen], managers: Iterable[ManagerSeen], me: UUID) -> tuple[LetGo, ...]:
     """
-    Return the items that this manager, their owner, must let go. Call this when none of their documents is offered any
-    more.
+    Return the items that `me`, their owner, must let go. Call this when none of their documents is offered any more.
     """
     available_managers = available_managers_of(managers) - {me}
     return tuple(

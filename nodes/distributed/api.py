@@ -190,7 +190,10 @@ _CLUSTER = OpenApiParameter(
 
 
 class _OfSwitches(ContractView):
-    """The ETag covers the switches of the cluster. It is read before they are shown, so that it is never too new."""
+    """
+    A view whose ETag covers the switches of the cluster. The ETag is read before the switches, so that it is never
+    newer than they are.
+    """
 
     _tag: str | None = None
 

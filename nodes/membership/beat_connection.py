@@ -88,7 +88,7 @@ class BeatConnection:
             except psycopg.Error as error:
                 logger.info("node %s lost the connection on which it listens: %s", self._node_id, error)
                 self.close()
-                # The next beat connects again, at once.
+                # Send the next beat now: it connects again.
                 return True
         return False
 

@@ -54,7 +54,7 @@ class Node(models.Model):
 
     settings = models.JSONField(_("settings in use"), default=dict, db_default={}, blank=True)
 
-    # Together these identify the process to others on the same machine.
+    # Together these fields identify the process to other processes on the same machine.
     host = models.TextField()
     boot_id = models.TextField(default="", db_default="", blank=True)
     pid_namespace = models.TextField(default="", db_default="", blank=True)

@@ -110,7 +110,9 @@ class DirectoryStore:
         _make_durable(folder.parent)
 
     def _keys(self, prefix: str) -> Iterator[Listed]:
-        """Return the keys that may start with the prefix. Only the folder of the prefix is read, and those below it."""
+        """
+        Return the keys that may start with the prefix. Only the folder of the prefix is read, and the folders below it.
+        """
         above, _, beginning = prefix.rpartition("/")
         top = self._path(above) if above else self.root
         for folder, folders, names in os.walk(top):

@@ -35,7 +35,7 @@ class TaskWorker(models.Model):
     since = models.DateTimeField(_("when it started"), db_default=Now())
     last_seen_at = models.DateTimeField(db_default=Now())
     is_leaving = models.BooleanField(_("it gets no more tasks"), default=False, db_default=False)
-    # Together these identify the process to others on the same machine (`nodes.life.identity`).
+    # Together these fields identify the process to other processes on the same machine (`nodes.life.identity`).
     host = models.TextField()
     boot_id = models.TextField(default="", db_default="")
     pid_namespace = models.TextField(default="", db_default="")

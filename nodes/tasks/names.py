@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-# The form of a name, for messages.
+# Description of a valid name, for messages.
 GROUP: Final = "1 to 64 letters, digits, dots, dashes and underscores"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 

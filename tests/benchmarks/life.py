@@ -4,7 +4,7 @@ Measures the cost of an idle cluster, and its recovery from failures: `python -m
 The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
 last beat until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes
 are watched beside few and many documents, and few and many seeds: their cost should not depend on these. Last, thirty
-daemons run at once, and their connections are counted.
+daemons run at the same time, and their connections are counted.
 """
 
 import argparse

@@ -11,7 +11,7 @@ more than the allowance on top of its cost with one process of each kind.
 The report also shows how many references of a page were new to a worker: other work on the machine does not change that
 figure. It also shows a cost of the machine alone: the CPU-ms in which a process reads one page over and over, beside
 other such processes that share nothing with it. Processors that share a cache or a core are slower together, and cause
-a part of the rise. `--shapes 1,1`, several times at once, shows it with whole clusters that share nothing.
+a part of the rise. Several simultaneous runs with `--shapes 1,1` show this with whole clusters that share nothing.
 """
 
 import argparse
@@ -44,7 +44,7 @@ _LONGEST = 600.0
 _LOOK = 0.05
 # Pages of the site that daemons have crawled before they are measured.
 _CRAWLED_BEFORE = 500
-# Numbers of processes that read one page over and over at once, and the seconds for which they read.
+# Numbers of processes that simultaneously read one page over and over, and the seconds for which they read.
 _READERS = (1, 2, 4)
 _READ_FOR = 5.0
 

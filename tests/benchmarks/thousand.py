@@ -114,7 +114,7 @@ class _Bench:
         _report_of("an idle worker", with_workers, with_managers, _FEW)
 
     def report_cluster(self, *, managers: int, workers: int, simulated: bool = False) -> None:
-        """Print the cost of the whole cluster. The nodes that it lacks are started, or simulated."""
+        """Print the cost of the whole cluster. Missing nodes are started, or simulated."""
         if not self._managers:
             # The main manager is in a process of its own, which can be frozen.
             self._grow(managers=1)
@@ -149,7 +149,7 @@ class _Bench:
     def _grow(self, *, managers: int = 0, workers: int = 0, simulated: bool = False) -> None:
         """Start more nodes, and wait until they work and the cost of their start is over."""
         for kind, number, most in (("manager", managers, _MANAGERS_A_PROCESS), ("worker", workers, _WORKERS_A_PROCESS)):
-            # One process after another: a small machine has no CPU for the start of all at once.
+            # One process after another: a small machine has no CPU for a simultaneous start of all.
             for first in range(0, number, most):
                 nodes = min(most, number - first)
                 self._running.enter_context(_nodes(self._database, f"{_SIMULATED}{kind}" if simulated else kind, nodes))

@@ -138,7 +138,7 @@ class Best(Schedule):
         self._chance = random.Random(0)
 
     def first(self, page: Page) -> float:
-        # Pages with the same interval must not be due all at once.
+        # Pages with the same interval must not all be due at the same time.
         return self._chance.random() * self._intervals[page.number]
 
     def next(self, page: Page, *, now: float, seconds: float, changed: bool) -> float:

@@ -70,7 +70,7 @@ class Emptying:
         # In one transaction, because foreign keys are checked at its end.
         statements = [f"DELETE FROM {table}" for table in filled if table not in large]
         if large:
-            # With all tables that refer to them. None of these has rows written by `migrate`.
+            # CASCADE also empties the tables that refer to them, none of which has rows written by `migrate`.
             statements.insert(0, f"TRUNCATE {', '.join(large)} CASCADE")
         if statements:
             with connection.cursor() as cursor:

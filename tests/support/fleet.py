@@ -140,7 +140,7 @@ class Nursery:
 
 
 class Job:
-    """A job as a test defines it. A change takes effect at once while the job runs."""
+    """A job as a test defines it. A change takes effect immediately while the job runs."""
 
     def __init__(self, job_id, items=("singleton",), **answers):
         usual = {

@@ -284,8 +284,8 @@ def _set_machine():
 
 def _end(code):
     """
-    End as Python does, but let the kernel free the memory of imported modules. Python would need longer for that than
-    for a start.
+    End in Python's usual way, but let the kernel free the memory of imported modules. Python would need longer for that
+    than for a start.
     """
     threading._shutdown()
     if code is not None and not isinstance(code, int):

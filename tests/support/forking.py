@@ -34,7 +34,10 @@ def start(words, *, stdout, stderr=None, env=None, start_new_session=False):
 
 @functools.cache
 def _server():
-    """Start the fork server of this process. It ends with the thread that called first, or when its line closes."""
+    """
+    Start the fork server of this process. The server ends with the thread that called first, or when its connection
+    closes.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         room = "-" * ROOM_FOR_WORDS

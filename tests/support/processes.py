@@ -35,7 +35,7 @@ from tests.support import forking, waiting
 from tests.support.forking import ROOT
 from tests.support.lifetimes import ENDS_WITH_PYTEST
 
-# Seconds. Generous for busy machines; a condition that holds is noticed at once.
+# Longest wait for a condition (seconds). Generous for busy machines: a condition that holds ends the wait immediately.
 PATIENCE = 60.0
 # A short node timeout, so that a test of a silent node need not wait long.
 # Connections may name files of the test's directory.
@@ -352,7 +352,7 @@ class Command:
         return []
 
     def kill_with_children(self):
-        """Kill the process and its children at once, like a crash of the machine."""
+        """Kill the process and its children at the same time, like a crash of the machine."""
         everything = []
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)

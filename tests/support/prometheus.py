@@ -11,7 +11,7 @@ from tests.support.metrics import free_port
 from tests.support.processes import wait_for
 
 RULES = Path(__file__).resolve().parents[2] / "docs" / "monitoring" / "alerts.yml"
-# Seconds in the rules per second in the test.
+# Factor by which times are shorter in the test than in the rules.
 _SCALE = 60
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 

@@ -84,7 +84,7 @@ class Proxy:
         self._do(self._set_delay, seconds)
 
     def heal(self):
-        """Forward everything again at once, including the kept bytes."""
+        """Forward everything again immediately, including the kept bytes."""
         self._do(self._set_delay, 0.0)
         self._do(self._accept)
         self._do(self._set_flow, Direction.BOTH, True)

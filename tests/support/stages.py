@@ -1,4 +1,4 @@
-"""A stand-in for the pipeline that a source asks which documents to read."""
+"""A stand-in for a pipeline. A source asks the pipeline which documents it accepts."""
 
 
 class ReadsTypes:

@@ -80,7 +80,7 @@ class SteppedClock:
         self.at += max(seconds(amount), dt.timedelta.resolution)
 
     def run(self, coroutine):
-        """Run a coroutine to its end. The time until its timers passes at once."""
+        """Run a coroutine to its end. The time until the next timer passes immediately."""
         with mock.patch.object(time, "monotonic", self.monotonic):
             return self._loop.run_until_complete(coroutine)
 

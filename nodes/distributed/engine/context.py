@@ -46,7 +46,7 @@ class JobContext:
 
     def add_shutdown_listener(self, listener: Listener) -> None:
         """
-        Register a function that is called once when the run should stop; at once if it already should.
+        Register a function that is called once when the run should stop; immediately if it should stop already.
 
         An exception of one listener is logged, and the others are still called.
         """

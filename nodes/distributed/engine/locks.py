@@ -2,8 +2,8 @@
 The locks of the items that a node runs: taken before a run, extended during it, released after it.
 
 A lock is extended when a third of its lease has passed. That fails if the store does not answer or another node has the
-lock. Then the run is told to stop: at once if another node has the lock, else a sixth of the lease before its end, so
-that the run can end in time. A separate thread watches for that moment. It never calls the store, which may hang.
+lock. Then the run is told to stop: immediately if another node has the lock, else a sixth of the lease before its end,
+so that the run can end in time. A separate thread watches for that moment. It never calls the store, which may hang.
 """
 
 import datetime as dt

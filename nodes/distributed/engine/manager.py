@@ -182,7 +182,8 @@ class DistributedJobManager:
     @switches.setter
     def switches(self, switches: Switches) -> None:
         """
-        Disable and enable jobs. A disabled job is asked to stop at once. While this node leads, no node gets its items.
+        Disable and enable jobs. Runs of a disabled job are told to stop immediately. While this node leads, no node
+        gets its items.
         """
         if switches != self._switches:
             self._switches = switches

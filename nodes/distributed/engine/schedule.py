@@ -2,8 +2,8 @@
 The time of a job's next run, computed from its earlier runs. Moments are seconds of a clock that never steps back.
 
 By *delay*, a run begins a fixed time after the end of the one before. By *rate*, runs begin on a grid of that period.
-Missed grid points are skipped: after a run that took longer than its period, the next run begins at once, but missed
-runs are not repeated.
+Missed grid points are skipped: after a run that took longer than its period, the next run begins immediately, but
+missed runs are not repeated.
 """
 
 import datetime as dt
@@ -96,7 +96,7 @@ class Past:
 
 def next_start(schedule: Schedule, past: Past, *, initial_delay: dt.timedelta | None = None) -> float:
     """
-    Return the moment at which the next run is due. A moment in the past means at once.
+    Return the moment at which the next run is due. A moment in the past means that the run is due now.
 
     The first run is due `initial_delay` after the job was taken up, by default after the schedule's own interval. A run
     after a failure is never due before the back-off has ended.

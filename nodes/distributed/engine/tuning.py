@@ -17,7 +17,7 @@ class Tuning:
     - `lease`: duration of an item lock, and so the longest time that a node without connection continues a run. The
       default is the node's timeout, which is also its maximum.
     - `keep_failed_pool`: time for which the last good pool of a job stays in use after a failed read; zero: the pool is
-      empty at once.
+    empty immediately.
     - `clean_every`: interval at which the main node removes the pools of jobs that no member can execute.
     - `try_again`: delay before the next attempt of a run whose item another node has locked.
     - `start_within`: longest wait for the store at the start.

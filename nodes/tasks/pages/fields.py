@@ -49,7 +49,7 @@ class JsonField(forms.CharField):
             raise forms.ValidationError(_("This is not JSON.")) from None
 
     def run_validators(self, value: Any) -> None:
-        """Do nothing: the validators are those of the text, which `to_python` has checked."""
+        """Do nothing: `to_python` has already applied the validators to the text."""
 
 
 class Lines(forms.CharField):
