@@ -1,5 +1,5 @@
 """
-Tokens of the API: a login issues one (`crawlctl.access.tokens`), each request carries it, and it expires.
+Tokens of the API: a login issues a token (`crawlctl.access.tokens`), each request carries it, and it expires.
 
 Only a digest is stored, so a reader of the database has no usable token. The framework imports this module while it
 imports its views, so this module must not import those.

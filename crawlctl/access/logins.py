@@ -6,9 +6,9 @@ An attempt is admitted and counted before its password is checked, under a lock 
 concurrent attempts are counted one after the other, and exactly those above the limit are refused. A correct password
 removes the counted attempts for its name.
 
-A name is closed only for the address that guesses. Otherwise an attacker could lock an administrator out. An attacker
-with many addresses may guess more often, and only a long password helps against that. The addresses of one network of
-IPv6 count as one address: each customer of a provider has 2^64 of them.
+After too many wrong passwords, a name is closed only for the address that sent them. Otherwise an attacker could lock
+an administrator out. An attacker with many addresses may guess more often, and only a long password helps against that.
+The addresses of one network of IPv6 count as one address: each customer of a provider has 2^64 of them.
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """
 The process that copies the write-ahead log of the running embedded server: `python -m crawlctl.backups.beside ADDRESS`.
 
-The guardian starts it, and closes its input before it stops the server. The process never connects through Django,
-because it would then count as a user of the server and keep it running.
+The guardian starts this process, and closes its input before stopping the server. The process never connects through
+Django, because it would then count as a user of the server and keep it running.
 """
 
 import os

@@ -164,8 +164,8 @@ def fetch(store: Store, file: File, path: Path) -> None:
 
 def prune(store: Store, *, keep: int, now: dt.datetime) -> Iterator[str]:
     """
-    Keep the newest complete backups of each server. Delete all its other backups, and leftovers of interrupted ones.
-    Yield the deleted names.
+    Keep the newest complete backups of each server. Delete the server's other backups, and leftovers of interrupted
+    backups. Yield the deleted names.
 
     A backup that is newer than the oldest kept one stays, complete or not. Several servers may share a store, such as
     those of partitions: the backups of one server never cause the deletion of another server's backups.

@@ -17,7 +17,7 @@ def back_up(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any
     """
     Make a backup, then delete old ones if the arguments say how many to keep.
 
-    A retry goes on with the backup that an earlier attempt made. Otherwise each attempt that fails to delete old
+    A retry continues with the backup that an earlier attempt made. Otherwise each attempt that fails to delete old
     backups would make a new one, and so the backups of earlier days would be deleted.
 
     Raises:

@@ -3,8 +3,8 @@ The recovery of a copy along a timeline, and the reservation of unused timelines
 distinguishes a restored database from all others of its server.
 
 PostgreSQL gives a restored server the next timeline for which it finds no history. Two restores of one backup would get
-the same number, and nodes of the first one would not notice the second. So each restore reserves its number in the
-store, and lets the server find a history of each lower number.
+the same number, and nodes that used the first restored database would not notice the second. So each restore reserves
+its number in the store, and lets the server find a history of each lower number.
 """
 
 import datetime as dt

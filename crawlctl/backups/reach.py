@@ -3,7 +3,7 @@ The moments to which the backups of a store can be restored, computed from names
 
 A backup and the segments of the log after it reach the end of the last segment without a gap. After a restore the
 server continues on a new timeline, which begins inside of an older one. So a restore of a backup can follow several
-ways.
+ways, one along each timeline.
 """
 
 import datetime as dt

@@ -1,9 +1,9 @@
 """
 The write-ahead log in a store: segments of the servers, and the histories of their timelines.
 
-A segment is compressed with a checksum, and sealed if there is a passphrase. Its key may contain the time that a
-restore reaches with the segments up to this one. So a list of the keys shows the times to which the database can be
-restored.
+A segment is compressed with a checksum, and sealed if there is a passphrase. The key of a segment may contain the time
+that a restore reaches with the log up to this segment. So a list of the keys shows the times to which the database can
+be restored.
 """
 
 import contextlib

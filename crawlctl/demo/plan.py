@@ -88,9 +88,9 @@ class SitePlan:
     """
     A site of `pages` pages. Page p is on `origins[p % len(origins)]`.
 
-    Origins are written like "http://127.0.0.1:8000". `traps` is the percentage of the pages that link to a redirect.
-    Equal percentages link to a missing page and to a private one, and an equal percentage is flaky. `revisions` is the
-    history of the site so far.
+    Origins are written like "http://127.0.0.1:8000". `traps` is a percentage of the pages: as many link to a redirect,
+    as many to a missing page, as many to a private page, and as many are flaky. `revisions` is the history of the site
+    so far.
     """
 
     seed: int

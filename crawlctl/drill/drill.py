@@ -60,9 +60,9 @@ def perform(
     """
     Perform a drill in the sandbox, or on the cluster if there is none. Store and return its report.
 
-    `seconds` is its duration. By default a freeze lasts twice the victim's timeout, so that the victim wakes as a
-    failed node. A cut lasts as long as the timeout, and must not make any node fail. `confirm` gets the name of the
-    victim before anything is done, and raises an exception to refuse.
+    `seconds` is the duration of the fault. By default a freeze lasts twice the victim's timeout, so that the victim
+    wakes as a failed node. A cut lasts as long as the timeout, and must not make any node fail. `confirm` gets the name
+    of the victim before anything is done, and raises an exception to refuse.
 
     Raises:
         NoVictim

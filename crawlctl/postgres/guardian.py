@@ -3,8 +3,8 @@ The process that starts the server, keeps it running while any process uses it, 
 
 `python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns immediately. The guardian continues to run. It runs
 the module beside the server (`companion.py`). The guardian reports on standard output, one JSON object a line, and
-closes it after the last: `{"announce": …}` any number of times, then `{"address": …}` or `{"error": …}`. Its standard
-error is the server's log.
+closes the output after the last object: `{"announce": …}` any number of times, then `{"address": …}` or `{"error": …}`.
+Its standard error is the server's log.
 """
 
 import json

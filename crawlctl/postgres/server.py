@@ -185,9 +185,9 @@ class Server:
         """
         Start the process and return it when it takes connections. `further` are options of this start only.
 
-        `log` is the open log of the home. In the guardian the log is standard error, so it gives none.
+        `log` is the open log of the home. In the guardian the log is standard error, so the guardian passes None.
 
-        First end a server of this cluster that a killed guardian left running: two on one cluster would destroy it.
+        First end a server of this cluster that a killed guardian left running: two servers would destroy the cluster.
         After a crash or a reboot, the pid in its lock files may belong to any process. So the search is for PostgreSQL
         processes that work in this directory, and the lock files are deleted.
 

@@ -1,9 +1,9 @@
 """
 HTTP/1.1 with limits on the time in which a client sends a request, and takes the answer.
 
-uvicorn waits without a limit for the rest of a request, and for a client that reads nothing more. So a visitor without a
-login could hold each connection that the server may have open, and a reader of a download its view, too. A proxy in
-front of the server has such limits, but not each installation has a proxy.
+uvicorn waits without a limit for the rest of a request, and for a client that reads nothing more. So a visitor without
+a login could hold all connections that the server may have open. A client that stops reading a download would hold its
+view. A proxy in front of the server has such limits, but not each installation has a proxy.
 """
 
 import asyncio

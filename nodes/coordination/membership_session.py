@@ -5,8 +5,8 @@ The database decides about the main manager, failed nodes and owners, even if th
 three things. First, only the *chosen* node may become main manager in the database. The chosen node is the leader in
 the store, by its own deadline. A main manager that is no longer chosen gives up its leadership. Second, the chosen node
 learns immediately which nodes are *present* in the store: a node that left the store as well is judged after a shorter
-silence (`nodes.decisions.judge`). Third, the store *mirrors* the database for its own tools: the groups as a pool,
-their owners as shares. The main manager writes this pool and these shares, and only where something differs.
+silence (`nodes.decisions.judge`). Third, the store *mirrors* the database, for the store's own tools: the groups as a
+pool, their owners as shares. The main manager writes this pool and these shares, and only where something differs.
 
 A session lasts while its node trusts itself: a node that cannot reach the database gives up leadership. A chosen node
 that does not become main manager gives up leadership, too. An outage of the store does not affect a crawl: it elects no

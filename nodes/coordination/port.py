@@ -181,7 +181,7 @@ class TermBound(Protocol):
     A store that was wiped or restored from an old backup would count terms from the start again. So a term is stored
     here before it is used, and only a higher term can follow.
 
-    It also names the owner of the cluster, so that two installations never share a store by mistake.
+    The record also names the owner of the cluster, so that two installations never share a store by mistake.
     """
 
     def identity(self) -> str:

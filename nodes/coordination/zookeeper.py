@@ -1,14 +1,14 @@
 """
 The store of coordination in ZooKeeper, for operators that already run an ensemble.
 
-The tree is DJM's (`paths`), and so are its transactions: each reads the versions on which it rests, and increments the
-versions that it changes. If two transactions rest on the same state, the second is refused. Beyond DJM, a plan of the
-main node also checks the versions of all that it was made from, that its members exist, and its own term. Between
-changes a cluster writes nothing but locks.
+The tree is DJM's (`paths`), and so are its transactions: each reads the versions of the state that it depends on, and
+increments the versions of the state that it changes. If two transactions depend on the same state, the second is
+refused. Beyond DJM, a plan of the main node also checks the versions of all that it was made from, that its members
+exist, and its own term. Between changes a cluster writes nothing but locks.
 
-A sync before each read makes it current. Membership is an ephemeral node, and the main node has the oldest latch. The
-reports of kazoo about a session are not trusted. A beat is a sync: the ensemble's leader confirms that the session
-lives, and our deadline runs from before the request (`TrustWindow`). A member that no longer beats ends its own
+Before each read, a sync makes the read current. Membership is an ephemeral node, and the main node has the oldest
+latch. The reports of kazoo about a session are not trusted. A beat is a sync: the ensemble's leader confirms that the
+session lives, and our deadline runs from before the request (`TrustWindow`). A member that no longer beats ends its own
 session: kazoo would keep it alive for a process whose work hangs.
 
 The term is counted in a node. A ZooKeeper that was wiped, or restored from an old backup, has an old number there, or

@@ -5,9 +5,9 @@ The lease of a lock runs from the server's time of its last change to the server
 the lock of another gets that time by a write to the root. The clocks of an ensemble's servers must agree within a
 fraction of a lease. The clocks of nodes need not agree.
 
-A node that is deleted and created again restarts its versions, so a stale version could match. A released lock
-therefore stays: empty, or with the seconds from the moment `paced_from` of its item to the release. A removal of locks
-increments the version of `locks`, which every other write checks.
+If a node of the tree is deleted and created again, its versions restart, so a stale version could match. A released
+lock therefore stays: empty, or with the seconds from the moment `paced_from` of its item to the release. A removal of
+locks increments the version of `locks`, which every other write checks.
 """
 
 import datetime as dt

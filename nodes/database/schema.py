@@ -147,7 +147,8 @@ def _is_behind() -> bool:
     """
     True if this program has a migration that the tables lack.
 
-    A migration that replaces others is applied if all of these are, and each of these is applied if the new one is.
+    A migration that replaces others counts as applied if all replaced migrations are applied. Each replaced migration
+    counts as applied if the new one is.
 
     Raises:
         SchemaRefused: the tables are those of a newer version, or too old.

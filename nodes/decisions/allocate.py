@@ -2,7 +2,7 @@
 Allocation of items to managers.
 
 Items without an owner go to the manager with the least weight. Items of a draining manager move to the others in the
-same way. A manager without items gets some, with few moves, if others have more than they need. No other moves are
+same way. A manager without items gets some, with few moves, if that makes the balance more even. No other moves are
 made: after moves by hand, or an uneven start, only `rebalance` evens the assignment.
 
 All decisions follow from one snapshot, so it does not matter whether an earlier main manager completed its decisions.

@@ -9,8 +9,8 @@ The oldest live manager goes first. The second waits one beat, the third two, an
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.
 
 If a store of coordination chooses a manager beside the database, only that manager tries, and no manager waits for
-others. It still takes the term here, by the same rules about its predecessor. The main manager leads in both, and if it
-loses one leadership, it gives up the other.
+others. This manager still takes the term in the database, by the same rules about its predecessor. The main manager
+leads in both, and if it loses one leadership, it gives up the other.
 """
 
 import datetime as dt

@@ -21,7 +21,7 @@ class ItemState(StrEnum):
 
     - free: it has no owner. The main manager gives it away.
     - owned: its owner works on it. Set by the main manager that gives it, or by the previous owner that let it go.
-    - releasing: the main manager wants to move it. Its owner begins nothing more and lets it go. Set by the main
+    - releasing: the main manager wants to move it. Its owner begins no further work and lets it go. Set by the main
       manager.
     """
 

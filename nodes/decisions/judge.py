@@ -5,8 +5,8 @@ A node is failed for one of three reasons. First, it was *silent* for longer tha
 database silences all nodes, so only a judge that has itself beaten without a gap for as long may conclude that. Second,
 its *process* no longer runs: a judge on the same machine and in the same pid namespace sees that, and no wait is
 needed. Third, it is *absent*: a manager that the store of coordination has lost as well is judged after a shorter
-silence. It begins nothing beyond its trust window, and fences guard all its writes. A worker is not judged that way,
-because it closes its last requests only just before its timeout.
+silence. A manager begins nothing beyond its trust window, and fences guard all its writes. A worker is not judged that
+way, because it closes its last requests only just before its timeout.
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """
 Records of distributed jobs in PostgreSQL: their status on each node, and the jobs that are disabled.
 
-Jobs are shared through the store of coordination. They continue if these records cannot be read or written: the records
-only serve the pages and their switches.
+Jobs are shared through the store of coordination. The jobs continue if these records cannot be read or written: the
+records only serve the pages and their switches.
 """
 
 import datetime as dt

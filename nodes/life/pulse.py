@@ -2,9 +2,9 @@
 The pulse of a node: the time of its next heartbeat, and the conclusions that its heartbeats allow.
 
 A node beats only while its work loop makes progress: a process whose loop hangs must look dead, because it no longer
-works for the cluster. An outage of the database fails no node. The node keeps trying. Meanwhile its trust window
-closes, so it sends no request to the web. The first node that returns judges other nodes only after all had time to
-return.
+works for the cluster. An outage of the database marks no node as failed. Each node keeps trying. Meanwhile its trust
+window closes, so it sends no request to the web. The first node that returns judges other nodes only after all had time
+to return.
 
 The module uses no thread and no database, and only the clock that it is given. So the heartbeat of a process and the
 simulator follow the same rules.

@@ -159,10 +159,10 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
     remember(identity.id, beats=0, incarnation=row["incarnation"])
 
 
-# Locks: the node's row NO KEY UPDATE, in a transaction of its own. It waits for a transaction that marks the node
-# failed, and then updates nothing, because the status is checked again after the wait. A database that went back in
-# time gets no beat. This one statement also reads everything else that an idle node needs regularly, because a thousand
-# nodes may execute it.
+# Locks: the node's row NO KEY UPDATE, in a transaction of its own. The statement waits for a transaction that marks the
+# node failed, and then updates nothing, because the status is checked again after the wait. A database that went back
+# in time gets no beat. This one statement also reads everything else that an idle node needs regularly, because a
+# thousand nodes may execute it.
 _BEAT: Final[LiteralString] = f"""
 WITH beaten AS (
     UPDATE nodes_node SET heartbeat_at = clock_timestamp(), progress = %(progress)s, beats = beats + 1

@@ -1,10 +1,10 @@
 """
 The first registration after a restore of the database.
 
-A restored database has the nodes, the terms and the numbers of its time. Processes of that time are refused by its
-incarnation. But numbers would be used a second time, also in places that do not know the incarnation: files, stores,
-other databases, clients of the API. So the transaction of the first registration marks all nodes as failed, and raises
-all numbers above the ones of the lost changes.
+A restored database has the nodes, the terms and the numbers of the time of its backup. Processes that ran before the
+restore are refused, because the incarnation has changed. But numbers would be used a second time, also in places that
+do not know the incarnation: files, stores, other databases, clients of the API. So the transaction of the first
+registration marks all nodes as failed, and raises all numbers above the ones of the lost changes.
 
 Lock order: MainTerm, DatabaseIncarnation, Node, then what the statements of other packages lock.
 """

@@ -1,5 +1,5 @@
 """
-The execution of one task, in the process that django-q2 runs it in.
+The execution of one task, in a process of django-q2.
 
 django-q2 calls `execute` with the number of a task and an epoch, and knows nothing else of it. The function claims the
 row: it must name this worker and this epoch, and must not have begun. A second delivery therefore finds nothing. While

@@ -1,5 +1,5 @@
 """
-The provider of OpenID Connect, over Authlib: the authorization code flow with PKCE, state and nonce.
+Logins at the provider of OpenID Connect, by means of Authlib: the authorization code flow with PKCE, state and nonce.
 
 Authlib checks neither the audience nor the issuer of the metadata by itself, and has no timeout. So this module states
 each check: issuer, audience, expiry, nonce, an asymmetric signature, a timeout, and no redirect of a request that holds

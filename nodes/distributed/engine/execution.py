@@ -2,8 +2,8 @@
 A job on one node, with the items assigned to it: its threads, and their end when the items move.
 
 When its items change, the runs are told to stop. Threads for the new items wait until those runs have ended. Each item
-keeps its own past, so that its schedule applies in any group of items. The lock of an item shows the runs of other
-nodes.
+keeps its own past, so that the schedule applies to the item in any group of items. The lock of an item shows the runs
+of other nodes.
 """
 
 import datetime as dt

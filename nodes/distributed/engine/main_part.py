@@ -2,8 +2,8 @@
 The work of the main node: it assigns the items of all jobs, and removes pools of jobs that no node can execute.
 
 Every node is a candidate. The main node reads the cluster when a watch wakes it, and also at intervals, because a
-wake-up may be lost. Wake-ups that arrive during a pass count as one. If nothing has changed since the last read, it
-decides nothing.
+wake-up may be lost. Wake-ups that arrive during a pass count as one. If nothing has changed since the last read, the
+main node decides nothing.
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """
-The manager of distributed jobs: an application starts it, and closes it at its end.
+The manager of distributed jobs: an application starts the manager, and closes it when the application ends.
 
-All processes that name the same place form a cluster. Each of them is a worker, and a candidate for the main node,
-which assigns the items. A manager consists of threads only.
+Processes whose managers use the same store and the same name of a cluster form this cluster. Each of them is a worker,
+and a candidate for the main node, which assigns the items. A manager consists of threads only.
 """
 
 import datetime as dt
