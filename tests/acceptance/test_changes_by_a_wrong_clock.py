@@ -56,7 +56,7 @@ def test_a_new_schedule_starts_no_past_window_and_skips_no_future_one(cluster, m
 
 @WRONG_BY
 @pytest.mark.parametrize("verb", ["start", "abort"])
-def test_a_command_on_a_wrong_clock_acts_at_the_databases_time(cluster, machine, job, hours, verb):
+def test_a_command_on_a_machine_with_a_wrong_clock_acts_at_database_time(cluster, machine, job, hours, verb):
     if verb == "abort":
         control.start(job.pk, made_by="a test", now=job.schedule_checked_at)
     assert machine.start("job", job.name, verb, **skewed_by(hours)).wait() == 0

@@ -45,7 +45,7 @@ def test_a_document_is_read_after_its_interval_and_its_change_is_indexed(daemons
     assert Job.objects.get().manifoldcf_status == "ACTIVE"
 
 
-def test_a_lost_document_is_found_when_it_is_checked_again(daemons, world):
+def test_a_document_lost_at_its_source_is_noticed_at_its_next_check(daemons, world):
     world.put("a", links=["b"])
     world.put("b")
     begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)

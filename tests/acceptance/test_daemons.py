@@ -71,7 +71,7 @@ def test_a_cluster_that_was_killed_as_a_whole_continues_after_a_restart(cluster,
     assert refetches(site) <= 2 * CLAIMED_AT_MOST
 
 
-def test_a_frozen_worker_that_wakes_after_it_was_failed_changes_nothing(cluster, serve):
+def test_a_frozen_worker_that_wakes_after_it_was_marked_failed_changes_nothing(cluster, serve):
     site = serve(pages=250, hosts=2, traps=3, latency_ms=60)
     _, *workers = cluster.start("runmanager", "runworker", "runworker")
     job = cluster.make_job(site)

@@ -26,7 +26,7 @@ def crawl(machine, tmp_path):
     return crawl
 
 
-def test_the_code_of_the_guide_is_short():
+def test_the_connector_of_the_guide_has_at_most_60_lines_of_code():
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
     assert len([line for line in code.splitlines() if line]) <= 60

@@ -122,7 +122,7 @@ def test_a_busy_host_gets_the_pause_that_it_requested(machine, serve):
         assert refused.status == 200 or (following.time - refused.time) / 1e9 > 1 - TOLERANCE
 
 
-def test_a_turn_ends_when_its_successor_starts_so_the_next_is_offered(machine, serve):
+def test_the_next_successor_is_offered_when_a_successor_starts(machine, serve):
     site = serve(pages=215, traps=0)
     job = make_job(
         urls=[site.plan.url(page) for page in range(215)],

@@ -206,7 +206,7 @@ def test_a_flipped_bit_in_the_log_is_found_and_never_restored(old, new, place):
     assert not new.data.exists()
 
 
-def test_a_lost_slot_leaves_a_gap_that_is_reported_until_a_new_backup(old, new, place):
+def test_a_lost_replication_slot_leaves_a_gap_reported_until_a_new_backup(old, new, place):
     with old.server(ships=True) as address:
         old.run("backup")
         wait_until_stored(old, now_of(address))

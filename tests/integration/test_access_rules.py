@@ -95,7 +95,7 @@ def test_the_api_stores_access_rules_and_a_change_rereads_all_documents(administ
         ([{"pattern": "x", "permit": ["a"]}], "access_rules.0.permit"),
     ],
 )
-def test_bad_rules_are_refused_at_their_field(administrator, wanted, rules, field):
+def test_invalid_access_rules_are_refused_at_their_field(administrator, wanted, rules, field):
     answer = administrator.post(JOBS, {**wanted, "access_rules": rules})
 
     assert_problem(answer, 400, "invalid")
@@ -103,7 +103,7 @@ def test_bad_rules_are_refused_at_their_field(administrator, wanted, rules, fiel
     assert not Job.objects.exists()
 
 
-def test_rules_with_tokens_need_a_source_with_a_group(administrator, browser, wanted, form, source):
+def test_access_rules_with_tokens_need_a_source_with_an_authority_group(administrator, browser, wanted, form, source):
     source.authority_group = None
     source.save()
 
@@ -113,7 +113,7 @@ def test_rules_with_tokens_need_a_source_with_a_group(administrator, browser, wa
     assert "source the web has none" in str(shown.errors["access_rules"])
 
 
-def test_the_form_stores_and_shows_rules_as_lines(browser, form):
+def test_the_form_of_a_job_stores_and_shows_access_rules_as_lines(browser, form):
     answer = browser.post(FORM, {**form, "access_rules": TEXT})
 
     assert answer.status_code == 302, answer.context["adminform"].form.errors
@@ -124,7 +124,7 @@ def test_the_form_stores_and_shows_rules_as_lines(browser, form):
     assert "Access rules" in browser.get(f"/jobs/{job.pk}/").content.decode()
 
 
-def test_a_source_whose_files_have_tokens_needs_a_group(administrator, source, tmp_path, settings):
+def test_a_source_whose_files_have_tokens_needs_an_authority_group(administrator, source, tmp_path, settings):
     settings.CRAWLCTL_FILE_ROOTS = (str(tmp_path),)
     files = {"name": "files", "connector": "filesystem", "configuration": {"roots": [str(tmp_path)], "access": "files"}}
 
@@ -151,7 +151,7 @@ def test_a_source_whose_files_have_tokens_needs_a_group(administrator, source, t
         ("for /a/\ndeny a", "Rule 1: Without a token that allows"),
     ],
 )
-def test_a_bad_line_is_refused_at_the_field_of_the_form(browser, form, text, sentence):
+def test_an_invalid_line_of_access_rules_is_refused_at_its_field(browser, form, text, sentence):
     shown = browser.post(FORM, {**form, "access_rules": text}).context["adminform"].form
 
     assert sentence in "".join(shown.errors["access_rules"])

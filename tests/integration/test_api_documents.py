@@ -63,7 +63,7 @@ def test_pages_show_each_document_once_and_in_order(viewer):
     assert shown == ids(in_order)
 
 
-def test_pages_keep_their_filter(viewer):
+def test_pages_of_documents_keep_the_filter_of_the_list(viewer):
     first, second = make_job("first"), make_job("second")
     wanted = make_documents(first, 30)
     make_documents(second, 30)

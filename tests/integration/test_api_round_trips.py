@@ -318,7 +318,7 @@ def test_a_value_of_another_json_type_is_refused(administrator, address, body, f
     assert_problem(administrator.post(address, body), 400, "invalid", fields=[field])
 
 
-def test_a_denied_host_is_answered_with_the_address_of_the_list(administrator):
+def test_the_location_header_after_a_denial_leads_to_the_deny_list(administrator):
     denied = administrator.post("/api/v1/deny-list/", {"pattern": "*.test", "reason": "they called", "confirm": True})
 
     assert denied.status_code == 201

@@ -148,7 +148,7 @@ def test_a_large_body_without_a_login_is_refused():
     assert_problem(APIClient().post("/api/v1/token/", body), 413, "too_large")
 
 
-def test_a_list_that_was_changed_meanwhile_is_not_changed(administrator, address, job):
+def test_a_seed_list_that_changed_meanwhile_is_not_overwritten(administrator, address, job):
     seen = administrator.get(address)["ETag"]
     changed = send(administrator, address, "http://a.test/")
 
@@ -168,7 +168,7 @@ def test_addresses_are_added_while_a_job_runs_and_not_while_it_stops(administrat
     assert_problem(send(administrator, address, "http://c.test/", method="POST"), 400, "invalid", fields=["seeds"])
 
 
-def test_only_users_who_may_change_jobs_change_lists(address):
+def test_only_users_who_may_change_jobs_change_seed_lists(address):
     operator = client_of(OPERATOR)
 
     assert operator.get(address).status_code == 200

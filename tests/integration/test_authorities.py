@@ -184,7 +184,7 @@ def test_the_answer_shows_the_name_that_a_chain_of_mappings_gave(group, users):
     assert (unmapped["user"], unmapped["status"]) == (None, "user not found")
 
 
-def test_a_change_applies_to_the_next_question(authority, users, group):
+def test_a_change_of_an_authority_or_a_group_applies_to_the_next_question(authority, users, group):
     client = service_client()
     assert "TOKEN:the+group:staff" in lines(client.get("/UserACLs?username=alice"))
 

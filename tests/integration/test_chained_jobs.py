@@ -309,7 +309,7 @@ def test_only_administrators_change_chains(jobs, role):
     assert "chains/" not in page
 
 
-def test_both_pages_show_a_chain_and_its_form_adds_one(jobs):
+def test_the_pages_of_both_jobs_show_a_chain_and_a_form_adds_a_chain(jobs):
     first, second, _ = jobs
     client = client_of(ADMINISTRATOR)
 

@@ -70,7 +70,7 @@ def test_the_job_continues_by_itself_when_the_key_is_back(main, job, settings):
     assert (found.connectors_ready, found.reason) == (True, "")
 
 
-def test_printed_text_has_no_secret(main, job, settings):
+def test_the_reason_for_an_undecryptable_secret_does_not_show_the_secret(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
     found = looked_at(main, job)

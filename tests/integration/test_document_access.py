@@ -71,7 +71,7 @@ def test_a_document_is_written_again_even_if_only_its_access_changed(site):
     assert in_search() == in_lines(site.file) == Access()
 
 
-def test_rules_of_the_job_apply_at_the_next_run(site):
+def test_access_rules_of_the_job_apply_at_the_next_run(site):
     rules = [{"pattern": "page1$", "allow": ["editors"], "deny": ["interns"]}]
 
     editing.change_job(site.job_id, access_rules=rules, made_by="root", now=NOON)
@@ -136,7 +136,7 @@ def test_documents_of_equal_access_share_its_rows(site):
     assert SearchAccess.objects.count() == 4
 
 
-def test_rules_with_tokens_need_an_authority_group(site):
+def test_access_rules_with_tokens_need_an_authority_group(site):
     connections.change(RepositoryConnection, site.job.repository_id, authority_group_id=None)
 
     with pytest.raises(Invalid) as refused:

@@ -177,7 +177,7 @@ def test_an_export_before_the_first_request_says_that_none_was_sent(connection, 
     assert dt.datetime.fromisoformat(earlier["from"]) <= begin + MINUTE
 
 
-def test_requests_of_several_workers_are_one_block(connection, main, worker, begin):
+def test_requests_of_several_workers_in_a_minute_form_one_block(connection, main, worker, begin):
     other = register_node(connection, "worker")
     for one in (worker, other):
         send(connection, one, begin, 0)
@@ -429,7 +429,7 @@ def test_the_page_of_a_host_verifies_only_the_newest_blocks(connection, main, wo
     assert "The newest 2 blocks are intact." in client_of("viewer").get(f"/hosts/{host.pk}/").content.decode()
 
 
-def test_a_broken_chain_is_shown(connection, main, worker, begin, host):
+def test_a_broken_chain_of_evidence_is_shown(connection, main, worker, begin, host):
     recorded(connection, main, worker, begin)
     connection.execute("ALTER TABLE jobs_evidenceblock DISABLE TRIGGER USER")
     connection.execute("UPDATE jobs_evidenceblock SET content = replace(content, 'bytes', 'sizes') WHERE seq = 2")

@@ -150,7 +150,7 @@ def test_the_api_stores_goals_and_running_workers_read_them_again(administrator,
         (GOALS[:1] * 21, "freshness_goals"),
     ],
 )
-def test_bad_goals_are_refused_at_their_field(administrator, wanted, goals, field):
+def test_invalid_freshness_goals_are_refused_at_their_field(administrator, wanted, goals, field):
     answer = administrator.post(JOBS, {**wanted, "freshness_goals": goals})
 
     assert_problem(answer, 400, "invalid")
@@ -373,7 +373,7 @@ def test_the_rates_of_a_lane_that_moved_away_are_forgotten(crawl):
     assert [rate.hash for rate in ChangeRate.objects.all()] == [hash_of("page1")]
 
 
-def test_the_page_of_a_job_without_goals_says_so(crawl):
+def test_the_command_says_that_a_job_has_no_freshness_goals(crawl):
     Job.objects.update(freshness_goals=[])
     said = io.StringIO()
 

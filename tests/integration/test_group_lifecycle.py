@@ -80,7 +80,7 @@ def test_every_transition_moves_a_group_only_from_its_sources(connection, transi
 
 @pytest.mark.parametrize("state", ItemState)
 @pytest.mark.parametrize("cause", ["give", "hand_over", "let_go", "take_back"])
-def test_the_epoch_grows_whenever_a_group_changes_hands_and_only_then(connection, cause, state):
+def test_the_epoch_of_a_group_grows_exactly_when_its_owner_changes(connection, cause, state):
     stage = Stage(connection, state)
     sources = next(transition.sources for transition in ITEM_TRANSITIONS if transition.cause == cause)
 

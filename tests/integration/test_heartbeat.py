@@ -47,7 +47,7 @@ def beats_again(connection, node) -> bool:
     return True
 
 
-def test_heartbeats_carry_the_numbers_of_the_work_loop(connection, worker, heartbeats):
+def test_heartbeats_carry_the_counts_that_the_work_loop_reports(connection, worker, heartbeats):
     heartbeats.progress(in_flight=3, claimed=7)
     heartbeats.start()
 
@@ -159,7 +159,7 @@ def test_a_node_sends_heartbeats_during_a_long_statement(dsn, connection, worker
     assert beats_again(connection, worker)
 
 
-def test_a_second_thread_that_hangs_ends_the_heartbeats(connection, worker, heartbeats):
+def test_a_hanging_second_thread_ends_the_heartbeats(connection, worker, heartbeats):
     hangs, goes_on = threading.Event(), threading.Event()
     effort = heartbeats.watch_another_thread()
 

@@ -54,7 +54,7 @@ def identifiers(page):
 # --- Simple history ------------------------------------------------------------------------------
 
 
-def test_a_line_names_the_action_the_object_and_the_result(job):
+def test_a_line_of_the_history_names_the_action_the_object_and_the_result(job):
     output = job.outputs.get()
     happen(job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine")
 

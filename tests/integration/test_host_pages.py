@@ -65,7 +65,7 @@ def test_waiting_hosts_are_listed_with_their_limits(connection, busy):
     assert all(text in shown for text in ("news.example", row["since"], "Times are UTC."))
 
 
-def test_the_list_is_live_only_while_it_shows_the_busiest_hosts(busy):
+def test_the_list_of_hosts_gets_live_updates_only_for_the_busiest_hosts(busy):
     assert b'data-topic="hosts"' in visitor().get("/hosts/").content
 
     found = visitor("operator").get("/hosts/?name=news")

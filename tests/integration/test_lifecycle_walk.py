@@ -54,7 +54,7 @@ def put(job, **facts):
     Job.objects.filter(pk=job.pk).update(**(plain | facts))
 
 
-def test_the_walk_covers_every_situation():
+def test_the_tests_cover_every_situation_of_a_job():
     assert IN.keys() == SITUATIONS.keys()
     assert {name: situation_of(JobState(**facts)) for name, facts in IN.items()} == {name: name for name in IN}
 
@@ -76,7 +76,7 @@ def test_transitions_that_a_situation_does_not_allow_change_nothing(job, situati
 
 
 @each_row("situation, name", [(situation, name) for name, row in MADE_BY_NAME.items() for situation in row.sources])
-def test_a_transition_from_its_situations_is_made_and_recorded(job, situation, name):
+def test_a_transition_that_a_situation_allows_is_made_and_recorded(job, situation, name):
     row = TRANSITIONS[name]
     put(job, **IN[situation], **row.requires)
     before, events = Job.objects.get(pk=job.pk).state, JobEvent.objects.count()

@@ -178,7 +178,7 @@ def test_a_removal_waits_for_the_end_of_a_move_that_copies_documents(control, jo
     assert noted_names(control)["names"] == ["a", "c"]
 
 
-def test_a_move_that_waits_for_jobs_is_cancelled_first(control, job, move):
+def test_a_removal_is_refused_until_a_move_that_waits_for_jobs_is_cancelled(control, job, move):
     send_fact(control, "a", "a", KEY, Move(move.to).as_json())
 
     with pytest.raises(CommandError, match="Cancel the move: crawlctl partition cancel-move"):

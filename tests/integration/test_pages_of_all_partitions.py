@@ -352,7 +352,7 @@ def test_the_api_names_a_partition_whose_counts_are_missing(silent, viewer, job)
     assert (counts["failed"], counts["silent"]) == (2, ["b"])
 
 
-def test_a_run_that_lacks_the_counts_of_a_partition_says_so(silent, viewer, job):
+def test_a_run_that_lacks_the_counts_of_a_partition_names_the_partition(silent, viewer, job):
     for address in ("/runs/", f"/runs/{job.runs.get().pk}/"):
         assert "The true counts may be higher: partition b" in viewer.get(address).content.decode()
     (row,) = viewer.get("/api/v1/runs/").json()["results"]
@@ -480,7 +480,7 @@ def test_conditions_of_a_partition_do_not_end_because_it_is_silent(control, data
 
 
 @pytest.mark.usefixtures("control", "patience", "rule")
-def test_a_rule_for_a_job_finds_it_in_another_partition(job):
+def test_a_rule_for_a_job_reports_the_job_in_another_partition(job):
     NotificationRule.objects.update(job=job)
 
     assert subjects_after_a_check() == ["A job fails: news"]
@@ -542,7 +542,7 @@ def test_an_explanation_of_another_partition_has_only_buttons_that_work():
     assert "/hosts/" not in page.partition("<main")[2]
 
 
-def test_an_address_of_this_partition_is_explained_without_the_others(owners, silent):
+def test_an_address_of_this_partition_is_explained_without_other_partitions(owners, silent):
     QueueItem.objects.filter(identifier="http://a.example/a0").update(hash=address_hash("http://a.example/a0"))
 
     found = client_of("operator").get("/api/v1/explain/?url=http://a.example/a0").json()
@@ -654,7 +654,7 @@ def administrator(connection):
 
 @each_row("address", ["/tasks/run/", "/cluster/jobs/", "/settings/", "/admin/jobs/queueitem/"])
 @pytest.mark.usefixtures("control", "patience")
-def test_a_page_of_one_partition_says_so(administrator, address):
+def test_a_page_of_one_partition_names_this_partition(administrator, address):
     page = administrator.get(address).content.decode()
 
     assert "This page shows partition a only." in page

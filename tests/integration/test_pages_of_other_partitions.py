@@ -395,7 +395,7 @@ def test_freshness_goals_count_the_documents_of_all_partitions(job, operator):
 
 
 @pytest.mark.usefixtures("silent")
-def test_figures_of_freshness_that_lack_a_partition_name_it(job, operator):
+def test_freshness_figures_that_lack_a_partition_name_the_partition(job, operator):
     measure_freshness(job, documents=100, fresh=90)
 
     found = operator.get(f"/api/v1/jobs/{job.pk}/freshness/").json()

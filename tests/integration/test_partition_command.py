@@ -30,11 +30,11 @@ def shown(capsys, *words):
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_database_without_partitions_says_so(connection, capsys):
+def test_the_command_says_that_a_single_database_has_no_partitions(connection, capsys):
     assert shown(capsys) == ["This database is the only one: CRAWLCTL_PARTITIONS names no other."]
 
 
-def test_the_list_has_shares_documents_and_the_age_of_figures(connection, here, capsys):  # noqa: F811
+def test_the_list_of_partitions_has_shares_documents_and_the_age_of_figures(connection, here, capsys):  # noqa: F811
     here("a")
     send_fact(connection, "b", "a", LIFE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
 

@@ -84,7 +84,7 @@ def test_removals_that_are_few_in_all_partitions_begin_without_a_question(leader
     assert Job.objects.get().phase == Phase.SHUTTING_DOWN
 
 
-def test_the_control_partition_waits_until_all_counted_their_removals(leader):
+def test_the_control_partition_waits_for_the_removal_counts_of_all_partitions(leader):
     leader.receive()
     leader.main.step(end_runs)
     leader.leads()

@@ -78,7 +78,7 @@ def test_the_control_partition_sends_each_partition_its_share(leader):
     assert leader.wants["share"] == 5
 
 
-def test_unused_places_move_to_a_partition_that_lacks_them(leader):
+def test_unused_places_move_to_a_partition_that_lacks_places(leader):
     uses(1)
     leader.leads()
     confirms(leader, lacks=True, rests=True)

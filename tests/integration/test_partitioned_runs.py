@@ -111,7 +111,7 @@ def test_a_changed_job_is_adopted_again(follower):
     assert Job.objects.get().priority == 2
 
 
-def test_a_wanted_run_starts_with_its_number(follower):
+def test_a_partition_starts_a_wanted_run_with_the_number_of_the_run(follower):
     running = follower.knows()
     Job.objects.update(phase=Phase.INACTIVE, run_no=2)
 

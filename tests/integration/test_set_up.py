@@ -80,7 +80,7 @@ def test_the_pinned_version_of_a_package_is_installed(made_once):
     assert made_once.has("example_package")
 
 
-def test_a_second_call_does_nothing_and_prints_nothing(clone):
+def test_a_second_call_of_the_set_up_needs_no_package_and_prints_nothing(clone):
     shutil.rmtree(clone.packages)
 
     result = clone.set_up()

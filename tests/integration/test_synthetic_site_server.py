@@ -246,7 +246,7 @@ def receive_all(client):
     return received
 
 
-def test_pipelined_and_dribbled_requests_are_answered_in_order(site):
+def test_pipelined_requests_in_several_pieces_are_answered_in_order(site):
     requests = b"GET /robots.txt HTTP/1.1\r\n\r\nGET /none HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nConnection: close\r\n\r\n"
     with connected(site) as client:
         client.sendall(requests[:10])

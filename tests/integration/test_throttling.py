@@ -644,7 +644,7 @@ def test_only_failed_documents_of_a_host_are_due_when_its_back_off_ends(connecti
     assert (state_of(here).ready_at, state_of(elsewhere).ready_at) == (NOON, later)
 
 
-def test_a_host_gets_one_document_at_a_time_after_a_back_off(connection, manager, worker):
+def test_a_host_gets_one_document_at_a_time_after_its_back_off(connection, manager, worker):
     running = crawl(manager, "a.example")
     lane = running.seed.lanes.get()
     for _ in range(2):

@@ -368,7 +368,7 @@ def test_a_running_job_loses_an_undone_rule_when_its_run_ends(running):
     assert "exclude" not in running.specification
 
 
-def test_undoing_before_the_end_of_the_run_makes_documents_due(running):
+def test_undoing_an_acceptance_before_the_run_ends_makes_documents_due(running):
     Job.objects.update(specification={"trap_guard": "watch"})
     suspect = suspect_of(running)
     traps.accept(suspect.pk, made_by="operator", now=timezone.now())
@@ -417,7 +417,7 @@ def test_the_page_of_a_suspect_says_when_the_rule_applies(running, client):
     assert "before the job got the rule" in undone
 
 
-def test_the_command_says_when_the_rule_applies_and_undoes(running, in_one_transaction):
+def test_the_command_says_when_a_rule_applies_and_undoes_an_acceptance(running, in_one_transaction):
     suspect = suspect_of(running)
 
     assert "gets the rule when its run ends" in command("accept", suspect.pk)

@@ -252,7 +252,7 @@ def test_a_job_that_waits_for_its_next_window_can_also_miss_it(day):
     assert OVER in line[1]
 
 
-def test_a_new_schedule_has_missed_nothing(day):
+def test_a_new_schedule_has_missed_no_window(day):
     scheduled = day(EVENING)
     scheduled.at(17)
     scheduled.at(23)

@@ -182,7 +182,7 @@ def test_a_request_to_clear_or_rewrite_makes_the_next_run_check_everything(searc
     assert Job.objects.get(pk=job.row.pk).from_the_beginning
 
 
-def test_a_missing_output_cannot_be_read(connection):
+def test_a_request_to_reindex_a_missing_output_is_refused(connection):
     with pytest.raises(Unknown):
         connections.index_again(7_000_000, made_by="a test", now=LATER)
 

@@ -223,7 +223,7 @@ rules = st.builds(
 @given(st.lists(rules, min_size=1, max_size=4), st.integers(0, 14 * 24 * 60))
 # The first zone is read from its file, which is slow on a busy machine.
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_limits_stay_until_the_next_change(some, minutes):
+def test_limits_of_a_policy_stay_until_its_next_change(some, minutes):
     terms = policy(*some)
     at = dt.datetime(2030, 3, 24, tzinfo=dt.UTC) + dt.timedelta(minutes=minutes)
 

@@ -86,7 +86,7 @@ PATTERNS = ["x", "^http://a", r"\d$", "/dir/", "(a?){5}b"]
 
 
 @pytest.mark.parametrize("scope", ["host", "domain", "prefix", "any"])
-async def test_the_rules_of_a_rehearsal_are_those_of_a_worker(scope):
+async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope):
     chance, runtime = random.Random(scope), WEB.runtime()
     paths = ["", "x", "dir/", "dir/1", "directory"]
     urls = [f"http://{host}/{path}" for host in HOSTS for path in paths]

@@ -26,7 +26,7 @@ def scans(model, **facts):
 
 
 @each_row("model", Model)
-def test_a_run_makes_the_scan_of_the_table(model):
+def test_each_run_makes_the_scan_that_the_table_expects(model):
     once, continuous, minimal = EXPECTED[model]
 
     assert scans(model, kind=Kind.ONCE, minimal=False) == once

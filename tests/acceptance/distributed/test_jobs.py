@@ -44,7 +44,7 @@ def test_a_lease_longer_than_the_timeout_of_its_node_is_refused(fleet):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(lease=60 * SECOND))
 
 
-def test_an_instance_without_jobs_warns_and_can_be_main(fleet, caplog):
+def test_an_instance_without_jobs_logs_a_warning_and_can_be_the_main_node(fleet, caplog):
     with caplog.at_level(logging.WARNING):
         instance = fleet.start("a")
 

@@ -135,7 +135,7 @@ def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start)
     ],
     ids=["no such job", "no object", "no job", "no such strategy", "bad node", "no time"],
 )
-def test_an_invalid_value_exits_with_2_and_lists_valid_ones(start, arguments, jobs, words):
+def test_an_invalid_value_ends_the_command_with_2_and_a_list_of_valid_values(start, arguments, jobs, words):
     process = start(*arguments, jobs=jobs)
 
     assert process.wait() == 2

@@ -196,7 +196,7 @@ def test_a_check_of_an_unchanged_pool_moves_no_item(fleet):
 # --- The main instance ---------------------------------------------------------------------------
 
 
-def test_one_instance_is_main_and_the_others_follow(fleet):
+def test_another_instance_becomes_main_node_when_the_first_one_closes(fleet):
     for name in ("a", "b"):
         fleet.start(name, fleet.job("reports", items=TEN))
 

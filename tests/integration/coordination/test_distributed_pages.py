@@ -80,7 +80,7 @@ def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(at_work):
     assert [(node["node"], node["is_member"]) for node in job["nodes"]] == [("main", True), ("other", True)]
 
 
-def test_a_job_without_a_running_item_is_stopped(settings, bench):
+def test_a_job_without_a_running_item_is_shown_as_stopped(settings, bench):
     use(settings, bench)
     bench.node("main", joins={"mails": ["north"]})
 
