@@ -50,7 +50,7 @@ def incarnation_of(installation):
         return connection.execute("SELECT nodes_incarnation()").fetchone()[0]
 
 
-def test_a_list_shows_whether_the_secret_key_is_in_a_backup(old, place):
+def test_the_list_of_backups_shows_which_ones_have_the_secret_key(old, place):
     first, second = old.backups(place)
 
     assert [bool(first["sealed"]), bool(second["sealed"])] == [False, True]
@@ -151,7 +151,7 @@ def test_prune_keeps_the_newest_complete_backup(old, place):
     assert [path.name for path in (place / "base").iterdir()] == [third]
 
 
-def test_a_backup_without_its_description_does_not_count(old, place):
+def test_a_backup_without_its_description_is_ignored(old, place):
     name = old.backups(place)[1]["name"]
     (place / "base" / name / "backup.json").unlink()
 

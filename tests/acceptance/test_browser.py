@@ -353,7 +353,7 @@ canvas => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height
 """
 
 
-def test_a_page_shows_a_lost_connection_and_catches_up_afterwards(browser, web, machine):
+def test_a_live_page_shows_a_lost_connection_and_catches_up_afterwards(browser, web, machine):
     second = machine.start("serve", "--port", free_port())
     address = _address(second)
     with visitor(browser, address) as page:
@@ -498,7 +498,7 @@ def tab_to(page, text):
     pytest.fail(f"no key leads to {text}")
 
 
-def test_rows_that_change_places_keep_the_focus(browser, web):
+def test_rows_of_a_live_list_that_change_places_keep_the_focus(browser, web):
     fill()
     with visitor(browser, web) as page:
         page.locator("[data-list=jobs] [data-key] a").first.focus()

@@ -197,7 +197,7 @@ BAD_USAGE = {
 }
 
 
-def test_invalid_usage_is_refused_with_a_reason_and_changes_nothing(machine):
+def test_invalid_options_of_a_crawl_are_refused_and_change_nothing(machine):
     started = {}
     for name, arguments in BAD_USAGE.items():
         started[name] = machine.start("crawl", *arguments)

@@ -11,7 +11,7 @@ from tests.support.processes import ended, held_by, read_lines
 WRONG = "[0-9]/."
 
 
-def test_a_crawl_with_too_many_removals_exits_with_3_until_approved(machine, serve):
+def test_a_crawl_with_too_many_removals_ends_with_3_until_an_approval(machine, serve):
     output = machine.directory / "pages.jsonl"
     site = serve(pages=60, hosts=1, traps=0)
     machine.crawl(site.start_url, "--job", "site", output=output)

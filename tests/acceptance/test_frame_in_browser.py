@@ -100,7 +100,7 @@ def test_the_german_top_bar_has_at_most_two_lines_on_a_narrow_screen(browser, ma
         assert heights[0] < 2.5 * heights[1]
 
 
-def test_a_form_that_is_older_than_the_login_is_sent_with_the_present_token(browser, machine):  # noqa: F811
+def test_a_form_that_is_older_than_the_login_gets_the_present_csrf_token(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
     fill()
     job = in_thread(Job.objects.get)

@@ -196,7 +196,7 @@ def test_a_node_that_cannot_send_heartbeats_for_long_shuts_itself_down(cluster, 
 # --- Lost notifications --------------------------------------------------------------------------
 
 
-def test_a_cluster_without_notifications_only_takes_longer(cluster, serve, proxies):
+def test_a_cluster_without_notifications_works_more_slowly(cluster, serve, proxies):
     site = serve(pages=120, hosts=2, traps=3)
     proxy = proxies()
     for channel in (channels.STUFF, channels.TAKE, channels.CONTROL):

@@ -14,7 +14,7 @@ def daemons(world, cluster):
     return cluster
 
 
-def test_addresses_of_seeds_and_documents_are_read_once_and_cached(daemons, world):
+def test_a_crawl_of_a_scripted_source_processes_each_document_once(daemons, world):
     world.put("a", links=["b", "there/c"])
     world.put("b", links=["a"])
     world.put("there/c", text=None, links=[("d", "peer")])

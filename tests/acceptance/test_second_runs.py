@@ -38,7 +38,7 @@ def trap_urls(site, trap):
     return {plan.trap_url(page, trap) for page in range(plan.pages) if trap in plan.outline(page).traps}
 
 
-def test_a_second_run_without_changes_writes_nothing_and_gets_only_304s(machine, serve, output):
+def test_a_second_run_of_an_unchanged_site_writes_nothing_and_gets_only_304(machine, serve, output):
     site = serve(pages=150, hosts=2, traps=4)
     written = crawl_first(machine, site, output)
     asked = site.lines

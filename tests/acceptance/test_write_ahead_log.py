@@ -171,7 +171,7 @@ def test_a_later_restore_follows_the_log_written_after_an_earlier_restore(old, n
     assert rows_of(new).keys() == {1, 2}
 
 
-def test_a_missing_segment_is_named_and_a_restore_ends_before_it(old, new, place):
+def test_a_missing_segment_of_the_log_is_named_and_ends_a_restore(old, new, place):
     with old.server(ships=True) as address:
         old.run("backup")
         writer = Writer(address)

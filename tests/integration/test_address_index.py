@@ -77,7 +77,7 @@ def test_all_documents_with_a_part_of_their_address_are_changed_or_exported(lane
     assert exported(to_file, operator) == {"wanted-1", "wanted-2"}
 
 
-def test_a_part_of_less_than_three_characters_is_refused(lane, operator):
+def test_a_search_for_less_than_three_characters_is_refused(lane, operator):
     problem = operator.get("/documents/?contains=ab").context["form"].errors["contains"]
 
     assert "at least 3 characters" in problem[0]

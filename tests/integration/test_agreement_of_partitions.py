@@ -71,7 +71,7 @@ def test_a_partition_is_added_at_the_end_and_has_no_slots(connection, settings):
 
 
 @each_row("names", ["acb", "abcd", "ab"])
-def test_a_name_is_only_added_at_the_end(connection, settings, names):
+def test_a_partition_name_is_added_only_at_the_end_of_the_setting(connection, settings, names):
     be_partition(settings, "a")
     check_partitions(connection)
     with_names(settings, "a", names)

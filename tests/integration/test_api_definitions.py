@@ -72,7 +72,7 @@ def test_a_problem_in_yaml_is_answered_as_json(world, administrator):
         assert json.loads(answer.content)["status"] == 400
 
 
-def test_a_change_lists_each_changed_field_before_and_after(world, administrator):
+def test_the_answer_to_a_change_lists_each_changed_field_before_and_after(world, administrator):
     (job,) = administrator.get(f"{ADDRESS}?definition=job&name=manual").json()["results"]
     wanted = {**job, "priority": 2, "seeds": [{**job["seeds"][0], "tag": "near"}]}
 
@@ -111,7 +111,7 @@ def test_problems_are_reported_with_their_field_and_place(world, administrator):
     assert not Job.objects.filter(name="docs").exists()
 
 
-def test_a_change_of_an_older_version_is_refused(world, administrator):
+def test_a_change_based_on_an_older_version_of_a_definition_is_refused(world, administrator):
     address = f"{ADDRESS}?definition=job&name=manual"
     seen = administrator.get(address)
     Job.objects.update(priority=9)
@@ -204,7 +204,7 @@ def test_a_page_of_definitions_has_a_limited_number_of_addresses(world, administ
     assert [one["name"] for one in administrator.get(page["next"]).json()["results"]] == ["manual"]
 
 
-def test_an_invalid_cursor_is_refused(world, administrator):
+def test_an_invalid_cursor_of_definitions_is_refused(world, administrator):
     assert_problem(administrator.get(f"{ADDRESS}?cursor=x"), 400, "invalid", fields=["cursor"])
 
 

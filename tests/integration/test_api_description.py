@@ -26,7 +26,7 @@ def test_the_description_is_valid_openapi():
     validate(description())
 
 
-def test_a_field_with_a_pattern_may_also_be_empty():
+def test_the_description_lets_a_field_with_a_pattern_be_empty():
     described = description()["components"]["schemas"]["Seed"]
 
     validate_value("", described["properties"]["tag"])

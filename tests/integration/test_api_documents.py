@@ -54,7 +54,7 @@ def test_a_document_of_an_earlier_run_has_its_manifoldcf_name(viewer):
     assert shown["manifoldcf_status"] == "PURGATORY"
 
 
-def test_pages_show_each_document_once_and_in_order(viewer):
+def test_pages_of_documents_show_each_document_once_and_in_order(viewer):
     documents = make_documents(make_job("first"), 150) + make_documents(make_job("second"), 150)
 
     shown = [document["id"] for page in pages(viewer, f"{DOCUMENTS}?limit=70") for document in page]
@@ -127,7 +127,7 @@ def test_several_filters_are_combined(viewer):
         ("cursor=WyJ4Il0:bogus:signature", "cursor"),
     ],
 )
-def test_an_invalid_filter_is_refused(viewer, query, field):
+def test_an_invalid_filter_of_documents_is_refused(viewer, query, field):
     assert_problem(viewer.get(f"{DOCUMENTS}?{query}"), 400, "invalid", fields=[field])
 
 
@@ -185,7 +185,7 @@ class _Explained:
         return execute(sql, params, many, context)
 
 
-def test_a_list_that_takes_too_long_ends_with_an_error_that_names_the_reason(viewer, monkeypatch):
+def test_a_list_of_documents_that_takes_too_long_ends_with_a_reason(viewer, monkeypatch):
     make_documents(make_job(), 1)
     monkeypatch.setattr("jobs.api.documents._STATEMENT_TIMEOUT", "1ms")
 

@@ -78,7 +78,7 @@ def test_hosts_are_listed_by_name_and_state_in_pages(connection):
 
 
 @each_row("query", ["?state=odd", "?limit=1000", "?cursor=odd", "?colour=red"])
-def test_an_invalid_query_is_refused(db, query):
+def test_an_invalid_query_for_hosts_is_refused(db, query):
     assert_problem(
         client_of("viewer").get(f"/api/v1/hosts/{query}"), 400, "invalid", fields=[query[1:].partition("=")[0]]
     )

@@ -36,7 +36,7 @@ def test_an_object_is_created_once_and_the_answer_is_repeated(administrator):
     assert OutputConnection.objects.count() == 1
 
 
-def test_an_action_is_done_once(administrator):
+def test_an_action_that_is_requested_twice_is_done_once(administrator):
     world = make_world()
     address = f"/api/v1/jobs/{world.job.pk}/start/"
 
@@ -57,14 +57,14 @@ def test_the_answer_to_a_deletion_is_repeated(administrator):
 
 
 @pytest.mark.parametrize("other", [{"name": "other"}, {"connector": "search"}])
-def test_a_key_that_was_used_with_another_body_is_refused(administrator, other):
+def test_an_idempotency_key_that_was_used_with_another_body_is_refused(administrator, other):
     administrator.post(OUTPUTS, OUTPUT, headers=KEY)
 
     assert_problem(administrator.post(OUTPUTS, {**OUTPUT, **other}, headers=KEY), 422, "key_reused")
     assert OutputConnection.objects.count() == 1
 
 
-def test_a_key_that_was_used_at_another_address_is_refused(administrator):
+def test_an_idempotency_key_that_was_used_at_another_address_is_refused(administrator):
     administrator.post(OUTPUTS, OUTPUT, headers=KEY)
 
     refused = administrator.post("/api/v1/repositories/", {"name": "kept", "connector": "web"}, headers=KEY)
@@ -90,7 +90,7 @@ def test_the_key_of_a_refused_request_can_be_used_again(administrator):
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "kéy", "a\tb"])
-def test_a_header_that_cannot_be_a_key_is_refused(administrator, key):
+def test_a_header_that_cannot_be_an_idempotency_key_is_refused(administrator, key):
     refused = administrator.post(OUTPUTS, OUTPUT, HTTP_IDEMPOTENCY_KEY=key)
 
     assert_problem(refused, 400, "invalid", fields=["Idempotency-Key"])
@@ -141,7 +141,7 @@ def test_many_equal_requests_have_one_effect_and_all_are_answered(administrator)
     assert OutputConnection.objects.count() == 1
 
 
-def test_answers_are_forgotten_after_a_day(connection):
+def test_answers_kept_for_repetitions_are_forgotten_after_a_day(connection):
     user = make_user()
     for key, age in (("old", 25), ("young", 23)):
         made_at = dt.datetime.now(tz=dt.UTC) - dt.timedelta(hours=age)

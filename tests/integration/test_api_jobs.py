@@ -104,7 +104,7 @@ def test_user_name_and_password_of_an_address_are_neither_stored_nor_shown(admin
     assert "sentinel" not in str(Seed.objects.get().urls)
 
 
-def test_an_address_stored_with_a_password_is_shown_without_it(wanted):
+def test_an_address_stored_with_a_password_is_shown_without_the_password(wanted):
     make_job(urls=("http://user:sentinel@docs.test/",))
     client = client_of(VIEWER)
 

@@ -39,7 +39,7 @@ def names(client, **asked):
         ("' | !docs:*", ["Docs nightly", "docs.example.com"]),
     ],
 )
-def test_names_are_found_by_the_start_of_their_words(administrator, search, found):
+def test_objects_are_found_by_the_start_of_a_word_of_their_name(administrator, search, found):
     assert names(administrator, search=search) == found
 
 

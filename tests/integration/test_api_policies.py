@@ -113,7 +113,7 @@ def test_every_field_of_a_policy_is_shown_as_stored(administrator):
     assert {name: shown[name] for name in said} == said
 
 
-def test_a_change_replaces_all_rules_or_keeps_all_if_it_has_no_rules(administrator):
+def test_a_change_replaces_all_rules_and_a_change_without_rules_keeps_all(administrator):
     made = store(administrator, rules=[{"pattern": "*.example", "min_gap": 9}])
     address = address_of(made)
 
@@ -278,7 +278,7 @@ def test_an_invalid_policy_is_refused_with_its_field(administrator, said, field,
         ({"speed": 3}, ".speed", "Unknown field"),
     ],
 )
-def test_an_invalid_rule_is_refused_with_its_place_and_field(administrator, rule, field, sentence):
+def test_an_invalid_rule_of_a_policy_is_refused_with_its_place_and_field(administrator, rule, field, sentence):
     before = {"pattern": "before.example", "min_gap": 3}
 
     response = administrator.post(POLICIES, {"name": "x", "rules": [before, rule]})

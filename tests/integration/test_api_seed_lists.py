@@ -84,7 +84,7 @@ def test_a_seed_list_is_returned_in_pages(administrator, address):
     assert stored() == ["http://a.test/", "http://b.test/", "http://c.test/"]
 
 
-def test_invalid_lines_are_named_by_number_and_nothing_is_stored(administrator, address):
+def test_invalid_lines_of_a_seed_list_are_named_and_nothing_is_stored(administrator, address):
     before = stored()
     good = [f"http://docs.test/{number}" for number in range(5_000)]
     lines = [*good[:41], "gopher://docs.test/", *good[41:3000], "", "not an address", *good[3000:]]
@@ -128,7 +128,7 @@ def test_only_the_first_of_many_invalid_lines_are_named(administrator, address):
         (b"http://a.test/\nhttp://\xff.test/", "parse_error", None),
     ],
 )
-def test_a_text_instead_of_a_list_is_refused(administrator, address, text, code, fields):
+def test_a_text_in_place_of_a_seed_list_is_refused(administrator, address, text, code, fields):
     before = stored()
 
     assert_problem(send(administrator, address, text), 400, code, fields=fields)
@@ -160,7 +160,7 @@ def test_a_seed_list_that_changed_meanwhile_is_not_overwritten(administrator, ad
     assert send(administrator, address, "http://b.test/", **{"If-Match": changed["ETag"]}).status_code == 200
 
 
-def test_addresses_are_added_while_a_job_runs_and_not_while_it_stops(administrator, address, job):
+def test_seed_addresses_are_added_to_a_running_job_and_not_to_a_stopping_job(administrator, address, job):
     set_phase(job, phase=Phase.ACTIVE)
     assert send(administrator, address, "http://b.test/", method="POST").status_code == 200
 

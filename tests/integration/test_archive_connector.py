@@ -151,7 +151,7 @@ async def test_a_revisit_of_another_address_takes_its_body(replay):
     assert (await replay.page()).content.text == "shared words"
 
 
-def test_a_file_too_large_for_the_index_hides_no_other_file(replay, monkeypatch):
+def test_an_archive_file_too_large_for_the_index_hides_no_other_file(replay, monkeypatch):
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
@@ -198,7 +198,7 @@ async def test_the_last_answer_of_an_address_decides_as_in_a_crawl(replay):
     assert [codes[url] for url in urls] == ["410", "REDIRECT", "200", "200", "NOT_TEXT", "NOINDEX"]
 
 
-async def test_options_choose_dates_statuses_types_and_addresses(replay):
+async def test_options_of_an_archive_job_select_answers_by_date_status_and_type(replay):
     replay.write(
         "a.warc.gz",
         *(an_answer(days=days, text=f"day {days}") for days in range(4)),
@@ -349,7 +349,7 @@ def test_invalid_archive_addresses_are_refused(typed):
     [("earliest", "soon"), ("latest", "2026-13-01"), ("statuses", ["ok"]), ("statuses", ["99"]), ("include", ["("]),
      ("content_types", ["x"]), ("robots_name", "a b")],
 )  # fmt: skip
-def test_an_invalid_option_is_refused_by_its_field(replay, field, value):
+def test_an_invalid_option_of_an_archive_job_is_refused_by_its_field(replay, field, value):
     replay.specification = {field: value}
     assert set(ARCHIVE.check(replay.asked()).problems) == {field}
 

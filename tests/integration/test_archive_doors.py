@@ -200,7 +200,7 @@ def test_a_store_that_does_not_answer_is_refused_with_its_name(administrator, re
         call_command("archive", "show", "x.warc.gz")
 
 
-def test_the_command_shows_and_copies_a_file(record, tmp_path, capsys):
+def test_the_command_shows_and_copies_an_archive_file(record, tmp_path, capsys):
     call_command("archive", "show", str(tmp_path / "x.warc.gz"))
     assert " response     200        43 http://" in capsys.readouterr().out
     call_command("archive", "show", str(tmp_path / "x.warc.gz"), "--offset", str(record.offset))

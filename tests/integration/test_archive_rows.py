@@ -106,7 +106,7 @@ def test_a_truncated_body_is_no_revisit(crawl):
     assert {record.kind for record in read_rows()} == {RecordKind.RESPONSE}
 
 
-def test_a_file_is_completed_at_its_maximum_size_or_age(crawl, settings):
+def test_an_archive_file_is_completed_at_its_maximum_size_or_age(crawl, settings):
     claims = crawl.claim()
     set_settings(settings, {ARCHIVE_FILE_BYTES: 100})
     flush_results(crawl, [result_of(crawl, claims["a"])])

@@ -139,7 +139,7 @@ def test_an_unavailable_store_is_named_until_it_accepts_files_again(crawl, store
     assert failing_stores(NOON) == []
 
 
-def test_another_file_under_the_key_is_neither_replaced_nor_confirmed(crawl, stores):
+def test_another_file_under_the_same_key_is_neither_replaced_nor_confirmed(crawl, stores):
     archive(crawl, "a")
     foreign = stores[0] / ArchiveFile.objects.get().path
     foreign.parent.mkdir()

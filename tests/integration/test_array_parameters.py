@@ -18,7 +18,7 @@ def came(connection, values, kind):
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_a_text_arrives_unchanged(connection, text):
+def test_a_text_parameter_arrives_at_postgresql_unchanged(connection, text):
     assert came(connection, [text, "x", text], "text") == [text, "x", text]
 
 

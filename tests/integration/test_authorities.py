@@ -399,7 +399,7 @@ def page_client(role):
     return client
 
 
-def test_the_page_shows_states_and_checks_all_connections_on_request(authority, users, group):
+def test_the_page_shows_the_states_of_authorities_and_checks_all_on_request(authority, users, group):
     make_authority("other", group)
     users.unlink()
     client = page_client(OPERATOR)

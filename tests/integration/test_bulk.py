@@ -451,7 +451,7 @@ def test_removals_need_a_filter_and_an_administrator(crawl):
         ({"fetched_before": "yesterday"}, "filter.fetched_before"),
     ],
 )
-def test_an_invalid_filter_is_named(crawl, filter_, field):
+def test_an_invalid_filter_of_an_operation_is_named(crawl, filter_, field):
     wanted = {"operation": "retry", "job": crawl.job.pk, "filter": filter_}
 
     answer = client_of(OPERATOR).post("/api/v1/bulk/preview/", wanted, format="json")
@@ -558,7 +558,7 @@ def test_documents_of_a_state_are_changed(crawl):
 
 
 @pytest.mark.parametrize(("field", "value"), [("state", "odd"), ("documents", ["x"]), ("documents", "a" * 32)])
-def test_an_invalid_choice_is_refused_at_its_field(crawl, field, value):
+def test_an_invalid_selection_of_documents_is_refused_at_its_field(crawl, field, value):
     with pytest.raises(Invalid) as refused:
         show("retry", crawl.job.pk, **{field: value})
 

@@ -146,7 +146,7 @@ def test_a_set_passphrase_makes_a_restore_of_an_unsealed_backup_need_an_option(r
     assert "is of PostgreSQL 15.6" in allowed
 
 
-def test_the_list_says_which_backups_have_no_proof_of_their_origin(root):
+def test_the_list_marks_backups_without_a_proof_of_their_origin(root):
     put(root, json.dumps(GOOD).encode())
     said = io.StringIO()
 

@@ -128,7 +128,7 @@ def page_of(index):
     return reverse("output-verification", args=[index.pk])
 
 
-def test_a_page_has_the_verifications_of_an_output_in_all_partitions(control, both_verified, index, operator):
+def test_the_page_of_an_output_shows_its_verifications_in_all_partitions(control, both_verified, index, operator):
     page = operator.get(page_of(index))
 
     screen, text = page.context["screen"], page.content.decode()

@@ -113,7 +113,7 @@ def test_the_page_shows_the_heaviest_groups_and_counts_the_rest(cluster):
     assert (len(card["groups"]), card["hidden"]) == (24, "and 16 groups of less weight")
 
 
-def test_the_page_shows_the_main_and_some_managers_with_a_few_groups_each(cluster):
+def test_the_page_shows_the_main_manager_and_some_others_with_a_few_groups(cluster):
     owners = [make_node(f"manager-{number:03}", kind="manager") for number in range(100)]
     policies = ThrottlePolicy.objects.bulk_create(ThrottlePolicy(name=f"policy {number}") for number in range(1000))
     ThrottleGroup.objects.bulk_create(

@@ -336,7 +336,7 @@ def test_the_page_of_a_job_ignores_answers_older_than_the_run_of_a_partition(job
 
 
 @pytest.mark.usefixtures("control")
-def test_the_page_of_a_job_whose_run_ended_shows_no_answers_from_before_the_end(job):
+def test_a_job_whose_run_ended_shows_no_partition_answers_from_before_the_end(job):
     Job.objects.filter(pk=job.pk).update(phase="active")
     during = read_job_page(job.pk, now=START)
     held_jobs(job.pk, job.run_no, runs=True)._answers["en"].held.found.others.clear()

@@ -204,7 +204,7 @@ def test_choosing_another_connector_shows_its_fields_and_stores_nothing(administ
     assert not RepositoryConnection.objects.exists()
 
 
-def test_the_list_shows_the_paths_that_a_connection_can_reach(administrator, tmp_path):
+def test_the_list_of_connections_shows_the_paths_that_each_one_can_reach(administrator, tmp_path):
     files(tmp_path / "nowhere")
     RepositoryConnection.objects.create(name="lost", connector="pigeon")
 

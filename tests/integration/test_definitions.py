@@ -357,7 +357,7 @@ def test_the_stored_secret_in_plain_text_changes_nothing(whole, tmp_path):
         ("definition: policy\nname: a\n---\ndefinition: policy\nname: a\n", "defined twice"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place(text, says, tmp_path):
+def test_an_invalid_definition_file_is_refused_with_the_place_of_the_error(text, says, tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text(text)
 

@@ -114,7 +114,7 @@ def test_surplus_versions_are_deleted_in_steps(read, crawl, connection, monkeypa
     assert main.step(remove_surplus_versions) == 0
 
 
-def test_more_kept_versions_remove_nothing_and_are_shown(read, crawl):
+def test_a_higher_number_of_kept_versions_deletes_none_and_is_shown(read, crawl):
     read("one")
 
     keep(crawl.job, 7)

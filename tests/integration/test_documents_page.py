@@ -72,7 +72,7 @@ def test_few_documents_are_ordered_by_a_value_over_pages(job, operator, order, c
     assert len({*identifiers(page), *identifiers(rest)}) == 60
 
 
-def test_a_list_ordered_by_a_value_omits_documents_without_the_value(job, operator):
+def test_a_list_in_the_order_of_a_value_omits_documents_without_the_value(job, operator):
     make_documents(make_lane(job.seeds.get(), "a.example"), ["waiting"])
 
     assert identifiers(operator.get("/documents/?sort=-response")) == []

@@ -90,7 +90,7 @@ def test_the_page_says_if_no_drill_has_run():
     assert "No drills yet." in visitor("administrator").get("/cluster/drills/").content.decode()
 
 
-def test_the_page_shows_backups_restores_and_tried_restores():
+def test_the_page_of_drills_shows_backups_restores_and_restore_drills():
     client = visitor("administrator")
     page = client.get("/cluster/drills/").content.decode()
     assert "No backup on this machine is known." in page

@@ -177,7 +177,7 @@ def test_the_server_listens_only_on_a_private_socket(home):
     assert home.postmaster().net_connections("inet") == []
 
 
-def test_a_second_call_is_fast_and_returns_the_same_address(home):
+def test_a_second_request_for_the_server_quickly_returns_the_same_address(home):
     user = home.start_user(f"""{USER}
     from time import perf_counter
     began = perf_counter()
@@ -348,7 +348,7 @@ def test_a_killed_server_is_started_again_at_the_same_address(home):
     assert ask(address, "SELECT number FROM kept") == 17
 
 
-def test_a_call_after_the_guardian_was_killed_returns_the_same_address(home):
+def test_a_request_after_a_kill_of_the_guardian_returns_the_same_address(home):
     address = address_of(home.start_user())
     home.guardian().kill()
 

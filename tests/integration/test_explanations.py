@@ -465,7 +465,7 @@ def test_an_unknown_address_is_added_to_the_seeds(crawl):
     assert crawl.job.seeds.get().urls == [f"http://{HOST}/", url]
 
 
-def test_a_change_without_a_job_is_refused_by_the_command(crawl):
+def test_the_command_refuses_a_change_of_a_document_without_a_job(crawl):
     with pytest.raises(CommandError, match="need --job") as refused:
         call_command("explain", URL, "--forget")
 

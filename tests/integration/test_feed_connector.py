@@ -90,7 +90,7 @@ async def test_a_feed_of_any_format_names_its_entries_and_its_next_refresh(fetch
     assert outcome.schedule_bounds.recrawl_least == outcome.schedule_bounds.recrawl_most == 600.0
 
 
-async def test_patterns_choose_among_entries(fetcher):
+async def test_patterns_of_a_job_select_entries_of_a_feed(fetcher):
     async with HostileSite.serve({"/feed": rss("/a", "/b", "/ab")}) as site:
         outcome = await process(fetcher, site, "/feed", include=["a$"], exclude=["/ab"])
 
@@ -190,7 +190,7 @@ async def test_a_feed_that_robots_txt_forbids_is_not_requested(fetcher):
         ({"configuration": {"user_agent": ""}}, "user_agent"),
     ],
 )
-def test_an_invalid_value_is_refused_by_name(asked, field):
+def test_an_invalid_option_of_a_feed_job_is_refused_by_name(asked, field):
     assert list(FEED.check(Asked(**asked)).problems) == [field]
 
 

@@ -271,7 +271,7 @@ def acl(*entries):
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
-async def test_a_missing_path_does_not_exist(crawl):
+async def test_a_document_whose_path_is_missing_no_longer_exists(crawl):
     crawl.write("file")
 
     for path in ("nothing", "file/below"):
@@ -470,7 +470,7 @@ def test_seeds_outside_of_the_roots_are_refused():
         ({"roots": ["/srv"]}, {"scope": "host"}, "scope"),
     ],
 )
-def test_an_invalid_value_is_refused_by_name(configuration, specification, field):
+def test_an_invalid_option_of_a_file_job_is_refused_by_name(configuration, specification, field):
     assert list(check(configuration=configuration, specification=specification)) == [field]
 
 

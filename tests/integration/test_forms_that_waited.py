@@ -75,7 +75,7 @@ def test_a_form_that_is_older_than_the_login_is_refused_with_a_reason():
     assert Job.objects.get().phase == "inactive"
 
 
-def test_an_address_that_accepts_only_forms_explains_this_to_a_browser():
+def test_an_address_that_accepts_only_forms_explains_a_get_request():
     client = page_client("operator")
 
     shown = client.get("/jobs/1/transition/", headers=BROWSER)
@@ -247,7 +247,7 @@ def test_a_form_with_a_secret_that_lost_a_conflict_is_not_shown_again():
     assert "whsec_" not in lost.content.decode()
 
 
-def test_a_page_that_lost_a_conflict_asks_for_a_reload():
+def test_a_page_whose_change_lost_a_conflict_asks_for_a_reload():
     client = page_client("administrator")
 
     with lost_conflicts.losing("40001", words='FROM "jobs_throttlepolicy"'):

@@ -164,7 +164,7 @@ def test_only_a_continuous_job_has_goals(administrator, wanted):
     assert_problem(answer, 400, "invalid", fields=["freshness_goals"])
 
 
-def test_the_form_stores_and_shows_goals_as_lines(wanted):
+def test_the_form_of_a_job_stores_and_shows_goals_as_lines(wanted):
     browser = Client()
     browser.force_login(make_user(ADMINISTRATOR, name="vera"))
     form = {

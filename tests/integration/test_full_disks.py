@@ -46,7 +46,7 @@ def test_a_job_shows_a_reason_while_no_worker_has_free_disk_space(connection, ma
     assert reason_of(main, job) == ""
 
 
-def test_another_reason_shown_for_a_job_is_not_overwritten(connection, main, job):
+def test_a_full_disk_does_not_overwrite_another_reason_shown_for_a_job(connection, main, job):
     Job.objects.update(reason="its output refuses")
     says(connection, register_node(connection, "worker"), WHY)
 

@@ -352,7 +352,7 @@ def test_a_draining_manager_hands_over_all_of_its_groups(main, connection):
 # --- Change of a policy ----------------------------------------------------------------------------
 
 
-def test_a_running_seed_with_another_policy_joins_its_group_and_its_limits(main, connection):
+def test_a_running_seed_that_gets_another_policy_joins_its_group_and_limits(main, connection):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     run_jobs(1, policy=quick)
     (job,) = run_jobs(1, policy=slow)

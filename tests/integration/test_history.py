@@ -351,7 +351,7 @@ def test_a_repeated_duty_of_the_history_changes_nothing(connection, main):
     assert days(connection) == before
 
 
-def test_rows_written_before_their_day_existed_move_into_it(connection, main):
+def test_rows_written_before_their_day_had_a_partition_move_into_it(connection, main):
     remember(connection, NOON)
     remember(connection, NOON + 30 * DAY)
     assert partitions_of_rows(connection) == ["jobs_activity_default"] * 2

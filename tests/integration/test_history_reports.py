@@ -116,7 +116,7 @@ def test_the_history_of_a_deleted_job_is_still_shown(job):
 
 @each_row("descending", [True, False])
 @each_row("sort", SORTS)
-def test_pages_in_every_order_have_each_row_once(job, sort, descending):
+def test_pages_of_the_history_have_each_row_once_in_every_order(job, sort, descending):
     for number in range(7):
         happen(job, number // 3, entity=f"page {number % 4}", bytes=[None, 1, 2][number % 3], seconds=None)
     whole = simple(sort=sort, descending=descending)
@@ -186,7 +186,7 @@ def test_an_invalid_pattern_is_refused_by_its_field_even_without_rows(field):
     assert "parentheses" in str(refused.value)
 
 
-def test_an_invalid_pattern_for_classes_is_refused():
+def test_an_invalid_pattern_for_classes_of_identifiers_is_refused():
     for ask, name in ((read_histogram, "result_class"), (read_histogram, "identifier_class")):
         with pytest.raises(BadPattern) as refused:
             ask(asked(), limit=1, **{name: "["})
@@ -324,7 +324,7 @@ def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
         assert all(ours == theirs for ours, theirs in cursor.fetchall())
 
 
-def test_counts_are_listed_in_pages_with_the_highest_first(job):
+def test_counts_of_results_are_listed_in_pages_with_the_highest_first(job):
     for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
         for _ in range(times):
             happen(job, 1, result_code=code)

@@ -96,7 +96,7 @@ def test_invalid_input_is_named_ends_with_2_and_changes_nothing(arguments, sente
     assert not deny_list.denials()
 
 
-def test_a_pattern_is_denied_and_allowed_again(capsys):
+def test_a_pattern_of_hosts_is_denied_and_allowed_again(capsys):
     told = run_host(capsys, "*.example.com", "deny", "--reason", "they asked", "--confirm")
     assert told == "Denied:\n  *.example.com (Deny list, rule 1): they asked, says vera"
 

@@ -74,7 +74,7 @@ def test_the_list_of_hosts_gets_live_updates_only_for_the_busiest_hosts(busy):
     assert "news.example" in text_of(found)
 
 
-def test_a_row_shows_the_rate_of_its_host_between_two_samples(busy):
+def test_a_row_of_the_list_shows_the_rate_of_its_host_between_two_samples(busy):
     for starts in (1, 11, 21):
         BinState.objects.filter(bin=busy).update(starts=starts, open_turns=1, closed_at=NOON - seconds(21 - starts))
         (line,) = read_host_statuses([busy.pk], now=NOON)
@@ -101,7 +101,7 @@ def test_the_next_page_by_name_begins_after_the_last_host(connection):
 
 
 @pytest.mark.parametrize("query", ["?state=nonsense", "?after=nonsense", "?after=-1", "?after=99999999999999999999"])
-def test_a_list_that_cannot_be_read_gives_the_reason(busy, query):
+def test_a_list_of_hosts_that_cannot_be_read_gives_the_reason(busy, query):
     answer = visitor().get(f"/hosts/{query}")
 
     assert answer.status_code == 200
@@ -356,7 +356,7 @@ def test_a_long_robots_txt_is_cut(connection):
 # --- The deny list ------------------------------------------------------------------------------------
 
 
-def test_a_pattern_is_checked_denied_and_allowed_again(connection, busy):
+def test_a_pattern_of_hosts_is_checked_denied_and_allowed_again(connection, busy):
     client = visitor("administrator")
     assert "Matching known hosts: 1. news.example" in text_of(
         client.post("/hosts/denied/", {"pattern": "*.example", "look": ""})

@@ -63,7 +63,7 @@ def test_at_most_twenty_sitemaps_are_shown():
     assert addresses == [f"https://a.example/{number}.xml" for number in range(20)]
 
 
-def test_addresses_that_are_not_of_the_web_are_left_out():
+def test_sitemaps_with_an_address_outside_of_the_web_are_left_out():
     write_robots(RULES + "Sitemap: /sitemap.xml\nSitemap: javascript:alert(1)\nSitemap: https://a.example/good.xml\n")
 
     assert [sitemap.address for sitemap in read_sitemaps("a.example")] == ["https://a.example/good.xml"]

@@ -156,7 +156,7 @@ def test_a_share_of_a_total_is_shown_with_the_limits_of_all_partitions(connectio
     assert share_in_words(shared.limits, shared.whole) == said
 
 
-def test_the_list_says_if_documents_lack_a_worker_or_an_owner(connection, manager):
+def test_the_list_of_hosts_says_if_documents_lack_a_worker_or_an_owner(connection, manager):
     crawl(manager, "a.example")
     assert line().verdict.cause == Cause.NO_WORKER
 
@@ -247,7 +247,7 @@ def test_hosts_can_be_filtered_by_state(connection, state, facts):
 # --- Cost ---------------------------------------------------------------------------------------------
 
 
-def test_a_page_needs_the_same_few_statements_for_any_number_of_hosts(connection, manager, worker):
+def test_a_page_of_hosts_needs_equally_few_statements_for_any_number_of_hosts(connection, manager, worker):
     running = crawl(manager, *(f"h{number}.example" for number in range(30)), total_open_requests=100)
     serve(connection, running, worker)
 

@@ -39,7 +39,7 @@ def test_a_session_ends_when_its_user_changes_the_password():
     assert judge_sessions([key]) == {key: NOT_LOGGED_IN}
 
 
-async def test_pages_that_open_simultaneously_share_one_query():
+async def test_one_query_checks_the_sessions_of_pages_that_open_simultaneously():
     looks = []
 
     async def run(work):

@@ -190,7 +190,7 @@ def test_a_user_name_cannot_change_the_filter(server, user):
     assert ask(MAPPER, mapper, user) == [None]
 
 
-def test_a_name_that_matches_two_entries_is_refused(server):
+def test_a_user_name_that_matches_two_entries_is_refused(server):
     (twin,) = ask(AUTHORITY, server.configuration(), "twin")
 
     assert twin.status is Status.UNAUTHORIZED

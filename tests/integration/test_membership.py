@@ -177,7 +177,7 @@ MOVES = {
 
 @pytest.mark.parametrize("status", NodeStatus)
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=lambda transition: transition.cause)
-def test_every_transition_starts_only_in_its_source_states(connection, transition, status):
+def test_every_transition_of_a_node_starts_only_in_its_source_states(connection, transition, status):
     node = put_into(connection, status)
 
     moved = MOVES[transition.cause](connection, node)

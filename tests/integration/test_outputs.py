@@ -277,7 +277,9 @@ def test_no_outcome_is_stored_if_one_output_refuses_a_document(search_output, co
     assert QueueItem.objects.get().stage == Stage.ACTIVE
 
 
-def test_a_version_is_valid_only_if_every_output_has_it(search_output, lines, connection, flushed, worker):
+def test_a_worker_gets_the_version_of_a_document_only_if_all_outputs_have_it(
+    search_output, lines, connection, flushed, worker
+):
     job = JobWithOutputs("job", search_output, lines)
     flushed(job.indexed(PAGE, version="1:v1"))
 

@@ -287,7 +287,7 @@ def test_a_get_or_a_role_without_permission_makes_no_transition(name):
     assert job.phase == Phase.INACTIVE
 
 
-def test_an_operator_may_not_delete():
+def test_an_operator_may_not_delete_a_job():
     job = make_job()
 
     assert page_client("operator").post(f"/jobs/{job.pk}/transition/", {"transition": "delete"}).status_code == 403
@@ -536,7 +536,7 @@ def test_a_document_is_found_by_its_address_in_any_spelling():
 
 
 @each_row("query", ["after=nonsense", "state=odd", "job=x", "job=99999999999999999999", "host=%00", "address=%00"])
-def test_invalid_filters_are_answered_with_a_page(query):
+def test_invalid_filters_of_documents_are_answered_with_a_page(query):
     assert page_client("viewer").get(f"/documents/?{query}").status_code == 200
 
 

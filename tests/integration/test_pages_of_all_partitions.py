@@ -166,7 +166,7 @@ def test_a_document_is_read_from_the_partition_that_has_it(control, job):
     assert (story.item.identifier, story.item.job_id, story.job.pk) == ("http://b.example/b3", job.pk, job.pk)
 
 
-def test_the_page_offers_a_choice_of_documents_of_another_partition(control, job):
+def test_documents_of_another_partition_can_be_selected_for_an_operation(control, job):
     page = client_of("operator").get(f"/documents/?job={job.pk}&host=b.example").content.decode()
 
     assert page.count("In partition b") == page.count('name="document"') == THERE
@@ -398,7 +398,7 @@ def test_a_silent_partition_needs_attention_and_delays_no_open_page(silent, view
 
 
 @pytest.mark.usefixtures("control")
-def test_a_page_that_is_opened_after_a_while_shows_no_old_answers():
+def test_a_page_that_is_opened_later_shows_no_old_answers_of_a_partition():
     answers = iter(["old", "new"])
     held = HeldAnswers(lambda _name: next(answers))
     assert held.answers().with_own("own").others == {"b": "old"}
@@ -669,7 +669,7 @@ def test_a_page_of_one_partition_names_this_partition(administrator, address):
     ],
 )
 @pytest.mark.usefixtures("control", "patience")
-def test_a_page_of_all_partitions_does_not_say_that_it_shows_one(administrator, address):
+def test_a_page_of_all_partitions_does_not_claim_to_show_only_one(administrator, address):
     assert "This page shows partition" not in administrator.get(address).content.decode()
 
 

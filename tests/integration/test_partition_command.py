@@ -61,7 +61,7 @@ def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, 
     assert (of_b["documents"], of_b["rate"], of_b["silent"], of_b["receives"]) == (1234, 2.5, True, False)
 
 
-def test_counts_without_a_silent_partition_are_marked_as_incomplete(connection, here, main, client, admin_user):  # noqa: F811
+def test_counts_that_lack_a_silent_partition_are_marked_as_incomplete(connection, here, main, client, admin_user):  # noqa: F811
     here("a")
     job = make_running_job(main.node).job
     client.force_login(admin_user)
@@ -205,7 +205,7 @@ def test_the_page_and_the_api_show_a_move_and_the_job_that_it_waits_for(control,
     ],
     ids=["half", "unlimited", "lost"],
 )
-def test_a_log_that_grows_for_a_partition_needs_attention(connection, here, monkeypatch, behind, says):  # noqa: F811
+def test_a_write_ahead_log_that_grows_for_a_partition_needs_attention(connection, here, monkeypatch, behind, says):  # noqa: F811
     here("a")
     monkeypatch.setattr(attention, "read_behind", lambda _cursor, *, here: [behind] if here == "a" else [])
 

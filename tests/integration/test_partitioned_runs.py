@@ -404,7 +404,7 @@ def test_a_run_is_shared_before_it_begins(connection, main, here):
 
 
 @each_row("option, field", [({"hop_limits": {"link": 3}}, "hop_limits")])
-def test_limits_that_one_database_counts_are_refused_at_their_field(connection, here, option, field):
+def test_limits_that_only_a_single_database_can_count_are_refused(connection, here, option, field):
     here("a")
     job = Job.objects.first() or make_job("news")
 

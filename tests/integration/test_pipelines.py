@@ -415,7 +415,7 @@ def test_the_page_of_a_pipeline_adds_changes_and_removes_stages(site, client):
     assert [(one["name"], one["input"]) for one in site.job.pipeline["stages"]] == [("short", "source")]
 
 
-def test_the_page_stores_a_stage_that_follows_a_later_one(site, client):
+def test_the_page_of_a_pipeline_sorts_stages_by_the_order_of_their_inputs(site, client):
     client.force_login(make_user(ADMINISTRATOR))
     stages = {"s0-kind": "null", "s0-was": "b", "s0-name": "b", "s0-input": "a"}
     stages |= {"s1-kind": "null", "s1-was": "a", "s1-name": "a", "s1-input": "source"}

@@ -158,7 +158,7 @@ def test_the_form_of_a_policy_shows_denials_first_as_a_list_of_lines(administrat
     assert page.context["inline_admin_formsets"][0].formset.initial_form_count() == 1
 
 
-def test_a_line_of_the_deny_list_is_removed_and_rules_stay(administrator):
+def test_removing_a_line_of_the_deny_list_keeps_the_rules_of_the_policy(administrator):
     rules = [RuleWanted(pattern="a.example", denies=True), RuleWanted(pattern="b.example", min_gap=3.0)]
     policy = policies.create(name="gentle", rules=rules, everywhere=True).policy
     slow = {"id": policy.rules.get(pattern="b.example").pk, "pattern": "b.example", "min_gap": "3"}
@@ -320,7 +320,7 @@ def test_several_policies_are_deleted_together_unless_one_is_in_use(administrato
     assert ThrottlePolicy.objects.get() == used
 
 
-def test_the_list_shows_the_limits_of_policies(administrator):
+def test_the_list_of_policies_shows_their_limits(administrator):
     saved = policies.create(
         name="gentle", starts=30, period="minute", total_open_requests=9, bytes_per_second=1_000, everywhere=True
     )

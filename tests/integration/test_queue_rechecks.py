@@ -291,7 +291,7 @@ def test_a_limit_of_retries_may_end_the_run_of_the_job(crawl):
     assert "503" in flushed.failing_jobs[crawl.job.pk]
 
 
-def test_a_limit_in_time_counts_from_the_first_failure(crawl):
+def test_a_limit_of_the_time_for_retries_counts_from_the_first_failure(crawl):
     make_documents(crawl.lane, ["page"], failures=1, failing_since=NOON - seconds(3600 * 24 * 365 * 30))
 
     retry(crawl, crawl.claim()["page"], RetryLimit(seconds=60.0))

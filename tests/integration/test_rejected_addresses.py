@@ -42,7 +42,7 @@ def lowest(urls):
 URLS = [f"http://b.example/{number}" for number in range(200)]
 
 
-def test_an_address_is_kept_once_with_the_page_that_led_to_it(connection):
+def test_a_rejected_address_is_kept_once_with_the_page_that_led_to_it(connection):
     job = make_job()
     sample = RejectedSamples()
 

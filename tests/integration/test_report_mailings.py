@@ -59,7 +59,7 @@ def fetch(job, address, *, ago):
     )
 
 
-def test_a_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel):
+def test_a_mailed_report_has_the_rows_of_its_hours_as_text_html_and_csv(mails, channel):
     job = make_job("books")
     fetch(job, "http://a.example/new", ago=dt.timedelta(minutes=5))
     fetch(job, "=cmd()", ago=dt.timedelta(minutes=6))

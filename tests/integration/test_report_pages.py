@@ -177,7 +177,7 @@ def test_the_queue_is_shown_by_class(viewer, job):
 
 
 @each_row("page", PAGES)
-def test_an_invalid_pattern_is_reported_beside_its_field(viewer, page):
+def test_an_invalid_pattern_of_a_report_is_named_beside_its_field(viewer, page):
     field = "entity" if page in HISTORY else "identifier"
 
     text = show(viewer, page, f"{field}=(")
@@ -198,7 +198,7 @@ def test_an_invalid_pattern_is_reported_beside_its_field(viewer, page):
         ("activity=%00", "Select a valid choice"),
     ],
 )
-def test_an_invalid_query_is_explained(viewer, query, says):
+def test_an_invalid_query_of_a_report_is_explained(viewer, query, says):
     assert says in show(viewer, "history", query)
 
 

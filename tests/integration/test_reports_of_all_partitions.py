@@ -182,7 +182,7 @@ def test_the_busiest_interval_is_found_for_each_partition(operator, size):
 
 
 @pytest.mark.usefixtures("control")
-def test_counts_of_too_many_classes_are_refused(operator, monkeypatch):
+def test_counts_by_too_many_classes_of_identifiers_are_refused(operator, monkeypatch):
     monkeypatch.setattr(everywhere, "MOST_CLASSES", THERE - 1)
     refused = operator.get(f"{REPORTS}results/", {**HOUR, "identifier_class": "(.*)"})
 
@@ -207,7 +207,7 @@ def test_a_report_names_a_silent_partition(silent, operator):
     assert "Partition b does not answer." in operator.get("/reports/queue/").content.decode()
 
 
-def test_a_report_of_another_partition_names_it(job, operator, settings):
+def test_a_report_of_another_partition_names_the_partition(job, operator, settings):
     be_partition(settings, "b")
 
     answer = operator.get(f"{REPORTS}documents/").json()
@@ -235,7 +235,7 @@ def test_files_of_reports_have_the_rows_of_all_partitions(operator):
     assert len(list(documents)) == counts["documents"] == HERE + THERE
 
 
-def test_a_file_that_would_lack_the_rows_of_a_partition_is_refused(silent, operator):
+def test_the_download_of_a_report_without_a_silent_partition_is_refused(silent, operator):
     for name in ("documents", "queue"):
         refused = operator.get(f"{REPORTS}{name}/csv/")
 

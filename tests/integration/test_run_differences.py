@@ -84,7 +84,7 @@ def test_each_kind_of_difference_is_counted_exactly(site, world):
     }
 
 
-def test_the_page_says_that_the_numbers_are_counted(site, world):
+def test_the_page_of_a_comparison_says_that_its_numbers_are_counted(site, world):
     world.put("page7", fails="503")
     site.run()
     site.cluster.work()

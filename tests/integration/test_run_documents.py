@@ -87,7 +87,7 @@ def test_two_runs_are_compared_document_by_document():
     assert worse["examples"][0]["later"] == {"outcome": "failed", "result_code": "503"}
 
 
-def test_the_page_lists_different_documents_and_calls_numbers_exact():
+def test_the_page_of_a_comparison_lists_different_documents_and_exact_numbers():
     earlier, later = two_runs(make_job("docs"))
 
     page = see(earlier, later)

@@ -138,7 +138,7 @@ def test_a_user_finds_exactly_the_documents_that_its_tokens_may_see(index, acces
 
 
 @pytest.mark.parametrize("share", [-1, 1e9])
-def test_counts_and_pages_have_only_documents_that_the_reader_may_see(index, monkeypatch, share):
+def test_counts_and_pages_of_a_search_have_only_documents_of_the_reader(index, monkeypatch, share):
     monkeypatch.setattr(searching, "_SHARE_OF_UNKNOWN", share)
     for number in range(6):
         index.put(f"page{number}", Access(Level(("even" if number % 2 == 0 else "odd",))))
@@ -276,7 +276,7 @@ def test_only_administrators_search_as_another_user(protected, role):
     assert not NodeEvent.objects.filter(message__contains="searched as").exists()
 
 
-def test_a_name_that_no_user_can_have_is_refused(protected):
+def test_a_search_as_a_user_with_an_impossible_name_is_refused(protected):
     client = client_of(ADMINISTRATOR)
 
     assert_problem(client.get(f"{SEARCH}&as_user=a%0Ab"), 400, "invalid", fields=["as_user"])

@@ -44,7 +44,7 @@ def test_only_documents_with_the_given_code_are_retried(crawl):
     assert QueueItem.objects.get(stage=Stage.PENDING).failures == 0
 
 
-def test_counts_follow_the_retried_documents(crawl):
+def test_counts_of_a_job_follow_its_retried_documents(crawl):
     send_back(crawl.connection, job_id=crawl.job.pk, codes=(), now=NOON)
 
     rows = crawl.connection.execute("SELECT stage, code, amount FROM jobs_counterdelta WHERE amount <> 0").fetchall()

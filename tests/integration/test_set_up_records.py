@@ -173,7 +173,7 @@ def test_documents_are_found_by_the_beginning_of_their_address(operator):
     assert sorted(row.identifier for row in found) == [f"http://news.test/{n}" for n in ("1", "10", "11")]
 
 
-def test_an_address_without_a_whole_host_finds_nothing_with_a_reason(operator):
+def test_a_search_for_an_address_without_a_whole_host_gives_a_reason(operator):
     make_documents(make_job(), 3)
 
     response = operator.get(QUEUE, {"q": "http://doc*"})
@@ -208,7 +208,7 @@ def test_lists_of_the_queue_use_no_count_and_no_offset(operator):
 
 
 @pytest.mark.parametrize("after", ["x", "0.1", f"{'0' * 32}.x", f"{'0' * 32}.{10**30}"])
-def test_an_invalid_key_of_a_page_leads_back_to_the_first_page(operator, after):
+def test_an_invalid_position_in_the_queue_leads_back_to_the_first_page(operator, after):
     assert operator.get(QUEUE, {"after": after}).status_code == 302
 
 
@@ -554,7 +554,7 @@ def test_an_ended_task_is_found_by_its_number_kind_group_or_reason(operator):
     assert ArchivedTask.objects.count() == 1
 
 
-def test_a_list_that_takes_too_long_says_so_in_the_set_up(operator, monkeypatch):
+def test_a_list_of_the_set_up_that_takes_too_long_gives_the_reason(operator, monkeypatch):
     make_documents(make_job(), 30)
     monkeypatch.setattr("nodes.admin.by_key._PATIENCE", 1)
     monkeypatch.setattr(
@@ -578,7 +578,7 @@ def test_a_list_that_takes_too_long_says_so_in_the_set_up(operator, monkeypatch)
         ("/admin/jobs/job/", {"phase__exact": "\0"}),
     ],
 )
-def test_a_list_of_the_set_up_selects_rows_by_its_own_filters_only(path, lookup):
+def test_a_list_of_the_set_up_refuses_filters_that_it_does_not_offer(path, lookup):
     response = visitor(VIEWER).get(path, lookup)
 
     assert (response.status_code, response.headers.get("Location")) == (302, f"{path}?e=1")

@@ -38,7 +38,7 @@ def test_effective_settings_are_printed_with_their_sources(file):
     assert "cluster.node_timeout = 10 (default)" in lines
 
 
-def test_a_dry_run_stores_nothing(file):
+def test_a_dry_run_stores_no_settings(file):
     assert run(file, "--dry-run") == ["worker.claimed default → 5 (at once)"]
     assert not SettingsVersion.objects.exists()
 
@@ -57,7 +57,7 @@ def test_an_already_stored_value_is_reported(file):
         (None, "Cannot read .*: No such file or directory"),
     ],
 )
-def test_an_invalid_value_is_refused_with_a_reason(tmp_path, text, sentence):
+def test_an_invalid_value_of_a_setting_is_refused_with_a_reason(tmp_path, text, sentence):
     path = tmp_path / "settings.json"
     if text is not None:
         path.write_text(text)

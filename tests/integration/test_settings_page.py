@@ -71,7 +71,7 @@ def test_a_file_of_settings_can_be_stored():
         ("[" * 100_000, "at most"),
     ],
 )
-def test_an_invalid_value_is_explained_and_stays_in_the_form(document, sentence):
+def test_an_invalid_value_of_a_setting_is_explained_and_stays_in_the_form(document, sentence):
     page = post(visitor(), document, verb="store").content.decode()
 
     assert sentence in page

@@ -160,7 +160,7 @@ def test_a_superuser_cannot_log_in_at_a_provider(provider, in_one_transaction):
 
 
 @each_row("subject", ["", "a" * 256, "a\0b"])
-def test_a_text_that_cannot_be_a_subject_is_not_linked_to_a_user(provider, subject, in_one_transaction):
+def test_a_text_that_is_no_subject_of_a_provider_is_not_linked_to_a_user(provider, subject, in_one_transaction):
     make_user(name="otto")
 
     with pytest.raises(CommandError, match="subject: "):
@@ -208,7 +208,7 @@ def test_an_answer_of_the_provider_is_accepted_once_even_with_a_copied_cookie(pr
     assert not is_logged_in(thief)
 
 
-def test_an_answer_to_the_attempt_of_another_browser_is_refused(provider, client):
+def test_an_answer_to_the_login_attempt_of_another_browser_is_refused(provider, client):
     client.get(BEGIN)
 
     assert client.get(provider.answer(Client().get(BEGIN)["Location"])).status_code == 400

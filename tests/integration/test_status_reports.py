@@ -191,7 +191,7 @@ def counts_of(line):
     return {status: amount for status, amount in line.counts.items() if amount}
 
 
-def test_counts_from_the_counters_are_exact(world):
+def test_counts_of_all_jobs_from_the_counters_are_exact(world):
     (line,) = read_queue_status(asked(), limit=9).lines
 
     assert counts_of(line) == tally(world)
@@ -280,7 +280,7 @@ def test_documents_of_one_source_are_listed(world):
     assert {line.job for line in listed(repository_id=other.repository_id)} == {"other"}
 
 
-def test_pages_have_each_document_once(world):
+def test_pages_of_a_status_report_have_each_document_once(world):
     first = read_document_status(asked(), limit=100)
     second = read_document_status(asked(), limit=100, after=first.next)
 
@@ -290,7 +290,7 @@ def test_pages_have_each_document_once(world):
 
 
 @pytest.mark.django_db
-def test_a_row_names_the_failed_object_the_moment_and_the_next_step():
+def test_the_row_of_a_document_has_its_next_action_and_its_failures():
     make_documents(
         make_job(), 1, stage=Stage.PENDING, check_time=FUTURE, failures=2, failing_since=PAST, action=Action.EXPIRE
     )
@@ -324,7 +324,7 @@ def test_a_finished_task_is_not_scheduled():
 
 
 @pytest.mark.django_db
-def test_an_invalid_pattern_or_position_is_refused():
+def test_an_invalid_pattern_or_position_of_a_status_report_is_refused():
     with pytest.raises(BadPattern):
         listed(identifier="(")
     with pytest.raises(BadPattern):

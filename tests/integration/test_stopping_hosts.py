@@ -106,7 +106,7 @@ def test_a_pattern_without_a_port_is_denied_at_every_port(connection):
     assert denied() == ["a.example.org:8080"]
 
 
-def test_an_address_is_denied_at_every_port(connection):
+def test_an_ip_address_is_denied_at_every_port(connection):
     make_bin("127.0.0.1:8390")
 
     deny("127.0.0.1")

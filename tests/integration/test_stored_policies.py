@@ -56,7 +56,7 @@ def test_a_policy_is_read_as_it_was_stored(connection):
     )
 
 
-def test_rules_are_read_in_their_order(connection):
+def test_rules_of_a_policy_are_read_in_their_order(connection):
     policy = make_policy(time_zone="Europe/Berlin")
     make_rule(policy, "*.example", position=1, denies=True)
     make_rule(

@@ -61,7 +61,7 @@ def test_an_edit_without_changes_makes_no_version():
     assert SettingsVersion.objects.count() == 1
 
 
-def test_a_refused_change_stores_nothing():
+def test_a_refused_change_of_settings_stores_nothing():
     with pytest.raises(InvalidSettings):
         store({"worker": {"claimed": 5}, "cluster": {"node_timeout": 3}})
 
@@ -166,7 +166,7 @@ def test_a_dry_run_shows_the_changes_and_stores_nothing():
     assert not SettingsVersion.objects.exists()
 
 
-def test_a_wrong_value_is_named_with_its_path_and_the_allowed_range():
+def test_a_wrong_value_of_a_setting_is_named_with_the_allowed_range():
     problem = assert_problem(put({"worker": {"claimed": 0}}), 400, "invalid", fields=["worker.claimed"])
 
     assert problem["fields"]["worker.claimed"] == ["This must be a whole number from 1 to 100000."]
@@ -180,7 +180,7 @@ def test_a_body_with_a_repeated_field_is_refused():
     assert_problem(response, 400, "parse_error")
 
 
-def test_a_change_based_on_an_older_version_is_a_conflict():
+def test_a_change_based_on_older_settings_is_answered_as_a_conflict():
     store(SHORT)
 
     assert_problem(put({}, "?based_on=0"), 409, "conflict")

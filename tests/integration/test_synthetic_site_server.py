@@ -226,7 +226,7 @@ def test_head_has_the_fields_of_a_page_and_no_body(site):
     assert [request.method for request in site.logged()] == ["GET", "HEAD"]
 
 
-def test_another_method_is_refused(site):
+def test_a_method_other_than_get_and_head_is_refused(site):
     status, fields, _ = site.get(site.plan.start_url, method="DELETE")
 
     assert (status, fields["Allow"]) == (405, "GET, HEAD")
@@ -405,7 +405,7 @@ def test_the_request_of_a_client_that_left_is_no_longer_open(start_site):
         gauges = [logged.open_requests for logged in site.logged()]
 
 
-def test_answers_wait_for_the_latency(start_site):
+def test_answers_of_the_site_wait_for_the_given_latency(start_site):
     site = start_site("--latency-ms=200")
     before = time.monotonic()
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from tests.support.tables import each_row
 
 
-def test_every_row_runs_and_the_failure_shows_each_difference():
+def test_every_row_of_a_table_runs_and_each_failing_row_is_shown():
     seen = []
 
     @each_row(("given", "wanted"), [(1, 1), (2, 3), pytest.param(4, 4, id="four"), pytest.param(5, 6, id="five")])

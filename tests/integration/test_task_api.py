@@ -73,7 +73,7 @@ def test_many_scheduled_tasks_are_cancelled_by_a_filter(operator):
 
 
 @pytest.mark.parametrize(("body", "field"), [({}, "request"), ({"state": "asleep"}, "state"), ({"why": "done"}, "why")])
-def test_an_invalid_filter_cancels_nothing(operator, body, field):
+def test_an_invalid_filter_cancels_no_task(operator, body, field):
     operator.post(TASKS, TASK)
 
     assert_problem(operator.post(f"{TASKS}cancel/", body), 400, "invalid", fields=[field])
@@ -218,7 +218,7 @@ def test_ended_tasks_are_rescheduled_by_a_filter(operator):
     assert_problem(operator.post(f"{ARCHIVED}reschedule/", {}), 400, "invalid", fields=["request"])
 
 
-def test_lists_are_narrowed_by_group_kind_tag_and_state(operator):
+def test_lists_of_tasks_are_narrowed_by_group_kind_tag_and_state(operator):
     operator.post(TASKS, TASK)
     operator.post(TASKS, {"kind": "exit"})
 
@@ -248,7 +248,7 @@ def told(*arguments):
     return out.getvalue()
 
 
-def test_the_command_runs_lists_shows_cancels_and_reschedules(transactional_db):
+def test_the_command_runs_lists_shows_cancels_and_reschedules_tasks(transactional_db):
     told("run", "count", "--group", "mail", "--tag", "a", "--retry-policy", '{"policy": "forever"}')
     task = Task.objects.get()
 

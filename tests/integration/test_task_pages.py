@@ -154,7 +154,7 @@ def test_an_invalid_filter_is_named_and_shows_no_tasks(operator, query):
     assert response.context["topic"] == ""
 
 
-def test_a_list_that_takes_too_long_ends_with_an_error_that_names_the_reason(operator, monkeypatch):
+def test_a_list_of_tasks_that_takes_too_long_ends_with_a_reason(operator, monkeypatch):
     archive(50)
     monkeypatch.setattr(queries, "_STATEMENT_TIMEOUT", 50)
     slow = queries.archived
@@ -314,7 +314,7 @@ def test_a_task_is_run_by_the_form_of_its_kind(operator):
         ({"argument-file": "\0"}, "argument-file"),
     ],
 )
-def test_an_invalid_value_is_named_at_its_field_and_runs_no_task(operator, sent, field):
+def test_an_invalid_argument_is_named_at_its_field_and_runs_no_task(operator, sent, field):
     response = operator.post("/tasks/run/?kind=note", sent)
 
     assert list(response.context["form"].errors) == [field]
@@ -628,7 +628,7 @@ def test_a_page_of_templates_links_to_the_next_page(operator):
 
 
 @pytest.mark.parametrize("address", ["workers/?after=x", "workers/?after=2026-01-01,y", "templates/?after=%00"])
-def test_an_invalid_page_of_a_list_is_not_found(operator, address):
+def test_an_invalid_page_of_a_list_of_tasks_is_not_found(operator, address):
     response = operator.get(f"/tasks/{address}")
 
     assert response.status_code == 404

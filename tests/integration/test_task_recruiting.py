@@ -206,7 +206,7 @@ def test_a_task_whose_kind_is_not_installed_follows_its_policy(office, worker, s
 
 
 @pytest.mark.parametrize("result", ["a\0b", float("nan"), {1, 2}, ["a\udcffb"]])
-def test_a_result_that_cannot_be_stored_is_a_failure(office, worker, monkeypatch, result, tmp_path):
+def test_a_task_whose_result_cannot_be_stored_counts_as_failed(office, worker, monkeypatch, result, tmp_path):
     task = schedule(arguments={"file": str(tmp_path / "notes")})
     monkeypatch.setattr("tests.support.task_kinds.time.sleep", lambda _seconds: None)
     from tests.support import task_kinds

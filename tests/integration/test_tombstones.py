@@ -140,7 +140,7 @@ def test_documents_that_a_clean_up_removed_are_restored_unchanged(site, file):
     assert_is_sound(site)
 
 
-def test_texts_lines_links_and_rows_come_back_byte_by_byte(site, file):
+def test_a_restoration_returns_texts_lines_links_and_rows_byte_by_byte(site, file):
     before, lines = Photograph(site), read_lines(file)
     site.world.remove("root")
     site.run()
@@ -158,7 +158,7 @@ def test_texts_lines_links_and_rows_come_back_byte_by_byte(site, file):
     assert {line["url"]: line for line in read_lines(file, since=len(lines)) if line["action"] == "add"} == written
 
 
-def test_many_documents_come_back_byte_by_byte(site, capsys):
+def test_a_restoration_returns_many_documents_byte_by_byte(site, capsys):
     """
     An environment variable sets the number of documents. With 100,000, the test gives the figure of docs/removals.md.
     """

@@ -181,7 +181,7 @@ def test_suspects_are_deleted_with_their_job(job):
 # --- The rule ------------------------------------------------------------------------------------
 
 
-def test_a_rule_is_tested_against_documents_in_the_outputs(job):
+def test_the_rule_of_a_suspect_is_tested_against_documents_in_the_outputs(job):
     add(job, [*months(3), *pages(4)])
     add(job, [f"{CALENDAR}900"], indexed_before=False)
 
@@ -568,7 +568,7 @@ def test_suspects_are_listed_tested_and_decided_by_the_api(job):
     assert_problem(client.post(f"/api/v1/trap-suspects/{suspect.pk}/release/", {}, format="json"), 409, "refused")
 
 
-def test_a_rule_that_is_impossible_is_refused_at_its_field(job):
+def test_an_impossible_rule_for_a_suspect_is_refused_at_its_field(job):
     suspect = suspect_of(job)
 
     address, body = f"/api/v1/trap-suspects/{suspect.pk}/accept/", {"rule": "drop_parameter"}

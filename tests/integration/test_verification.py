@@ -383,7 +383,7 @@ def test_restored_documents_are_in_sync(site, lines, of_file, connection):
     assert verify(lines if of_file else site.search).faults == 0
 
 
-def test_a_record_without_a_job_is_deleted(site, lines, file):
+def test_the_record_of_a_document_without_a_job_is_deleted(site, lines, file):
     rewrite(file, without("page1"))
     QueueItem.objects.filter(identifier=url("page1")).delete()
 

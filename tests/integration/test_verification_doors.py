@@ -98,7 +98,7 @@ def test_verification_of_an_output_that_cannot_list_is_refused(nothing):
 
 
 @pytest.mark.parametrize("wanted", [{"sample": 0}, {"sample": 101}, {"most": -1}, {"repair": "yes"}])
-def test_an_invalid_field_is_named(index, wanted):
+def test_an_invalid_field_of_a_verification_is_named(index, wanted):
     answer = client_of(OPERATOR).post("/api/v1/verifications/", {"output": index.pk, **wanted}, format="json")
 
     assert_problem(answer, 400, "invalid", fields=set(wanted))

@@ -189,7 +189,7 @@ def test_the_api_lists_versions_and_shows_the_effect_of_a_revert():
     assert first["document"]["name"] == job.name
 
 
-def test_the_page_shows_changes_in_words_and_reverts():
+def test_the_page_of_a_version_shows_changes_in_words_and_reverts():
     job = make_world().job
     editing.change_job(job.pk, priority=1, archive="warc", now=NOON, **VERA)
     first, _second = versions_of(job)

@@ -145,7 +145,7 @@ def without_tokens(answer):
     return [line for line in lines if "csrfmiddlewaretoken" not in line]
 
 
-def test_the_page_gives_the_reason_of_the_limit(visitor, switch):
+def test_the_page_of_a_host_gives_the_reason_for_its_limit(visitor, switch):
     switch(SHOWN=("*",))
     host = make_lane(make_job().seeds.get(), HOST).bin
     reasons = []

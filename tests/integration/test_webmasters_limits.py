@@ -168,7 +168,7 @@ def test_an_invalid_limit_is_refused_at_its_field(visitor, form):
     assert "gap-problem" in answer.content.decode()
 
 
-def test_a_second_check_of_a_proof_must_wait(visitor, record):
+def test_an_immediate_second_check_of_a_proof_is_refused_with_429(visitor, record):
     address, _ = ask(visitor, limit="stop")
     record("_crawlctl.other.example", "x")
     visitor.post(address, {"proof": "dns"})
@@ -188,7 +188,7 @@ def test_a_second_check_of_a_proof_must_wait(visitor, record):
         ({}, "answered 404"),
     ],
 )
-def test_a_file_on_the_host_proves_control(files, problem):
+def test_a_file_on_a_host_proves_that_the_webmaster_controls_the_host(files, problem):
     with web_server(files) as (host, _):
         found = problem_of_file(host, "/a.txt", "the-token", fetcher=lambda: Fetcher(allow_private_networks=True))
 
@@ -196,7 +196,7 @@ def test_a_file_on_the_host_proves_control(files, problem):
     assert bool(found) == bool(problem)
 
 
-def test_a_file_is_not_requested_from_a_private_network():
+def test_the_file_of_a_proof_is_not_requested_from_a_private_network():
     with web_server({"/a.txt": (200, b"the-token")}) as (host, requested):
         found = problem_of_file(host, "/a.txt", "the-token")
 
@@ -265,7 +265,7 @@ def test_a_limit_removed_from_the_policy_is_not_shown_as_in_force():
     assert [line.is_in_force for line in read_webmasters_limits()] == [False]
 
 
-def test_a_limit_ends_when_it_expires(connection):
+def test_the_limit_of_a_webmaster_ends_when_it_expires(connection):
     make_bin(HOST)
     make_bin("b.example")
     put_in_force(lasts=-1)

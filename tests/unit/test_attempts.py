@@ -35,5 +35,5 @@ def test_a_limit_in_attempts_or_in_time_holds_whichever_comes_first():
     assert attempts(retry_after=10.0, limit=RetryLimit(attempts=2, seconds=35.0)) == [10.0]
 
 
-def test_an_empty_limit_is_no_limit():
+def test_an_empty_limit_of_retries_is_no_limit():
     assert len(attempts(retry_after=1.0, limit=RetryLimit())) == 50

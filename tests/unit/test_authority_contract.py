@@ -112,5 +112,5 @@ def test_a_regular_expression_maps_the_whole_name(pattern, replacement, user, ma
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_an_invalid_pattern_or_replacement_is_refused(values, field):
+def test_an_invalid_pattern_or_replacement_of_a_mapping_is_refused(values, field):
     assert list(MAPPER.problems(values)) == [field]

@@ -253,7 +253,7 @@ async def test_equal_concurrent_questions_are_asked_once(systems):
     assert {one.access.tokens for (one,) in answers} == {("token of alice",)}
 
 
-async def test_a_change_clears_the_cache_and_answers_from_before_are_not_cached(systems):
+async def test_a_change_clears_the_cache_and_answers_from_before_it_are_not_cached(systems):
     may_answer = asyncio.Event()
     old, new = Scripted(waits=may_answer.wait), Scripted(answer=Access(Status.AUTHORIZED, ("new",)))
     service = service_of(systems, [old])

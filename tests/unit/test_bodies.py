@@ -20,7 +20,7 @@ def test_a_repeated_key_after_very_many_others_is_found_in_one_pass():
         read_json(f'{{{members},"again":1,"again":2}}'.encode())
 
 
-def test_an_answer_names_few_of_many_unknown_fields_and_cuts_long_names():
+def test_a_refusal_names_few_of_many_unknown_fields_and_cuts_long_names():
     body = Named(data={"name": "x", "k" * 100_000: 1, **{f"unknown {number}": 1 for number in range(1_000)}})
 
     assert not body.is_valid()

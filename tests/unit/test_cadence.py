@@ -178,7 +178,7 @@ def test_a_worker_that_knows_the_window_of_a_bin_does_not_wait(used_at):
     assert cadence.next_start == 85.0
 
 
-def test_a_limit_that_becomes_stricter_counts_from_the_last_start():
+def test_a_stricter_limit_of_a_bin_counts_from_its_last_start():
     cadence = Cadence(gap=1.0)
     cadence.start(now=10.0)
 
@@ -188,7 +188,7 @@ def test_a_limit_that_becomes_stricter_counts_from_the_last_start():
     assert cadence.next_start == 14.0
 
 
-def test_a_limit_that_becomes_looser_also_counts_from_the_last_start():
+def test_a_looser_limit_of_a_bin_also_counts_from_its_last_start():
     cadence = Cadence(gap=3600.0)
     cadence.start(now=10.0)
 

@@ -44,7 +44,7 @@ def test_other_readers_of_yaml_read_the_same_value(value):
     assert yaml.safe_load(as_yaml(value)) == value
 
 
-def test_a_value_used_in_two_places_is_written_out_in_both():
+def test_a_yaml_value_used_in_two_places_is_written_out_in_both():
     shared = {"a": ["b"]}
 
     assert as_yaml([shared, shared]) == "- a:\n  - b\n- a:\n  - b\n"

@@ -13,7 +13,7 @@ READ, SAME = result_of(INDEXED, "200"), result_of(UNCHANGED, "304")
 ERROR, OTHER_ERROR, GONE = result_of(FAILED, "500"), result_of(FAILED, "503"), result_of(EXCLUDED, "404")
 
 
-def test_a_result_has_its_outcome_and_its_number():
+def test_the_number_of_a_result_gives_its_outcome_and_its_code():
     assert (outcome_of(OTHER_ERROR), code_of(OTHER_ERROR)) == (FAILED, "503")
     assert (outcome_of(result_of(FAILED, "TIMEOUT")), code_of(result_of(FAILED, "TIMEOUT"))) == (FAILED, "")
     assert result_of(FAILED, "TIMEOUT") != result_of(FAILED, "REFUSED") != result_of(FAILED, "")

@@ -305,7 +305,7 @@ def test_the_record_begins_when_all_running_workers_record():
     )
 
 
-def test_a_record_that_was_off_for_days_has_a_gap():
+def test_evidence_has_a_gap_for_days_on_which_recording_was_off():
     assert decided(since=BEGIN - 86_400) == (LATEST, [Gap(BEGIN - 86_400, LATEST, "The record was off.")])
 
 

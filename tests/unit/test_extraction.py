@@ -309,7 +309,7 @@ def test_an_extraction_crosses_a_pipe_unchanged():
     assert Extraction.from_json(found.to_json()) == found
 
 
-def test_a_text_that_no_database_stores_is_repaired():
+def test_characters_that_no_database_stores_are_removed_from_a_text():
     value = Extraction("text/plain", text="a\0b\ud800").to_json()
 
     assert Extraction.from_json(value).text == "ab?"

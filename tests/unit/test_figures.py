@@ -40,7 +40,7 @@ def test_counts_of_many_threads_are_complete():
     assert read(count)["eggs_total",] == 16_000
 
 
-def test_a_level_is_shown_after_its_first_value_and_removed_with_it():
+def test_a_gauge_is_shown_after_its_first_value_and_removed_with_it():
     level = Level(name="nests", labels=("tree",), **OF_WORKERS)
     assert not [key for key in read(level) if key[0] == "nests"]
 
@@ -50,7 +50,7 @@ def test_a_level_is_shown_after_its_first_value_and_removed_with_it():
     assert {key: amount for key, amount in read(level).items() if key[0] == "nests"} == {("nests", "oak"): 4}
 
 
-def test_a_level_with_a_source_reads_the_source_at_each_scrape():
+def test_a_gauge_with_a_source_reads_the_source_at_each_scrape():
     amounts = iter((1.5, 2.5))
     level = Level(name="age_seconds", **OF_WORKERS)
     level.follow(lambda: next(amounts))
@@ -61,7 +61,7 @@ def test_a_level_with_a_source_reads_the_source_at_each_scrape():
     assert read_twice == [1.5, 2.5]
 
 
-def test_a_level_reads_one_source_for_each_of_its_labels():
+def test_a_gauge_reads_one_source_for_each_of_its_labels():
     level = Level(name="is_there", labels=("who",), **OF_WORKERS)
     level.follow(lambda: True, "ann")
     level.follow(lambda: False, "bob")

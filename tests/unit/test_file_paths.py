@@ -57,7 +57,7 @@ def test_spellings_of_one_path_are_one_document(typed, identifier):
         ("file:///srv/a#b", "%23"),
     ],
 )
-def test_an_invalid_path_is_refused_with_the_reason(typed, why):
+def test_an_invalid_file_path_is_refused_with_the_reason(typed, why):
     with pytest.raises(BadIdentifier, match=why):
         canonical(typed)
 

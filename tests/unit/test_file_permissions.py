@@ -76,7 +76,7 @@ def test_usual_permissions_show_a_file_to_exactly_its_readers(owner, group, othe
     assert is_seen == posix_allows(mode, {}, {}, 7, owner=1, group=11, user=user, member_of=member_of)
 
 
-def test_a_file_without_readers_is_not_open():
+def test_a_file_without_readers_is_not_public():
     assert level(Grants(1, 0, 0, groups={11: 0})) == Level((), ("user:1",))
     assert level(read_grants(owner=1, group=11, mode=0o100444, acl=None)) == NO_TOKENS
 

@@ -20,7 +20,7 @@ def test_the_flow_is_the_mean_of_the_last_seconds_for_any_interval_of_passes(eve
     assert flow.is_steady
 
 
-def test_the_first_pass_does_not_make_a_flow():
+def test_the_first_pass_of_a_manager_gives_no_flow():
     assert not offered(5_000, every=1, passes=1).is_steady
 
 

@@ -20,7 +20,7 @@ def test_a_shortage_names_the_disk_its_free_space_and_the_limit():
     assert "MiB left, and the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in said
 
 
-def test_a_limit_of_zero_checks_no_disk():
+def test_a_minimum_of_zero_free_space_checks_no_disk():
     assert FreeDisk().shortage(limit=0) == ""
 
 

@@ -67,11 +67,11 @@ def test_claims_without_a_valid_subject_are_no_user(subject):
 
 
 @each_row("name", ["", None, 7, "a b", "<b>", "a" * 151, "a\0b", "vera\n"])
-def test_a_name_that_no_user_can_have_is_not_used(name):
+def test_a_claimed_name_that_no_user_can_have_is_not_used(name):
     assert identify(preferred_username=name).name == ""
 
 
-def test_a_name_is_read_in_the_form_in_which_it_is_stored():
+def test_a_claimed_name_is_read_in_the_form_in_which_it_is_stored():
     assert identify(preferred_username="\uff41dmin").name == "admin"
 
 

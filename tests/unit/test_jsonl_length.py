@@ -89,7 +89,7 @@ def test_a_report_of_a_loss_that_fails_is_repeated(tmp_path):
     assert len(reports) == 2
 
 
-def test_a_slower_process_does_not_shorten_the_stored_time(tmp_path):
+def test_a_late_report_of_a_shorter_file_does_not_reduce_the_known_length(tmp_path):
     path, reports = tmp_path / "out.jsonl", []
     path.write_bytes(b"x" * 30)
     memory = LengthMemory(tmp_path / "1.json", path=path, output_id=1, report=lambda *lengths: reports.append(lengths))

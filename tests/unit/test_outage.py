@@ -49,5 +49,5 @@ def test_an_embedded_server_that_does_not_start_points_to_its_log():
     assert "/srv" not in outage(error)
 
 
-def test_an_unknown_reason_is_left_out():
+def test_a_page_leaves_out_an_unknown_reason_of_an_outage():
     assert outage(OperationalError("terminating connection")) == "The database does not answer"

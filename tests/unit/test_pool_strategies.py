@@ -322,7 +322,7 @@ def test_an_installed_strategy_is_found_and_can_be_chained(monkeypatch):
         ("number", r"the strategy number \(math:pi\) cannot be called"),
     ],
 )
-def test_a_name_without_a_strategy_is_refused(monkeypatch, name, sentence):
+def test_the_name_of_a_missing_strategy_is_refused(monkeypatch, name, sentence):
     _added(monkeypatch, broken="nodes.nowhere:it", number="math:pi")
 
     with pytest.raises(names.NoSuchStrategy, match=f"^{sentence}"):

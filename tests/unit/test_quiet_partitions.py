@@ -9,7 +9,7 @@ from tests.support.tables import each_row
 IDLE = Figures(quiet=True, sent={}, applied={})
 
 
-def test_two_equal_settled_rounds_prove_the_end():
+def test_two_equal_settled_rounds_prove_the_end_of_a_run():
     figures = {"a": Figures(True, {"b": 2}, {}), "b": Figures(True, {}, {"a": 2})}
 
     assert not has_ended(None, figures)
@@ -29,7 +29,7 @@ def test_partitions_with_work_references_or_a_restore_are_not_settled(of_a, of_b
     assert not is_settled({"a": of_a, "b": of_b})
 
 
-def test_a_change_between_two_rounds_does_not_prove_the_end():
+def test_a_change_between_two_rounds_does_not_prove_the_end_of_a_run():
     before = {"a": Figures(True, {"b": 1}, {}), "b": Figures(True, {}, {"a": 1})}
     after = {"a": Figures(True, {"b": 2}, {}), "b": Figures(True, {}, {"a": 2})}
 

@@ -53,7 +53,7 @@ def allows(text, path, name="crawlctl"):
         ("User-agent: *\nDisallow: /a\u2028Allow: /b\nDisallow: /c", ["/a"], ["/c"]),
     ],
 )  # fmt: skip
-def test_rules_are_read_by_the_standard(text, allowed, forbidden):
+def test_rules_of_robots_txt_are_read_by_the_standard(text, allowed, forbidden):
     assert [path for path in allowed if not allows(text, path)] == []
     assert [path for path in forbidden if allows(text, path)] == []
 

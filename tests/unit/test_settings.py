@@ -76,7 +76,7 @@ def test_an_unset_or_empty_variable_sets_nothing():
     assert read_environment(TABLE, {"CRAWLCTL_NODE_TIMEOUT": "", "PATH": "/bin"}) == {}
 
 
-def test_a_wrong_variable_is_named_with_its_valid_values():
+def test_an_invalid_environment_variable_is_named_with_its_valid_values():
     with pytest.raises(SettingError) as refused:
         read_environment(TABLE, {"CRAWLCTL_CLAIMED_PER_WORKER": "many"})
 

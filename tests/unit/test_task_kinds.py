@@ -53,5 +53,5 @@ def test_an_unknown_kind_is_refused_with_the_known_ones():
         ([], [""]),
     ],
 )
-def test_an_invalid_argument_is_named(arguments, names):
+def test_an_invalid_argument_of_a_task_is_named(arguments, names):
     assert list(GREET.problems(arguments)) == names

@@ -122,5 +122,5 @@ async def test_a_worker_sends_at_most_its_limit_of_concurrent_documents():
 
 
 @each_row("url", ["", "tika:9998", "ftp://a", "http://", "http://a:99999"])
-def test_an_invalid_address_is_refused(url):
+def test_an_invalid_address_of_a_tika_server_is_refused(url):
     assert "url" in TIKA.check({"url": url})

@@ -137,7 +137,7 @@ def test_html_passes_other_documents_as_they_are():
         ("null", [], ""),
     ],
 )
-def test_an_invalid_setting_is_refused_at_its_field(kind, settings, field):
+def test_an_invalid_setting_of_a_stage_is_refused_at_its_field(kind, settings, field):
     assert list(registry.find(kind).check(settings)) == [field]
 
 

@@ -147,7 +147,7 @@ def test_the_robots_rules_in_headers_are_found(headers, robots):
 
 
 @given(st.text(alphabet="<>/abphdivsmn =\"'!-&#x;0\x00\x1e\ud7ff", max_size=200))
-def test_any_text_can_be_read_as_a_page(html):
+def test_any_text_can_be_read_as_an_html_page(html):
     page = read(html)
 
     assert isinstance(page.text, str)

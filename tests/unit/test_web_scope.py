@@ -74,7 +74,7 @@ def test_the_scope_of_several_seeds_is_their_union(kind):
     assert not scope.admits("http://c.example/x/1")
 
 
-def test_patterns_narrow_the_scope():
+def test_patterns_of_a_job_narrow_its_scope():
     scope = Scope(
         kind=ScopeKind.HOST, seeds=["http://a.example/"], include=["/en/", "/de/"], exclude=[r"\.pdf$", "secret"]
     )
@@ -114,7 +114,7 @@ def test_an_address_with_a_dropped_parameter_belongs_only_as_a_seed():
     )
 
 
-def test_patterns_also_apply_to_seeds():
+def test_patterns_of_a_job_also_apply_to_its_seeds():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://a.example/"], exclude=["example"])
 
     assert not scope.admits("http://a.example/")
@@ -236,7 +236,7 @@ def test_a_prefix_moves_to_the_new_host_and_stays_a_prefix():
     assert not scope.admits("http://www.example.com/blog/")
 
 
-def test_patterns_hold_on_the_host_that_a_seed_redirects_to():
+def test_patterns_also_apply_to_the_host_to_which_a_seed_redirects():
     scope = Scope(kind=ScopeKind.HOST, seeds=["http://example.com/"], exclude=["/login"])
 
     assert not scope.would_admit("http://www.example.com/login", after="http://example.com/")

@@ -27,7 +27,7 @@ def test_stored_values_are_read_with_their_types():
     )  # fmt: skip
 
 
-def test_a_missing_field_has_its_default():
+def test_a_missing_option_of_a_web_job_has_its_default():
     assert WebSpecification.read({}, seeds=["http://a.example/"]) == WebSpecification(seeds=("http://a.example/",))
 
 
@@ -74,7 +74,7 @@ def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configurati
         ({"robots_wait": "60"}, "robots_wait"),
     ],
 )
-def test_an_invalid_value_is_refused_by_name(stored, field):
+def test_an_invalid_option_of_a_web_job_is_refused_by_name(stored, field):
     with pytest.raises(BadSpecification) as refused:
         WebSpecification.read(stored, seeds=[])
 

@@ -62,7 +62,7 @@ from tests.support.tables import each_row
         ("http://a_b.example/", "http://a_b.example/"),
     ],
 )  # fmt: skip
-def test_an_address_has_one_form(typed, form):
+def test_every_web_address_has_one_canonical_form(typed, form):
     assert canonical(typed) == form
 
 

@@ -213,7 +213,7 @@ def test_a_node_waits_for_a_store_that_answers_late(fleet):
     wait_until(lambda: fleet.ledger.runs_of("mails"))
 
 
-def test_a_path_with_data_of_another_program_is_refused(zookeeper):
+def test_a_zookeeper_path_with_data_of_another_program_is_refused(zookeeper):
     hosts = f"127.0.0.1:{zookeeper.port}"
 
     with pytest.raises(Refused, match="/zookeeper in ZooKeeper is in use by another application"):
@@ -221,7 +221,7 @@ def test_a_path_with_data_of_another_program_is_refused(zookeeper):
 
 
 @pytest.mark.parametrize("path", ["", "mine", "jobs/mine", "/jobs/", "/jobs//mine", "/jobs/../mine"])
-def test_an_invalid_path_is_refused(path):
+def test_an_invalid_zookeeper_path_is_refused(path):
     with pytest.raises(ValueError, match="is not a path of ZooKeeper: write it as /jobs/mine"):
         DistributedJobManager.on_zookeeper("127.0.0.1:1", path, "a", [])
 

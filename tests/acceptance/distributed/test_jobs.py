@@ -27,7 +27,7 @@ def lasts(seconds):
 # --- Refusals and reports of a manager -----------------------------------------------------------
 
 
-def test_an_invalid_id_is_refused_before_anything_starts(fleet):
+def test_a_job_with_an_invalid_id_is_refused_before_anything_starts(fleet):
     with pytest.raises(BadName, match="have 1 to 120 characters"):
         fleet.start("a", fleet.job("a job"))
 
@@ -121,7 +121,7 @@ def test_an_unreadable_pool_is_kept_for_a_while_if_configured(fleet):
     wait_until(lambda: not instance.status().jobs["reports"].runs.items)
 
 
-def test_changed_items_are_used_from_the_next_run_on(fleet):
+def test_changed_items_of_a_pool_are_used_from_the_next_run_on(fleet):
     job = fleet.job("reports", items=["item-1"], check=OFTEN)
     fleet.start("a", job)
     wait_until(lambda: ("reports", "item-1") in fleet.ledger.items())

@@ -81,7 +81,7 @@ def test_a_node_that_has_not_joined_is_not_a_member(bench):
 @pytest.mark.parametrize(
     "pools", [{"a job": ["all"]}, {"reports": ["../north"]}, {"reports": [""]}, {"x" * 121: ["all"]}, {".": ["all"]}]
 )
-def test_an_invalid_name_is_refused_and_nothing_changes(bench, pools):
+def test_an_invalid_name_of_a_job_or_item_is_refused_and_changes_nothing(bench, pools):
     a = bench.node("a")
 
     with pytest.raises(BadName, match="1 to 120 characters"):

@@ -258,7 +258,7 @@ def test_an_unknown_strategy_is_refused_by_name(at_work):
     assert "there is no strategy 'by-chance'; there are: evenly-rendezvous" in answer.json()["fields"]["strategy"][0]
 
 
-def test_the_page_of_a_plan_shows_the_shares_and_their_problems(at_work):
+def test_the_page_of_a_plan_shows_the_shares_and_problems_of_the_plan(at_work):
     client = visitor("administrator")
 
     shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
@@ -288,7 +288,7 @@ def test_a_missing_distributed_job_is_reported(at_work):
     assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
 
 
-def test_a_silent_store_leaves_records_of_the_database_with_the_reason(nowhere):
+def test_while_the_store_is_silent_pages_show_database_records_and_a_reason(nowhere):
     noted("jobs", "main")
 
     said = client_of("viewer").get(API).json()

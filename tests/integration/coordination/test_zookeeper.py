@@ -154,7 +154,7 @@ def test_a_missing_zookeeper_is_reported_within_the_timeout(bench):
         ("[::1]:2181,10.0.0.1:2181", "[::1]:2181,10.0.0.1:2181", "/crawlctl"),
     ],
 )
-def test_an_address_has_hosts_and_a_path(text, hosts, root):
+def test_the_address_of_zookeeper_has_hosts_and_a_path(text, hosts, root):
     assert Address.parse(text) == Address(hosts=hosts, root=root)
 
 
@@ -171,7 +171,7 @@ def test_an_address_has_hosts_and_a_path(text, hosts, root):
         ("zk1:2181", "crawl", "the credentials for ZooKeeper must be user:password"),
     ],
 )
-def test_an_invalid_address_is_refused(text, credentials, sentence):
+def test_an_invalid_address_of_zookeeper_is_refused(text, credentials, sentence):
     with pytest.raises(Refused, match=sentence):
         Address.parse(text, credentials=credentials)
 
