@@ -60,7 +60,7 @@ Choose one with `--strategy NAME` of `manage.py runjobs`, or `strategy=` of a `D
 ## Moves
 
 The table has the number of items that move to another node.
-The cluster is that of the tests of DJM: 44 jobs with 372 items on 8 nodes.
+The cluster is the one of DJM's tests: 44 jobs with 372 items on 8 nodes.
 The number in brackets is the largest difference between two nodes, in items of the largest job.
 This page is printed by `python -m tests.benchmarks.strategies`; do not edit it.
 """
