@@ -12,7 +12,6 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -21,6 +20,7 @@ from django.views.decorators.http import require_POST
 
 from crawlctl.languages import CODES, ENGLISH, speaking
 from crawlctl.models import LanguageOfUser
+from nodes.database.outage import OUTAGES
 
 # Key of the language in a session.
 _KEY: Final = "language"
@@ -46,7 +46,7 @@ def language_of(request: HttpRequest) -> str:
     """Return the code of the language for the pages of this request."""
     try:
         stored = request.session.get(_KEY)
-    except (OperationalError, InterfaceError):
+    except OUTAGES:
         # The view decides whether it can answer without the database.
         stored = None
     return stored if stored in CODES else get_language_from_request(request)

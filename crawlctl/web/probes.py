@@ -11,12 +11,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-import psycopg
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 
 from jobs.api.errors import Problem
-from nodes.database.outage import outage
+from nodes.database.outage import OUTAGES, outage
 from nodes.database.schema import SchemaBehind, SchemaRefused, SchemaTooOld, require_current
 
 _METHODS: Final = ("GET", "HEAD")
@@ -60,6 +58,6 @@ def _check_database() -> Problem | None:
     except SchemaRefused as error:
         code = "schema_too_old" if isinstance(error, SchemaTooOld) else "schema_too_new"
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, code, str(error))
-    except (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except OUTAGES as error:
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "database_unavailable", f"{outage(error)}.")
     return None

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
+from nodes.database.outage import OUTAGES
 from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
 from nodes.settings.running import current, follow_newest
 
@@ -22,7 +22,7 @@ class FollowStoredSettings:
             self._looked_at = time.monotonic()
             try:
                 follow_newest()
-            except (OperationalError, InterfaceError):
+            except OUTAGES:
                 # The view decides whether it can answer without the database.
                 self._looked_at = float("-inf")
         return self._get_response(request)

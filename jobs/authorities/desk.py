@@ -13,9 +13,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-import psycopg
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.db.models import Value
 from django.db.models.functions import Now
 
@@ -25,10 +23,8 @@ from jobs.authorities.service.asking import Service
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot
 from jobs.connectors.authority.kind import Checked, Limits
 from jobs.settings.authorities import CACHE_LIFETIME, CHECKS
+from nodes.database.outage import OUTAGES
 from nodes.settings.running import current
-
-# Errors of a database that does not answer.
-OUTAGES: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 _T = TypeVar("_T")
 _MODELS: Final[Mapping[type, type[AuthorityConnection] | type[MappingConnection]]] = {

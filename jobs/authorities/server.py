@@ -20,11 +20,11 @@ from aiohttp import web
 from django.db import connection
 
 from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
-from jobs.authorities.desk import OUTAGES, ConnectionNews, new_service, read_generation, read_silent, read_snapshot
+from jobs.authorities.desk import ConnectionNews, new_service, read_generation, read_silent, read_snapshot
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
 from nodes.api.bearer import digest_of, token_in
-from nodes.database.outage import outage
+from nodes.database.outage import OUTAGES, outage
 from nodes.errors import Invalid
 from nodes.life.attachment import call_when_orphaned
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.db import connection as django_connection
 from django.db.models import Q
 
@@ -34,6 +33,7 @@ from jobs.settings.table import DRAIN_TIMEOUT
 from jobs.verbs import control
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
+from nodes.database.outage import OUTAGES
 from nodes.decisions.elect import take_over
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import NodeSeen
@@ -51,8 +51,6 @@ _ASKING: Final = 1.0
 _INSISTING: Final = 0.15
 # Number of restarts of dead workers after which the crawl ends. A document that kills workers is given up earlier.
 _RESTARTS: Final = 20
-# Errors of an unavailable database: the manager's loop waits for it, and decides when to give up.
-_AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class JobBusy(Exception):
@@ -146,7 +144,7 @@ class OneShot:
             os.kill(os.getpid(), signal.SIGSTOP)
         if self.show is not None and time.monotonic() - self._shown_at > _PROGRESS:
             self._shown_at = time.monotonic()
-            with suppress(*_AWAY):
+            with suppress(*OUTAGES):
                 self.show(self._look())
         for index, child in enumerate(self._children):
             if child.poll() is None or self.was_interrupted:
@@ -165,7 +163,8 @@ class OneShot:
         self._asked_at, self._asked_after = time.monotonic(), changes
         try:
             return self._is_at_rest()
-        except _AWAY:
+        except OUTAGES:
+            # The manager's loop waits for the database, and decides when to give up.
             django_connection.close()
             return self.was_interrupted
 

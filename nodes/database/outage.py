@@ -1,4 +1,8 @@
-"""The reason of an outage of the database, for visitors without a login: no addresses, no names of users."""
+"""
+Errors of an outage of the database, and the reason of one.
+
+Visitors without a login may read the reason: it contains no addresses and no names of users.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,7 +12,7 @@ from django.db import InterfaceError, InternalError, OperationalError
 
 # Errors of the driver and of Django. Some code uses plain connections, whose errors Django does not wrap. The last
 # two have classes of their own: the server ended the session, or became a standby.
-_AWAY: Final = (
+OUTAGES: Final = (
     OperationalError,
     InterfaceError,
     psycopg.OperationalError,
@@ -46,7 +50,7 @@ _BY_WORDS: Final = (
 
 def is_outage(error: BaseException | None) -> bool:
     """Return True if the database did not answer, or took no changes, also if Django wrapped the driver's error."""
-    return isinstance(error, _AWAY) or (isinstance(error, InternalError) and isinstance(error.__cause__, _AWAY))
+    return isinstance(error, OUTAGES) or (isinstance(error, InternalError) and isinstance(error.__cause__, OUTAGES))
 
 
 def reason_of_outage(error: BaseException | None) -> str:

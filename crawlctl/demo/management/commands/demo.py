@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from rich.console import Console
 
 from crawlctl.access.accounts import ensure_administrator
@@ -36,6 +35,7 @@ from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.partitions import look_at_move
 from jobs.settings.table import PORT
 from nodes.database.clock import read_clock
+from nodes.database.outage import OUTAGES
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node
 from nodes.settings.of_nodes import NODE_TIMEOUT
@@ -211,7 +211,7 @@ class Command(BaseCommand):
                 try:
                     if holds():
                         return
-                except (OperationalError, InterfaceError, psycopg.OperationalError):
+                except OUTAGES:
                     # A killed database server returns, so the demo continues.
                     connection.close()
             time.sleep(_TICK)
