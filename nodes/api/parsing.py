@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final, NoReturn, cast
 
@@ -12,6 +13,8 @@ from rest_framework.exceptions import ParseError
 
 # Subject of each error message about a body.
 _BODY: Final = "The body"
+# Half a surrogate pair, which is not a character.
+_HALF_OF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 class JSONParser(parsers.JSONParser):
@@ -84,7 +87,7 @@ def read_json(body: bytes) -> object:
     for text in _texts_in(read):
         if "\0" in text:
             raise ParseError("The body has a text with a NUL character, which cannot be stored.")
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if _HALF_OF_A_PAIR.search(text):
             raise ParseError("The body has a text with half a surrogate pair, which is not a character.")
     return read
 

@@ -1,7 +1,5 @@
 """Proves that the API accepts seed lists of 100,000 addresses: as text, in pages, and inside a job."""
 
-import time
-
 import pytest
 from rest_framework.test import APIClient
 
@@ -48,16 +46,13 @@ def stored():
 def test_a_hundred_thousand_addresses_are_stored_and_returned_as_given(administrator, address):
     text = "".join(f"{url}\n" for url in MANY)
 
-    began = time.monotonic()
     answer = send(administrator, address, text)
-    took = time.monotonic() - began
 
     assert answer.status_code == 200, answer.content[:1000]
     assert answer.json()["urls_in_all"] == MOST_ADDRESSES
     told = administrator.get(address)
     assert told.content.decode() == text
     assert told["Content-Type"] == "text/plain; charset=utf-8"
-    assert took < 60
 
 
 def test_a_job_with_a_hundred_thousand_addresses_survives_a_round_trip(administrator, job):

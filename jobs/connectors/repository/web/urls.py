@@ -150,7 +150,7 @@ _TYPED_USERINFO: Final = re.compile(r"^(\s*(?!file:)[a-z][a-z0-9+.-]*:[/\\]*)[^/
 
 def typed_without_userinfo(typed: str) -> str:
     """Return an entered address without user name and password; any other text as it is."""
-    return _TYPED_USERINFO.sub(r"\1", typed)
+    return _TYPED_USERINFO.sub(r"\1", typed) if "@" in typed else typed
 
 
 def without_userinfo(url: str) -> str:
