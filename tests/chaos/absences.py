@@ -25,12 +25,12 @@ from tests.support.partitioned_demo import kill_server, partition_in, processes_
 from tests.support.processes import ROOT
 
 # Processes that check the result, or simulate the web.
-SPARED = ("demo", "crawlctl.demo.site")
+UNDISTURBED = ("demo", "crawlctl.demo.site")
 # Megabytes of the write-ahead log that a server keeps for a partition: far fewer than usual, so that a test exceeds it.
 WAL_KEPT = 48
 # Longest wait for a command, a lock or a server (seconds).
 _PATIENCE = 240.0
-# Longest wait (seconds) for a run that begins.
+# Longest wait (seconds) for the beginning of a run.
 _STARTS_WITHIN = 10.0
 _LOST = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
 
@@ -88,18 +88,18 @@ def paused(directory: Path, address: str) -> Iterator[None]:
     # A run that is being prepared cannot be paused yet.
     while environment is not None and not _is_running(address) and time.monotonic() < until:
         time.sleep(0.1)
-    _ask_until(environment, address, "pause", is_paused=True)
+    _request_until(environment, address, "pause", is_paused=True)
     yield
     resume(directory, address)
 
 
 def resume(directory: Path, address: str) -> None:
     """Resume the running job if it is paused. It may be paused because it was paused when the backup was made."""
-    _ask_until(_environment_of_demo(directory), address, "resume", is_paused=False)
+    _request_until(_environment_of_demo(directory), address, "resume", is_paused=False)
 
 
-def _ask_until(environment: dict[str, str] | None, address: str, verb: str, *, is_paused: bool) -> None:
-    """Ask for a pause or its end until the running job is in that state. A server may be down for a while."""
+def _request_until(environment: dict[str, str] | None, address: str, verb: str, *, is_paused: bool) -> None:
+    """Request a pause or its end until the running job is in that state. A server may be down for a while."""
     until = time.monotonic() + _PATIENCE
     while environment is not None:
         try:
@@ -109,7 +109,7 @@ def _ask_until(environment: dict[str, str] | None, address: str, verb: str, *, i
         # A run that has ended cannot be paused.
         if job is None or job[1] == is_paused:
             return
-        assert time.monotonic() < until, f"the job cannot be asked to {verb}"
+        assert time.monotonic() < until, f"the job does not {verb}"
         if job[0]:
             command = [sys.executable, "manage.py", "job", job[0], verb]
             subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=_PATIENCE, check=False)
@@ -123,7 +123,7 @@ def _is_running(address: str) -> bool:
 
 
 def _running_job(address: str) -> tuple[str, bool] | None:
-    """Return the name of the running job, and True if it is paused; None without one. A psycopg.Error without a server."""
+    """Return the name of the running job, and True if it is paused; None if no job runs. Raise psycopg.Error while the server is down."""
     with psycopg.connect(address, autocommit=True, connect_timeout=2) as connection:
         row = connection.execute("SELECT name, pause <> 'no' FROM jobs_job WHERE phase = 'active'").fetchone()
         return None if row is None else (str(row[0]), bool(row[1]))
@@ -170,21 +170,22 @@ def prepare_restore(directory: Path, partition: str, place: Path, backup: str) -
     """
     Restore a backup of a partition by the documented command, and return the directory of the data.
 
-    It is another directory than the partition's: the command refuses while processes wait for the database.
+    The directory is not the partition's own: the command refuses while processes wait for the database.
     """
-    beside = partition_in(directory, partition).parent / f"restored-{partition}"
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    done = _run("backup", "restore", "--from", str(place), "--backup", backup, var=beside)
+    restored_var = partition_in(directory, partition).parent / f"restored-{partition}"
+    shutil.rmtree(restored_var, ignore_errors=True)
+    restored_var.mkdir()
+    done = _run("backup", "restore", "--from", str(place), "--backup", backup, var=restored_var)
     assert done.returncode == 0, done.stderr
-    return beside
+    return restored_var
 
 
-def put_in_place(
-    directory: Path, partition: str, beside: Path, *, may: Callable[[], bool] = lambda: True
+def replace_data(
+    directory: Path, partition: str, restored_var: Path, *, is_allowed: Callable[[], bool] = lambda: True
 ) -> tuple[float, float, bool]:
     """
-    Stop a partition. If `may` returns True then, replace its data by the restored data. Start the partition again.
+    Stop a partition. If `is_allowed` returns True after that, replace its data by the restored data. Then start the
+    partition again.
 
     Return the beginning and the end of its absence, and True if the data were replaced.
     """
@@ -192,12 +193,12 @@ def put_in_place(
     with stopped(directory, partition) as home:
         lost = home.data.with_name("lost")
         shutil.rmtree(lost, ignore_errors=True)
-        if is_replaced := may():
+        if is_replaced := is_allowed():
             home.data.rename(lost)
-            (beside / "postgres" / "data").rename(home.data)
+            (restored_var / "postgres" / "data").rename(home.data)
     ended_at = time.monotonic()
     shutil.rmtree(lost, ignore_errors=True)
-    shutil.rmtree(beside)
+    shutil.rmtree(restored_var)
     return began_at, ended_at, is_replaced
 
 
@@ -210,10 +211,10 @@ def _run(*words: str, var: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def _processes(directory: Path, partition: str) -> Iterator[psutil.Process]:
-    """Yield the processes of a partition, except for processes that check the result or simulate the web."""
+    """Yield the processes of a partition. Skip processes that check the result or simulate the web."""
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
-            if here == partition and not set(SPARED) & set(process.cmdline()):
+            if here == partition and not set(UNDISTURBED) & set(process.cmdline()):
                 yield process
 
 

@@ -3,7 +3,7 @@ The audit log: every write that a fence guards, with its writer, in the order of
 
 Triggers write the log in the transactions that they watch, so it holds exactly the committed writes. The name of a
 session identifies the writer. A daemon's sessions begin with the id of its node, and Django's connection carries the
-name of the process. If a lock keeps two writes apart, the first one has the earlier commit timestamp, which is taken
+name of the process. If a lock keeps two writes apart, the first write has the earlier commit timestamp, which is taken
 under the lock.
 
 Only this module opens the database. Checkers read the file that `export` made.

@@ -80,8 +80,8 @@ class Overlaps:
 
 def overlaps(made: Iterable[Fetch], freezes: Sequence[Freeze]) -> Overlaps:
     """
-    Find documents that were fetched twice at the same time. robots.txt is not a document: every worker reads it for
-    itself.
+    Find documents that were fetched twice at the same time. robots.txt is not a document, because every worker
+    reads robots.txt itself.
     """
     found = Overlaps([], [])
     by_url: dict[str, list[Fetch]] = defaultdict(list)
@@ -127,8 +127,8 @@ def pace(
     Compare every host's starts and open requests with its limits.
 
     The closest sliding window is the one between two successive starts: the mean of several gaps is never less than the
-    smallest of them. So checking pairs covers windows of every length. Too many open requests are reported as their
-    percentage of the limit, too. Requests of a frozen process do not count, because sent requests cannot be taken back.
+    smallest of them. So checking pairs covers windows of every length. Too many open requests are also reported as a
+    percentage of their limit. Requests of a frozen process do not count, because sent requests cannot be taken back.
     A start logged after the site stood still may have come at any time since the site stopped.
     """
     by_host: dict[str, list[Fetch]] = defaultdict(list)
@@ -156,7 +156,8 @@ def pace(
 
 
 def earliest_start(fetch: Fetch, stalls: Sequence[Stall]) -> float:
-    """Return the earliest moment at which a request may have come, if it was logged during or right after a stall."""
+    """Return the earliest moment at which a request may have reached the site: the start of a stall, if the request was logged
+    during or right after the stall; otherwise the logged moment."""
     return min(
         (stall.since for stall in stalls if stall.since <= fetch.start <= stall.until + TOLERANCE), default=fetch.start
     )
@@ -179,7 +180,7 @@ def extra(expected: Iterable[str], held: Iterable[str]) -> list[str]:
 
 _FINAL = frozenset({"stopped", "failed"})
 # State changes of a job that only a main manager makes.
-_MAINS_MOVES = frozenset({("ready_for_startup", "starting_up"), ("active", "shutting_down")})
+_TRANSITIONS_BY_MAINS = frozenset({("ready_for_startup", "starting_up"), ("active", "shutting_down")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class Stale:
 
 
 def stale_writes(log: Iterable[Write]) -> list[Stale]:
-    """Find commits of failed nodes, of main managers whose term was over, of former owners and of lost claims."""
+    """Find commits of failed nodes, of main managers after their term, of former owners, and of lost claims."""
     cluster = _Cluster()
     found: list[Stale] = []
     for of_transaction in _transactions(log):
@@ -271,7 +272,7 @@ class _Cluster:
 
     def _see_job(self, write: Write) -> list[Stale]:
         move = (write.before["phase"], write.after["phase"])
-        return self._main_only(write) if move in _MAINS_MOVES else []
+        return self._main_only(write) if move in _TRANSITIONS_BY_MAINS else []
 
     def _see_group(self, write: Write) -> list[Stale]:
         """Check that a main manager gave the group, or that its owner handed it over."""
@@ -343,26 +344,26 @@ def misfires(log: Iterable[Write], *, job: int, openings: Sequence[float]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
-    """A main manager that was stopped permanently, the moment by the database's clock, and the cause."""
+class MainLoss:
+    """The loss of a main manager that a fault stopped, with the moment (by the database's clock) and the cause."""
 
     main: str
     at: float
     fault: str
 
 
-def takeovers(log: Iterable[Write], blows: Iterable[Blow], *, beat: float) -> list[tuple[Blow, float]]:
-    """Return for each stopped main manager the number of beats until its successor."""
+def takeovers(log: Iterable[Write], losses: Iterable[MainLoss], *, beat: float) -> list[tuple[MainLoss, float]]:
+    """Return for each lost main manager the number of heartbeat intervals until a successor was in office."""
     terms = [write for write in log if write.what == "term" and not write.after["resigned"] and write.after["main_id"]]
     found = []
-    for blow in blows:
-        after = (write.at for write in terms if write.at > blow.at and write.after["main_id"] != blow.main)
-        found.append((blow, (next(after, float("inf")) - blow.at) / beat))
+    for loss in losses:
+        after = (write.at for write in terms if write.at > loss.at and write.after["main_id"] != loss.main)
+        found.append((loss, (next(after, float("inf")) - loss.at) / beat))
     return found
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the percentile of the values by the nearest rank, or 0 for none."""
+    """Return the percentile of the values by the nearest rank, or 0 if there are no values."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * int(share) // 100) - 1)] if ordered else 0.0
 
@@ -372,7 +373,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The findings of the checkers. `takeovers` are in beats; `bound` is the limit of their median."""
+    """The findings of the checkers. `takeovers` are in intervals of heartbeats; `bound` is the limit of their median."""
 
     lost: int
     extra: int

@@ -1,8 +1,8 @@
 """
 The cluster for the chaos test: real managers and workers on their own PostgreSQL, and sites to crawl.
 
-Each node stands for a machine. It has its own boot id, a clock that can be set, and its own lines to the database and
-to ZooKeeper, if there is one. Each line is a proxy that can be cut. A process that ended is restarted, as a supervisor
+Each node stands for a machine. It has its own boot id, a clock that can be set, and its own connections to the database
+and to ZooKeeper, if there is one. Each connection leads through a proxy that can be cut. A process that ended is restarted, as a supervisor
 would do. When a job has ended, the next one begins with a new site, until `is_closing`.
 """
 
@@ -62,24 +62,24 @@ def sets_clocks(cluster):
 
 
 class Node:
-    """One manager or worker, through all its starts. Its present name tells the number of the start."""
+    """One manager or worker, through all its starts. Its present name contains the number of the start."""
 
     def __init__(self, cluster, kind, number):
         self._cluster, self.kind, self.place = cluster, kind, f"{kind}-{number}"
         self.proxy = Proxy.of_database(cluster.database.dsn)
-        # Line to ZooKeeper, if the cluster has one.
-        self.other_proxy = None if cluster.zookeeper is None else Proxy(("127.0.0.1", cluster.zookeeper.port))
+        # Proxy to ZooKeeper, if the cluster has a ZooKeeper.
+        self.zookeeper_proxy = None if cluster.zookeeper is None else Proxy(("127.0.0.1", cluster.zookeeper.port))
         self.starts = 0
         self.process = None
-        # Moment of the next restart (monotonic). None restarts an ended process at once.
+        # Moment of the next restart (monotonic). None restarts an ended process immediately.
         self.restart_at = None
         # Functions at which the node freezes on request (see tests/chaos/inside), each with the file that requests it.
         self.stops = {point: cluster.directory / f"{self.place}.{point}.stop" for point in cluster.stops.get(kind, ())}
         self.orders = {"stops": {point: str(file) for point, file in self.stops.items()}}
         self.environment = {}
         self.user = None
-        # True while a fault affects it, so that no other fault picks it.
-        self.is_in_trouble = False
+        # True while a fault affects the node, so that no other fault picks the node.
+        self.is_affected = False
         self._clock = cluster.directory / f"{self.place}.clock"
         self._frozen_since = None
 
@@ -115,10 +115,10 @@ class Node:
             "CRAWLCTL_USER_AGENT": self.name,
             "CRAWLCTL_CHAOS": json.dumps({"machine": self.place, **self.orders}),
         }
-        if self.other_proxy is not None:
+        if self.zookeeper_proxy is not None:
             facts |= {
                 "CRAWLCTL_COORDINATION": "ZOOKEEPER",
-                "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{self.other_proxy.port}",
+                "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{self.zookeeper_proxy.port}",
             }
         if self._cluster.is_forked:
             return facts | self.environment
@@ -134,7 +134,7 @@ class Node:
         return facts | self.environment
 
     def set_clock(self, offset):
-        """Shift its wall clock by an offset such as "+2h", from the next second on."""
+        """Shift the node's wall clock by an offset such as "+2h", from the next second on."""
         self._clock.write_text(offset)
 
     def kill(self, *, back_in=0.0):
@@ -152,7 +152,7 @@ class Node:
         self.process.send_signal(signal.SIGSTOP)
 
     def note_frozen(self):
-        """Note the moment from which it is frozen."""
+        """Note the present moment as the beginning of a freeze."""
         self._frozen_since = time.monotonic()
 
     def thaw(self):
@@ -167,11 +167,11 @@ class Node:
         return False
 
     @property
-    def lines(self):
-        """Return the lines of the node, all of which a partition of its machine cuts."""
-        return [line for line in (self.proxy, self.other_proxy) if line is not None]
+    def proxies(self):
+        """Return the proxies of the node. A network partition of its machine cuts all of them."""
+        return [proxy for proxy in (self.proxy, self.zookeeper_proxy) if proxy is not None]
 
-    def tend(self):
+    def restart_if_ended(self):
         """Restart the process if it has ended."""
         if self.process is None or self.is_up:
             return
@@ -185,8 +185,8 @@ class Node:
         if self.is_up:
             self.process.kill()
             self.process.wait()
-        for line in self.lines:
-            line.__exit__(None, None, None)
+        for proxy in self.proxies:
+            proxy.__exit__(None, None, None)
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Crawl:
     gap: float
     open_requests: int
     stop_site: ExitStack
-    # Scheduled starts (wall clock, in seconds), and the end of the time in which the job may yet start (monotonic).
+    # Scheduled starts (wall clock, in seconds), and the moment until which the job may still start (monotonic).
     openings: Sequence[float] = ()
     runs_until: float = 0.0
     has_ended: bool = False
@@ -210,34 +210,34 @@ class Crawl:
 
 @dataclass
 class Cluster:
-    """The whole cluster. Use it from one thread, and call `tend` some times a second."""
+    """The whole cluster. Use it from one thread, and call `supervise` some times a second."""
 
     server: object
     database: Database
     directory: Path
-    dice: random.Random
+    rng: random.Random
     say: object
-    # Documents of a site, and number of sites crawled at once.
+    # Documents of a site, and number of sites crawled at the same time.
     pages: int = 400
     at_once: int = 4
     # Functions ("module:name") at which each kind of node can be frozen.
     stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The ZooKeeper beside the database, if there is one.
+    # The ZooKeeper that the cluster uses in addition to the database, if there is one.
     zookeeper: object = None
-    # True if nodes are forked, which saves most of the time of a start. Forked nodes have no own clocks, zones, stops
-    # and mutants.
+    # True if nodes are forked, which saves most of the time of a start. Forked nodes cannot have separate clocks,
+    # zones, stops and mutants.
     is_forked: bool = False
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
-    steps_by_hand: list[str] = field(default_factory=list)
+    manual_steps: list[str] = field(default_factory=list)
     # Called while a query waits for the database.
     meanwhile: Callable[[], object] = lambda: None
     # True once no new site may begin.
     is_closing: bool = False
     # Jobs that an operator paused on purpose.
     paused: set[int] = field(default_factory=set)
-    _looked_at: float = 0.0
+    _checked_at: float = 0.0
     _administrators: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
 
     @property
@@ -284,7 +284,7 @@ class Cluster:
                     return node, str(row.id)
         return None, None
 
-    def heir(self):
+    def next_main(self):
         """Return the node that succeeds the main manager: the oldest other manager. None while it is unknown."""
         found = self.rows(
             """
@@ -306,15 +306,15 @@ class Cluster:
     def begin_crawl(
         self, *, hosts=3, gap=None, open_requests=None, pages=None, slow=_SLOW_PAGES, starts=True, **options
     ):
-        """Start a new site, a policy with limits, an output, and a job that `starts` at once."""
+        """Start a new site, a policy with limits, an output, and a job, which `starts` immediately."""
         number = len(self.crawls) + 1
-        gap = self.dice.choice([0.15, 0.2, 0.25]) if gap is None else gap
-        open_requests = open_requests or self.dice.choice([1, 2, 3])
+        gap = self.rng.choice([0.15, 0.2, 0.25]) if gap is None else gap
+        open_requests = open_requests or self.rng.choice([1, 2, 3])
         arrivals, ends = (self.directory / f"site-{number}.{name}" for name in ("log", "ends"))
         stack = ExitStack()
         site = stack.enter_context(
             serve_site(
-                arrivals, pages=pages or self.pages, hosts=hosts, seed=self.dice.randrange(10**6), ends=ends,
+                arrivals, pages=pages or self.pages, hosts=hosts, seed=self.rng.randrange(10**6), ends=ends,
                 latency_ms=40, slow=slow, **options,
             )
         )  # fmt: skip
@@ -336,22 +336,22 @@ class Cluster:
         return crawl
 
     def ask(self, verb, job_id):
-        """Send an operator's request. A refusal is ignored."""
+        """Send an operator's request. Ignore a refusal."""
         with suppress(TransitionRefused):
             self.in_database(lambda: getattr(control, verb)(job_id, made_by="chaos", now=timezone.now()))
 
-    def ask_for_moves(self, dice):
-        """Request the move of a group and a rebalance, as two administrators would. The results are ignored."""
+    def request_moves(self, rng):
+        """Request the move of a group and a rebalance, as two administrators would. Ignore the results."""
         groups = self.rows("SELECT id FROM jobs_throttlegroup ORDER BY id")
         managers = self.rows(
             "SELECT id FROM nodes_node WHERE kind = 'manager' AND status = 'running' ORDER BY started_at"
         )
         if groups and managers:
-            group, manager = dice.choice(groups).id, dice.choice(managers).id
-            self._ask_aside(lambda now: move_group(group, to=manager, made_by="chaos", now=now))
-        self._ask_aside(lambda now: rebalance(made_by="chaos", now=now))
+            group, manager = rng.choice(groups).id, rng.choice(managers).id
+            self._request_in_thread(lambda now: move_group(group, to=manager, made_by="chaos", now=now))
+        self._request_in_thread(lambda now: rebalance(made_by="chaos", now=now))
 
-    def _ask_aside(self, ask):
+    def _request_in_thread(self, ask):
         """Send a request in a thread, because its answer may take long."""
 
         def work():
@@ -369,18 +369,18 @@ class Cluster:
             except (OperationalError, InterfaceError):
                 django_connection.close()
                 time.sleep(0.1)
-                # The holder of the lock may be frozen, and must be thawed.
+                # The holder of the lock may be frozen, and must be allowed to continue.
                 self.meanwhile()
 
-    def tend(self):
+    def supervise(self):
         """Act as supervisor and operator: restart ended processes, and check the state of the jobs."""
         for node in self.nodes:
-            node.tend()
-        if time.monotonic() - self._looked_at > 1:
-            self._looked_at = time.monotonic()
-            self._look_at_jobs()
+            node.restart_if_ended()
+        if time.monotonic() - self._checked_at > 1:
+            self._checked_at = time.monotonic()
+            self._check_jobs()
 
-    def _look_at_jobs(self):
+    def _check_jobs(self):
         states = {row.id: row for row in self.rows("SELECT id, phase, pause, reason, run_no FROM jobs_job")}
         for crawl in self.crawls:
             state = states.get(crawl.job_id)
@@ -390,8 +390,8 @@ class Cluster:
             if state.phase == "inactive" and state.run_no and time.monotonic() > crawl.runs_until:
                 self.end_crawl(crawl)
             elif state.pause == "paused" and crawl.job_id not in self.paused:
-                self.steps_by_hand.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
-                self.say(self.steps_by_hand[-1])
+                self.manual_steps.append(f"resume job {crawl.job_id}, which was paused: {state.reason}")
+                self.say(self.manual_steps[-1])
                 self.ask("resume", crawl.job_id)
         if not self.is_closing:
             for _ in range(self.at_once - sum(not (crawl.has_ended or crawl.openings) for crawl in self.crawls)):

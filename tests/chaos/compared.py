@@ -12,7 +12,7 @@ from typing import Final
 from crawlctl.demo.log import read_log
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import SlotMap
-from tests.chaos.repeats import Disturbance, Had, unexplained_repeats
+from tests.chaos.repeats import Disturbance, HadHost, unexplained_repeats
 from tests.support.partitioned_demo import partition_in
 from tests.support.processes import ROOT
 
@@ -57,8 +57,8 @@ class Crawl:
     fetched_twice: int = 0
 
 
-def judge(made: Crawl, said: str, code: int, directory: Path, had: Had) -> None:
-    """Note what the demo `said` at its end, unexplained requests, and the documents of both partitions."""
+def judge(made: Crawl, said: str, code: int, directory: Path, had: HadHost) -> None:
+    """Note problems in the report that the demo `said` at its end, unexplained requests, and the documents of both partitions."""
     try:
         report = json.loads(said.splitlines()[-1])
     except (ValueError, IndexError):
@@ -66,7 +66,7 @@ def judge(made: Crawl, said: str, code: int, directory: Path, had: Had) -> None:
         return
     if report["fetched"] != report["expected"] or report["indexed"] != report["expected"] or report["missing"]:
         made.problems.append(f"documents are missing: {report}")
-    # With an extra document, `indexed URL` is among the extra ones; the others were fetched twice.
+    # An extra document has an extra line `indexed URL`. Other extra lines are of pages that were fetched twice.
     extra = [line for line in (directory / "demo.err").read_text().splitlines() if line.startswith("extra: indexed")]
     if extra:
         made.problems.append(f"documents that are too many: {extra}")

@@ -5,7 +5,7 @@ Mutants: daemons without one of the mechanisms that keep the cluster consistent.
 
 Each mutant has a schedule that creates the one moment for which the mechanism exists. It may freeze a process between a
 check and its write (fault F3). The same schedule without the mutation is its control, and must have no finding. The
-daemons are mutated as they are imported (tests/chaos/inside), so the product knows nothing of it.
+daemons are mutated as they are imported (tests/chaos/inside), so crawlctl has no code for mutants.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from tests.chaos.run import VAR, report, world
+from tests.chaos.run import VAR, chaos_server, report
 from tests.support.pace.rules import Limits
 from tests.support.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.support.proxy import SYNC
@@ -91,12 +91,12 @@ class Trial:
     def supervise_until(self, condition, *, saying):
         """Wait for the condition. Restart processes that end meanwhile because the machine is busy."""
 
-        def tend():
+        def check():
             for node in self.cluster.nodes:
-                node.tend()
+                node.restart_if_ended()
             return condition()
 
-        wait_for(tend, saying=saying)
+        wait_for(check, saying=saying)
 
     def freeze_at_stop(self, node):
         """Freeze the node the next time that it reaches its stop."""
@@ -184,7 +184,7 @@ def _a_take_outlives_its_worker(trial):
     wait_for(lambda: trial.rows(held_up), saying="a take is held up")
     (worker,) = trial.cluster.of_kind("worker")
     worker.kill(back_in=1000)
-    # Wait until the worker is judged, or until its own limits end the statement.
+    # Wait until the worker is marked as failed, or until its own limits end the statement.
     deadline = time.monotonic() + 2.2 * _TIMEOUT
     while trial.status_of(worker) != "failed" and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -194,8 +194,8 @@ def _a_take_outlives_its_worker(trial):
 
 def _a_former_main_releases(trial):
     """
-    Freeze a main manager before it releases a lost worker's documents. Freeze its successor there too, then wake the
-    first.
+    Freeze a main manager before it releases a lost worker's documents. Freeze its successor at the same place, too. Then let the
+    first one continue.
     """
     trial.start(managers=2, workers=2, stops={"manager": "jobs.queue.release:_lose"}, roles_apart=True)
     trial.crawl(gap=0, open_requests=4)
@@ -239,14 +239,14 @@ def _flushes_are_repeated(trial):
     trial.start()
     trial.crawl(gap=0, open_requests=4, pages=3000)
     (worker,) = trial.cluster.of_kind("worker")
-    # The dropped answer may be that of any statement. Among a dozen, some are flushes.
+    # A dropped answer may be that of any statement. A dozen of them include some answers to flushes.
     for _ in range(12):
         before = trial.outcomes_of(worker)
         worker.proxy.lose_answer(SYNC).result(20)
         trial.supervise_until(lambda before=before: trial.outcomes_of(worker) > before, saying="it goes on")
 
 
-def _it_crawls_for_a_while(trial):
+def _a_job_crawls(trial):
     trial.start()
     crawl = trial.crawl(gap=0.3, open_requests=1)
     wait_for(lambda: crawl.site.count_requests() > 40, saying="some was crawled")
@@ -369,7 +369,7 @@ MUTANTS = (
         "claim",
         _flushes_are_repeated,
     ),
-    Mutant("pace", "the pace", ((r"self\.last_start \+ self\.gap", "self.last_start"),), "pace", _it_crawls_for_a_while),
+    Mutant("pace", "the pace", ((r"self\.last_start \+ self\.gap", "self.last_start"),), "pace", _a_job_crawls),
     Mutant(
         "terminal-rule",
         "that failed is failed for good",
@@ -440,15 +440,15 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     wanted = [mutant for mutant in MUTANTS if not options.only or mutant.name in options.only]
     for mutant in wanted:
-        look_for_its_places(mutant)
-    with world(VAR / "mutants") as (server, directory):
+        check_patterns(mutant)
+    with chaos_server(VAR / "mutants") as (server, directory):
         make_template()
-        survived = [mutant.name for mutant in wanted if not _try(mutant, server, directory)]
+        survived = [mutant.name for mutant in wanted if not _is_caught(mutant, server, directory)]
     report(f"{len(wanted) - len(survived)} of {len(wanted)} mutants are caught, and their controls are clean")
     return 1 if survived else 0
 
 
-def look_for_its_places(mutant):
+def check_patterns(mutant):
     """Assert that each pattern of the mutant exists in our source. A pattern without a match mutates nothing."""
     sources = [path.read_text() for app in ("nodes", "jobs") for path in (ROOT / app).rglob("*.py")]
     for pattern, _ in mutant.changes:
@@ -456,7 +456,7 @@ def look_for_its_places(mutant):
             raise SystemExit(f"the mutant {mutant.name} matches nothing any more: {pattern}")
 
 
-def _try(mutant, server, directory):
+def _is_caught(mutant, server, directory):
     """Try the schedule with and without the mutation. Return True if only the mutant is caught."""
     began_at = time.monotonic()
     clean, refused = _findings(mutant, server, directory, is_mutated=False)
@@ -464,14 +464,14 @@ def _try(mutant, server, directory):
     is_caught = mutant.caught_by in found and not clean
     report(
         f"{'caught  ' if is_caught else 'SURVIVED'} {mutant.name}: without {mutant.switched_off} the checkers find "
-        f"{_counted(found) or 'nothing'}; with it {_counted(clean) or 'nothing'}, and {refused} refused "
+        f"{_count_by_name(found) or 'nothing'}; with it {_count_by_name(clean) or 'nothing'}, and {refused} refused "
         f"({time.monotonic() - began_at:.0f} s)"
     )
     return is_caught
 
 
-def _stick(mutant, trial):
-    """Run the schedule. A step that does not happen is a finding as well."""
+def _run_schedule(mutant, trial):
+    """Run the schedule. A step that does not happen also counts as a finding."""
     try:
         mutant.schedule(trial)
     except AssertionError as failure:
@@ -479,7 +479,7 @@ def _stick(mutant, trial):
     return []
 
 
-def _counted(found):
+def _count_by_name(found):
     return ", ".join(f"{name} {found.count(name)}" for name in sorted(set(found)))
 
 
@@ -487,7 +487,7 @@ def _findings(mutant, server, directory, *, is_mutated):
     """Return the names of the checkers' findings, and the number of refused writes."""
     from tests.chaos import audit
     from tests.chaos.cluster import Cluster
-    from tests.chaos.reading import Evidence
+    from tests.chaos.evidence import Evidence
 
     place = directory / f"{mutant.name}{'-off' if is_mutated else ''}"
     shutil.rmtree(place, ignore_errors=True)
@@ -497,7 +497,7 @@ def _findings(mutant, server, directory, *, is_mutated):
         cluster = Cluster(server, database, place, random.Random(1), lambda _words: None)
         try:
             trial = Trial(cluster, mutant, is_mutated=is_mutated)
-            stuck = _stick(mutant, trial)
+            missed = _run_schedule(mutant, trial)
             # Flush the logs of the sites to their files.
             for crawl in cluster.crawls:
                 _ = crawl.site.lines
@@ -507,7 +507,7 @@ def _findings(mutant, server, directory, *, is_mutated):
     evidence = Evidence(cluster)
     verdict = evidence.verdict()
     found = trial.found + [stale.fence for stale in evidence.stale]
-    return stuck + found + ["overlap"] * verdict.overlap + ["pace"] * (verdict.pace > 100), verdict.stale_refused
+    return missed + found + ["overlap"] * verdict.overlap + ["pace"] * (verdict.pace > 100), verdict.stale_refused
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ First it crawls a synthetic site without a disturbance. Then it crawls the same 
 job in the same databases. It disturbs one partition after the other at random, until a run has ended:
 
 - `worker`, `manager`, `server`, `other`: one process, or the database server, is killed;
-- `absence`: all processes are killed, and come back after 16 to 40 seconds (a partition is silent after 15);
-- `freeze`: all processes stand still for as long;
+- `absence`: all processes are killed, and start again after 16 to 40 seconds (a partition counts as silent after 15);
+- `freeze`: all processes are frozen for such a time;
 - `lost-log`: an absence in which the other server writes more log than it keeps, so that the subscription begins again;
 - `restore`: the database is restored from a backup that was made earlier in the run, after the moves that brought it
   documents (an older one would lack these: docs/scaling.md). Without such a backup, one is made for later;
@@ -54,8 +54,8 @@ from tests.support.processes import ROOT
 
 # Longest crawl (seconds), and longest start.
 _PATIENCE = 1200.0
-# Seconds between two looks at a crawl.
-_LOOK = 0.25
+# Seconds between two checks of a crawl.
+_POLL_INTERVAL = 0.25
 # Weights of the kinds of disturbances. `other` is any other process, such as one of the web server or of a task worker.
 _KINDS = {
     "worker": 8,
@@ -69,21 +69,21 @@ _KINDS = {
     "move": 5,
     "copying": 3,
 }
-# Seconds of an absence: a partition is silent after 15.
-_AWAY = (16.0, 40.0)
+# Seconds of an absence: a partition counts as silent after 15.
+_ABSENCE = (16.0, 40.0)
 # Seconds between a move and the next disturbance: a move of a small crawl is over soon.
-_SOON = (0.2, 3.0)
+_AFTER_MOVE = (0.2, 3.0)
 # Query: true if a run goes on in a partition, and the control partition has not let it finish.
-_GOES_ON = """
+_IN_PROGRESS = """
 SELECT job.phase = 'active' AND known.may_finish_run < job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id ORDER BY known.number DESC LIMIT 1
 """
 
 
 def crawl(
-    directory: Path, *, pages: int, hosts: int, every: float | None, chance: random.Random, most: int, kinds: list[str]
+    directory: Path, *, pages: int, hosts: int, every: float | None, rng: random.Random, most: int, kinds: list[str]
 ) -> Crawl:
-    """Crawl the site by a new job, and disturb it each `every` seconds in the mean, at most `most` times."""
+    """Crawl the site by a new job, and disturb it every `every` seconds on average, at most `most` times."""
     made = Crawl()
     began_at = time.monotonic()
     words = [sys.executable, "manage.py", "demo", "--exit", "--pages", str(pages), "--hosts", str(hosts)]
@@ -100,9 +100,7 @@ def crawl(
         try:
             moves = None
             if every is not None:
-                moves = _disturb_until_the_end(
-                    made, demo, directory, every=every, chance=chance, most=most, kinds=kinds
-                )
+                moves = _disturb_until_the_end(made, demo, directory, every=every, rng=rng, most=most, kinds=kinds)
             said = demo.communicate(timeout=max(1.0, _PATIENCE - (time.monotonic() - began_at)))[0]
         except subprocess.TimeoutExpired:
             made.problems.append(f"the crawl hangs after {_PATIENCE:.0f} s")
@@ -123,7 +121,7 @@ def _disturb_until_the_end(
     directory: Path,
     *,
     every: float,
-    chance: random.Random,
+    rng: random.Random,
     most: int,
     kinds: list[str],
 ) -> Moves | None:
@@ -132,7 +130,7 @@ def _disturb_until_the_end(
     addresses: dict[str, str] = {}
     moves = next_at = None
     while demo.poll() is None and time.monotonic() < until:
-        time.sleep(_LOOK)
+        time.sleep(_POLL_INTERVAL)
         if not addresses:
             with suppress(StopIteration, psutil.Error):
                 addresses = partitions_of(directory)
@@ -153,8 +151,8 @@ def _disturb_until_the_end(
             if "restore" in kinds and not made.backups:
                 with absences.paused(directory, addresses["a"]):
                     _back_up(made, directory, NAMES)
-            kind = _disturb(made, moves, directory, addresses, chance, kinds)
-            pause = {"copying": 0.0, "move": chance.uniform(*_SOON)}.get(kind, chance.uniform(0.2, 2 * every - 0.2))
+            kind = _disturb(made, moves, directory, addresses, rng, kinds)
+            pause = {"copying": 0.0, "move": rng.uniform(*_AFTER_MOVE)}.get(kind, rng.uniform(0.2, 2 * every - 0.2))
             next_at = time.monotonic() + pause
             if len(made.disturbances) + len(moves.requested) >= most:
                 return moves
@@ -181,17 +179,17 @@ def _back_up(made: Crawl, directory: Path, partitions: Sequence[str]) -> None:
 
 
 def _disturb(
-    made: Crawl, moves: Moves, directory: Path, addresses: dict[str, str], chance: random.Random, kinds: list[str]
+    made: Crawl, moves: Moves, directory: Path, addresses: dict[str, str], rng: random.Random, kinds: list[str]
 ) -> str:
     """Disturb a partition, and return the kind of the disturbance."""
-    partition = chance.choice(NAMES)
+    partition = rng.choice(NAMES)
     other = next(name for name in NAMES if name != partition)
-    (kind,) = chance.choices(kinds, weights=[_KINDS[one] for one in kinds])
-    away = chance.uniform(*_AWAY)
+    (kind,) = rng.choices(kinds, weights=[_KINDS[one] for one in kinds])
+    away = rng.uniform(*_ABSENCE)
     phase = moves.look()
-    _tell(f"  {time.strftime('%X')} {kind} of {partition}{f', a move is {phase}' if phase else ''}")
+    _report(f"  {time.strftime('%X')} {kind} of {partition}{f', a move is {phase}' if phase else ''}")
     if kind in {"move", "copying"}:
-        if not moves.request(kind, partition, chance):
+        if not moves.request(kind, partition, rng):
             return ""
         if kind == "copying":
             moves.wait_for_copies()
@@ -213,7 +211,7 @@ def _disturb(
         if (restored := _restore(made, moves, directory, addresses, partition, other)) is not None:
             made.disturbances.append(restored)
         return kind
-    elif not _kill(directory, partition, kind, chance):
+    elif not _kill(directory, partition, kind, rng):
         return kind
     made.disturbances.append(Disturbance(kind, partition, at, time.monotonic()))
     return kind
@@ -226,15 +224,15 @@ def _restore(
     since, backup = made.backups.get(partition, (0.0, ""))
     place = directory / "backups" / partition
     with absences.paused(directory, addresses["a"]):
-        if not backup or not moves.has_backup(partition, since):
+        if not backup or not moves.may_restore(partition, since):
             _back_up(made, directory, [partition])
             return None
-        beside = absences.prepare_restore(directory, partition, place, backup)
+        restored_var = absences.prepare_restore(directory, partition, place, backup)
 
-    def may() -> bool:
-        return moves.has_backup(partition, since) and _goes_on(addresses[other])
+    def is_allowed() -> bool:
+        return moves.may_restore(partition, since) and _is_in_progress(addresses[other])
 
-    at, until, is_restored = absences.put_in_place(directory, partition, beside, may=may)
+    at, until, is_restored = absences.replace_data(directory, partition, restored_var, is_allowed=is_allowed)
     if not is_restored:
         return Disturbance("absence", partition, at, until)
     if partition == "a":
@@ -243,33 +241,33 @@ def _restore(
     return Disturbance("restore", partition, at, until, since)
 
 
-def _goes_on(address: str) -> bool:
+def _is_in_progress(address: str) -> bool:
     """True if the run goes on in a partition. Then the other partition can only be at an earlier moment of the run."""
     with suppress(psycopg.Error), psycopg.connect(address, connect_timeout=2) as connection:
-        return connection.execute(_GOES_ON).fetchone() == (True,)
+        return connection.execute(_IN_PROGRESS).fetchone() == (True,)
     return False
 
 
-def _kill(directory: Path, partition: str, kind: str, chance: random.Random) -> int:
+def _kill(directory: Path, partition: str, kind: str, rng: random.Random) -> int:
     if kind == "server":
         return kill_server(directory, partition)
     if kind == "other":
-        return _kill_another(directory, partition, chance)
+        return _kill_other_process(directory, partition, rng)
     return kill_node(directory, partition, f"{kind}-1")
 
 
-def _kill_another(directory: Path, partition: str, chance: random.Random) -> int:
-    """Kill a process of a partition that is neither a node nor a server, nor one that judges."""
+def _kill_other_process(directory: Path, partition: str, rng: random.Random) -> int:
+    """Kill a process of a partition that is neither a node nor a server, nor the process that checks the result."""
     others = []
     for here, process in processes_in(directory):
         with suppress(psutil.Error):
-            words = {"runworker", "runmanager", *absences.SPARED} & set(process.cmdline())
+            words = {"runworker", "runmanager", *absences.UNDISTURBED} & set(process.cmdline())
             if here == partition and not words and "postgres" not in process.name():
                 others.append(process)
     if not others:
         return 0
     with suppress(psutil.Error):
-        chance.choice(others).kill()
+        rng.choice(others).kill()
     return 1
 
 
@@ -289,7 +287,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=list(_KINDS), help="disturbances (all)")
     given = parser.parse_args()
-    chance = random.Random(given.seed)
+    rng = random.Random(given.seed)
     kills: Counter[str] = Counter()
     in_moves: Counter[str] = Counter()
     expected: Counter[tuple[object, ...]] | None = None
@@ -301,7 +299,7 @@ def main() -> int:
             pages=given.pages,
             hosts=given.hosts,
             every=None if expected is None else given.every,
-            chance=chance,
+            rng=rng,
             most=given.kills - kills.total(),
             kinds=given.kinds,
         )
@@ -314,20 +312,20 @@ def main() -> int:
         kills += disturbed
         in_moves += made.in_moves
         problems += len(made.problems)
-        _tell(
+        _report(
             f"crawl {number}: {made.seconds:.0f} s, {disturbed.total()} disturbances ({kills.total()} in all), "
             f"{made.fetched_twice} requests repeated, {'; '.join(made.problems) or 'as expected'}"
         )
         number += 1
         end_processes(directory)
         if made.problems:
-            _tell(f"  kept: {directory}")
+            _report(f"  kept: {directory}")
             if number == 1:
                 # Without its documents, nothing can be compared.
                 return 1
             directory = Path(tempfile.mkdtemp(prefix="crawlctl-parts-"))
     shutil.rmtree(directory, ignore_errors=True)
-    _tell(
+    _report(
         f"disturbances: {dict(sorted(kills.items()))}",
         f"of these, while a move waited or copied: {dict(in_moves)}",
         f"disturbed crawls: {number - 1}",
@@ -336,7 +334,7 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def _tell(*lines: str) -> None:
+def _report(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

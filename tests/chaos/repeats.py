@@ -8,7 +8,7 @@ from typing import Final
 
 from crawlctl.demo.log import LoggedRequest
 
-# Seconds before a kill in which fetched pages may not be stored yet, and for which turns are open afterwards.
+# Longest time (seconds) between the fetch of a page and its storage, and longest time for which turns stay open.
 _IN_FLIGHT: Final = 60.0
 _SECOND: Final = 1_000_000_000
 
@@ -38,10 +38,12 @@ class Disturbance:
 
 
 # Predicate: True if this partition had this host at some time between two moments (monotonic seconds).
-Had = Callable[[str, str, float, float], bool]
+HadHost = Callable[[str, str, float, float], bool]
 
 
-def unexplained_repeats(requests: Iterable[LoggedRequest], disturbances: Sequence[Disturbance], had: Had) -> list[str]:
+def unexplained_repeats(
+    requests: Iterable[LoggedRequest], disturbances: Sequence[Disturbance], had: HadHost
+) -> list[str]:
     """
     Return the addresses that were requested again although nothing had happened to a partition that `had` their host.
 

@@ -46,7 +46,7 @@ _SLOTS = 80
 _READ, _UNCHANGED = (2, 1, "200"), (2, 2, "304")
 
 
-class World:
+class Demo:
     """A running demo of two partitions."""
 
     def __init__(self, directory: Path, addresses: dict[str, str]) -> None:
@@ -101,42 +101,42 @@ def wait(holds: Callable[[], bool], what: str) -> None:
     raise AssertionError(f"no {what} within {_PATIENCE:.0f} s")
 
 
-def move_with_a_restore(world: World, giver: str, restored: str, phase: MovePhase) -> None:
+def move_with_a_restore(demo_run: Demo, giver: str, restored: str, phase: MovePhase) -> None:
     """
     Move slots of `giver`. In this phase of the move, restore one partition from a backup that is older than the move.
     """
     receiver = next(name for name in NAMES if name != giver)
     other = next(name for name in NAMES if name != restored)
-    place = world.directory / "backups" / restored
-    backup = absences.back_up(world.directory, restored, place)
+    place = demo_run.directory / "backups" / restored
+    backup = absences.back_up(demo_run.directory, restored, place)
     assert backup is not None
-    beside = absences.prepare_restore(world.directory, restored, place, backup)
+    restored_var = absences.prepare_restore(demo_run.directory, restored, place, backup)
     with ExitStack() as standing:
         if phase == MovePhase.HOLDING:
             # Without its main manager, the other partition sends no report, so the move waits.
-            for name, process in processes_in(world.directory):
+            for name, process in processes_in(demo_run.directory):
                 if name == other and "manager-1" in process.cmdline():
                     process.suspend()
                     standing.callback(process.resume)
-        world.request(giver, receiver)
-        wait(lambda: world.phase() == phase, f"phase {phase}")
+        demo_run.request(giver, receiver)
+        wait(lambda: demo_run.phase() == phase, f"phase {phase}")
         if phase == MovePhase.COPYING:
-            standing.enter_context(absences.frozen(world.directory, other))
-        absences.put_in_place(world.directory, restored, beside)
+            standing.enter_context(absences.frozen(demo_run.directory, other))
+        absences.replace_data(demo_run.directory, restored, restored_var)
     adopted = "SELECT (body ->> 'epoch')::int FROM jobs_partitionfact WHERE source = target AND key = 'slots:all'"
     held = "SELECT count(*) FROM jobs_job WHERE move_hold > 0"
 
     def is_over() -> bool:
-        maps = [max(world.ask(name, adopted), default=(0,)) for name in NAMES]
+        maps = [max(demo_run.ask(name, adopted), default=(0,)) for name in NAMES]
         return (
-            world.phase() == MovePhase.DONE
+            demo_run.phase() == MovePhase.DONE
             and maps[0] == maps[1]
-            and not any(world.ask(name, held) != [(0,)] for name in NAMES)
+            and not any(demo_run.ask(name, held) != [(0,)] for name in NAMES)
         )
 
     if restored == "a" and phase == MovePhase.HOLDING:
         # If only the lost database knew the move, no partition has this move now, and there is no end to wait for.
-        wait(lambda: is_over() or world.phase() is None or world.phase() == MovePhase.DONE, "end of the move")
+        wait(lambda: is_over() or demo_run.phase() is None or demo_run.phase() == MovePhase.DONE, "end of the move")
     else:
         wait(is_over, "end of the move")
 
@@ -161,15 +161,15 @@ def main() -> int:
                 assert demo.poll() is None, (directory / "demo.err").read_text()[-500:]
                 with suppress(StopIteration, psutil.Error):
                     found = partitions_of(directory)
-            world = World(directory, found)
+            demo_run = Demo(directory, found)
             ended = "SELECT count(*) FROM jobs_job WHERE run_no > 0 AND phase = 'inactive'"
             for name in NAMES:
-                wait(lambda name=name: world.ask(name, ended) == [(1,)], f"end of the crawl in {name}")  # type: ignore[misc]
-            expected: Counter[tuple[object, ...]] = world.documents().documents
+                wait(lambda name=name: demo_run.ask(name, ended) == [(1,)], f"end of the crawl in {name}")  # type: ignore[misc]
+            expected: Counter[tuple[object, ...]] = demo_run.documents().documents
             report(f"documents: {sum(expected.values())}, {json.dumps([list(of) for of in expected])}")
             for restored in reversed(NAMES):
                 for phase in (MovePhase.HOLDING, MovePhase.COPYING, MovePhase.DONE):
-                    problems += check(world, expected, "a", restored, phase)
+                    problems += check(demo_run, expected, "a", restored, phase)
         finally:
             demo.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -181,15 +181,15 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def check(world: World, expected: "Counter[tuple[object, ...]]", giver: str, restored: str, phase: MovePhase) -> int:
+def check(demo_run: Demo, expected: "Counter[tuple[object, ...]]", giver: str, restored: str, phase: MovePhase) -> int:
     """Move slots with a restore, run the job fully, and return the number of problems."""
     role = "giver" if giver == restored else "receiver"
     began_at = time.monotonic()
     try:
-        move_with_a_restore(world, giver, restored, phase)
-        lacking = sum(expected.values()) - sum(world.documents().documents.values())
-        world.run_fully()
-        made = world.documents()
+        move_with_a_restore(demo_run, giver, restored, phase)
+        lacking = sum(expected.values()) - sum(demo_run.documents().documents.values())
+        demo_run.run_fully()
+        made = demo_run.documents()
     except AssertionError as error:
         report(f"{giver} gives, {restored} ({role}) is restored, {phase}: {error}")
         return 1

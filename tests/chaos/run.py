@@ -38,7 +38,7 @@ def main(arguments=None):
     if newest_debian() is None:
         report("Chaos needs a PostgreSQL that it may kill: install Debian's package postgresql.")
         return 2
-    with world(VAR / "run") as (server, directory), ExitStack() as ends_with_us:
+    with chaos_server(VAR / "run") as (server, directory), ExitStack() as ends_with_us:
         zookeeper = None
         if options.coordination == "zookeeper":
             zookeeper = ZooKeeper(directory / "zookeeper")
@@ -47,7 +47,7 @@ def main(arguments=None):
 
 
 @contextmanager
-def world(directory):
+def chaos_server(directory):
     """Yield (a database server with the audit log's configuration, the directory), with Django connected to it."""
     from tests.chaos import audit
 
@@ -80,63 +80,63 @@ def _run(server, directory, zookeeper, *, seconds, seed):
     def say(words):
         report(f"[{time.monotonic() - began_at:6.1f} s] {words}")
 
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     database = Database(server.address)
     subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, check=True)
     audit.install(database.dsn)
-    cluster = Cluster(server, database, directory, dice, say, pages=_PAGES, stops=STOPS, zookeeper=zookeeper)
+    cluster = Cluster(server, database, directory, rng, say, pages=_PAGES, stops=STOPS, zookeeper=zookeeper)
     clocks = "set by libfaketime" if sets_clocks(cluster) else "left alone"
     say(f"seed {seed}: {seconds} s of faults; lines are cut by a TCP proxy; clocks are {clocks}")
-    nemesis = Nemesis(cluster, dice)
+    nemesis = Nemesis(cluster, rng)
     cluster.meanwhile = lambda: nemesis.advance(may_begin=False)
     try:
         with watched(directory / "stalls"):
-            _endure(cluster, nemesis, seconds=seconds)
+            _inject_faults(cluster, nemesis, seconds=seconds)
         audit.export(database.dsn, directory / "audit.jsonl")
     finally:
         cluster.end()
     return _judge(cluster, nemesis, seconds=seconds, seed=seed, took=time.monotonic() - began_at)
 
 
-def _endure(cluster, nemesis, *, seconds):
+def _inject_faults(cluster, nemesis, *, seconds):
     """Inject faults for `seconds`, then let all jobs end."""
     cluster.add("manager", 3)
     cluster.add("worker", 4)
     cluster.start_nodes()
-    _tend_until(cluster, cluster.is_whole, within=60, saying="the cluster is whole")
+    _supervise_until(cluster, cluster.is_whole, within=60, saying="the cluster is whole")
     began_at = time.monotonic()
-    cluster.tend()
-    while (now := time.monotonic() - began_at) < seconds or not nemesis.is_quiet:
+    cluster.supervise()
+    while (now := time.monotonic() - began_at) < seconds or not nemesis.is_idle:
         # In the first half faults come alone, so that takeovers can be measured.
-        nemesis.most_at_once = 1 if now < seconds / 2 else 3
-        cluster.tend()
+        nemesis.max_concurrent = 1 if now < seconds / 2 else 3
+        cluster.supervise()
         nemesis.advance(may_begin=now < seconds)
         time.sleep(0.02)
     cluster.say("no more faults: the remaining pages must be crawled")
     cluster.is_closing = True
-    _tend_until(cluster, cluster.has_finished, within=_PATIENCE, saying="all jobs have ended")
+    _supervise_until(cluster, cluster.has_finished, within=_PATIENCE, saying="all jobs have ended")
 
 
-def _tend_until(cluster, condition, *, within, saying):
+def _supervise_until(cluster, condition, *, within, saying):
     deadline = time.monotonic() + within
     while not condition():
         if time.monotonic() > deadline:
             cluster.say(f"not within {within} s: {saying}")
             return
-        cluster.tend()
+        cluster.supervise()
         time.sleep(0.1)
 
 
 def _judge(cluster, nemesis, *, seconds, seed, took):
-    from tests.chaos.reading import Evidence
+    from tests.chaos.evidence import Evidence
 
     evidence = Evidence(cluster, nemesis)
     verdict = evidence.verdict()
     for finding in evidence.findings():
         report(finding)
     faults = {}
-    for happening in nemesis.happened:
-        faults[happening.fault.plan] = faults.get(happening.fault.plan, 0) + 1
+    for injected in nemesis.history:
+        faults[injected.fault.plan] = faults.get(injected.fault.plan, 0) + 1
     facts = {
         "seed": seed,
         "seconds_of_faults": seconds,
@@ -151,9 +151,7 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
         **verdict.facts,
     }
     (ROOT / "var" / "chaos.json").write_text(json.dumps(facts, indent=2) + "\n")
-    report(
-        f"{len(nemesis.happened)} faults: " + ", ".join(f"{plan} {count}" for plan, count in facts["faults"].items())
-    )
+    report(f"{len(nemesis.history)} faults: " + ", ".join(f"{plan} {count}" for plan, count in facts["faults"].items()))
     report(f"the evidence is in {cluster.directory.relative_to(ROOT)}/, the figures are in var/chaos.json")
     report(*verdict.lines)
     return 0 if verdict.holds else 1
@@ -161,13 +159,13 @@ def _judge(cluster, nemesis, *, seconds, seed, took):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description="Inject faults into a crawl.")
-    parser.add_argument("--seconds", type=int, default=110, help="for how long faults happen (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="what decides about them (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=110, help="seconds in which faults are injected (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random faults (%(default)s)")
     parser.add_argument(
         "--coordination",
         choices=["database", "zookeeper"],
         default="database",
-        help="what chooses the main beside the database, and is in for faults as well (%(default)s)",
+        help="store that chooses the main manager, and gets faults, too (%(default)s)",
     )
     return parser
 

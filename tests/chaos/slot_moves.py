@@ -1,5 +1,5 @@
 """
-Moves of slots in the chaos test of partitions, and the partitions that had a host meanwhile.
+Moves of slots in the chaos test of partitions, and the partitions that had a host at any time.
 
 A move of the test is one that an operator requests. The main managers carry it out between the other disturbances.
 """
@@ -21,17 +21,17 @@ from jobs.partitions.placement import Placement, slot_of
 from jobs.partitions.slots import read_map
 from tests.chaos.compared import NAMES
 
-# Parts of its slots that a partition gives. The last one drains it.
+# Shares of its slots that a partition gives away. The last share drains the partition.
 _SHARES: Final = (0.05, 0.25, 0.5, 1.0)
 # Longest wait for a move that copies documents (seconds).
 _COPIES_WITHIN: Final = 60.0
-# A run that ends later sees the move: the demo waits for it.
+# The lock makes the end of the run wait until the move is requested. Then the demo waits for the end of the move.
 _RUNS: Final = "SELECT FROM jobs_job WHERE phase = 'active' FOR SHARE"
 
 
 @dataclass(slots=True)
-class Requested:
-    """A move that was requested `at` a moment (monotonic seconds), and was seen to be over at `done_at`."""
+class RequestedMove:
+    """A move that was requested at the moment `at`. A check at the moment `done_at` found its end. Both are monotonic seconds."""
 
     kind: str
     at: float
@@ -50,11 +50,11 @@ class Moves:
         self._addresses = addresses
         with _open(addresses["a"]) as control:
             self._maps = [(0.0, read_map(control, NAMES).owners)]
-        self.requested: list[Requested] = []
+        self.requested: list[RequestedMove] = []
 
-    def request(self, kind: str, giver: str, chance: random.Random) -> bool:
+    def request(self, kind: str, giver: str, rng: random.Random) -> bool:
         """Request a move from `giver`, or to it if it has no slots; return False if that is not possible now."""
-        share, order = chance.choice(_SHARES), random.Random(chance.random())
+        share, order = rng.choice(_SHARES), random.Random(rng.random())
         with suppress(psycopg.Error, MoveRefused), _open(self._addresses["a"]) as control, control.transaction():
             if control.execute(_RUNS).fetchone() is None:
                 return False
@@ -67,7 +67,7 @@ class Moves:
             at = time.monotonic()
             move = request_move(control, Placement("a", NAMES), slots=slots, targets=[_other(giver)])
             self._maps.append((at, move.to.owners))
-            self.requested.append(Requested(kind, at, move.number, giver, _other(giver)))
+            self.requested.append(RequestedMove(kind, at, move.number, giver, _other(giver)))
             return True
         return False
 
@@ -84,7 +84,7 @@ class Moves:
         last = self.requested[-1]
         with suppress(psycopg.Error), _open(self._addresses["a"]) as control:
             move = read_move(control)
-            # A restored control partition may have forgotten it.
+            # A restored control partition may have lost the move.
             if move is None or move.number < last.number:
                 return MovePhase.HOLDING
             if move.phase.is_over:
@@ -102,7 +102,7 @@ class Moves:
                 return True
         return False
 
-    def has_backup(self, partition: str, since: float) -> bool:
+    def may_restore(self, partition: str, since: float) -> bool:
         """
         True if a backup of a partition that began at `since` may be restored now, while the partition stands still.
 
@@ -120,7 +120,7 @@ class Moves:
                 return False
         return True
 
-    def _has_giver_chunks(self, requested: Requested) -> bool:
+    def _has_giver_chunks(self, requested: RequestedMove) -> bool:
         """True if the giver keeps its documents, or has not sent them: the end of the move has not arrived there."""
         placement = Placement(requested.giver, NAMES)
         with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:

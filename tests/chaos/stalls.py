@@ -2,7 +2,7 @@
 The stalls of this machine's processors. A request that reaches a site during a stall is logged late.
 
 The host of a virtual machine sometimes takes its processors away, for up to a tenth of a second. A watcher for each
-processor has priority over all other processes, where that is permitted. It sleeps for moments and notes when it woke
+processor has priority over all other processes, where that is permitted. A watcher sleeps for moments, and notes when it woke
 late (as Gil Tene's jHiccup does).
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Seconds between two checks of the clock, and seconds of delay that count as a stall.
-_PULSE, _LATE = 0.005, 0.02
+_INTERVAL, _LATE = 0.005, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ def _watch(processor, path):
     with path.open("a", buffering=1) as file:
         before = time.monotonic()
         while True:
-            time.sleep(_PULSE)
+            time.sleep(_INTERVAL)
             now = time.monotonic()
-            if now - before > _PULSE + _LATE:
+            if now - before > _INTERVAL + _LATE:
                 file.write(f"{before:.6f} {now:.6f}\n")
             before = now
 

@@ -24,7 +24,7 @@ _PAGES = 12
 _numbers = itertools.count(1)
 
 
-def a_night(cluster, _dice, report):
+def change_clocks_of_a_zone(cluster, _rng, report):
     """Start a job by a schedule at half past two, on a night that has this time twice and skips three o'clock."""
     crawl = cluster.begin_crawl(pages=_PAGES, hosts=1, traps=0, slow="1000000:1", starts=False)
     first = int(time.time() + _IN)

@@ -1,7 +1,7 @@
 """
-Faults of ZooKeeper: F8, for clusters that have it beside the database.
+Faults of ZooKeeper: F8, for clusters that use ZooKeeper in addition to the database.
 
-A fault is a function `happen(cluster, dice, report)` as described in tests/chaos/faults.py.
+A fault is a function `inject(cluster, rng, report)` as described in tests/chaos/faults.py.
 """
 
 import datetime as dt
@@ -20,22 +20,22 @@ _FROZEN_FOR = 8.0
 _FULL = b"x" * 1_000_000
 
 
-def restart(cluster, dice, report):
-    number, away = dice.choice([signal.SIGTERM, signal.SIGKILL]), dice.choice([0.0, TIMEOUT / 2, 3 * TIMEOUT])
+def restart(cluster, rng, report):
+    number, away = rng.choice([signal.SIGTERM, signal.SIGKILL]), rng.choice([0.0, TIMEOUT / 2, 3 * TIMEOUT])
     report(f"end ZooKeeper ({number.name}), away for {away:g} s")
     cluster.zookeeper.stop(number)
     yield away
     yield from _start(cluster.zookeeper)
 
 
-def wipe(cluster, _dice, report):
+def wipe(cluster, _rng, report):
     report("end ZooKeeper, and start it with nothing")
     cluster.zookeeper.stop()
     cluster.zookeeper.restore(None)
     yield from _start(cluster.zookeeper)
 
 
-def freeze(cluster, _dice, report):
+def freeze(cluster, _rng, report):
     report(f"freeze ZooKeeper for {_FROZEN_FOR:g} s")
     cluster.zookeeper.freeze()
     yield _FROZEN_FOR
@@ -45,25 +45,25 @@ def freeze(cluster, _dice, report):
 def expire(who):
     """Return a fault that cuts a node off from ZooKeeper alone, for longer than its session lasts."""
 
-    def happen(cluster, dice, report):
-        node = pick(cluster, dice, who)
+    def inject(cluster, rng, report):
+        node = pick(cluster, rng, who)
         if node is None:
-            report("nobody to hit")
+            report("no node is available")
             return
-        lasts = dice.choice([1.1, 2.0]) * TIMEOUT
+        lasts = rng.choice([1.1, 2.0]) * TIMEOUT
         report(f"cut {node.name} off from ZooKeeper for {lasts:g} s, so that its session expires")
-        node.is_in_trouble = True
+        node.is_affected = True
         try:
-            node.other_proxy.cut()
+            node.zookeeper_proxy.cut()
             yield lasts
-            node.other_proxy.heal()
+            node.zookeeper_proxy.heal()
         finally:
-            node.is_in_trouble = False
+            node.is_affected = False
 
-    return happen
+    return inject
 
 
-def fill(cluster, _dice, report):
+def fill(cluster, _rng, report):
     """Overwrite nodes of the daemons with 1 MB of foreign data."""
     report("fill nodes of ZooKeeper with 1 MB each")
     address = Address.parse(f"127.0.0.1:{cluster.zookeeper.port}")

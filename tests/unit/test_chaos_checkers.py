@@ -9,9 +9,9 @@ import pytest
 from crawlctl.demo.log import LoggedRequest
 from tests.chaos.audit import Write
 from tests.chaos.checkers import (
-    Blow,
     Fetch,
     Freeze,
+    MainLoss,
     Verdict,
     extra,
     fetches,
@@ -240,14 +240,14 @@ def test_a_failed_node_that_becomes_active_again_is_found(history):
 
 
 def test_a_takeover_is_measured_in_heartbeats_from_kill_to_next_main(history):
-    blow = Blow("m1", history.log[-1].at + 0.5, "kill")
+    loss = MainLoss("m1", history.log[-1].at + 0.5, "kill")
     history.term("m2", 2)
 
-    assert takeovers(history.log, [blow], beat=0.25) == [(blow, 2.0)]
+    assert takeovers(history.log, [loss], beat=0.25) == [(loss, 2.0)]
 
 
 def test_a_main_without_a_possible_successor_is_awaited(history):
-    assert takeovers(history.log, [Blow("m1", 99, "kill")], beat=1)[0][1] == float("inf")
+    assert takeovers(history.log, [MainLoss("m1", 99, "kill")], beat=1)[0][1] == float("inf")
 
 
 def test_percentiles_are_values_that_were_measured():

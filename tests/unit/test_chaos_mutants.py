@@ -4,14 +4,14 @@ Proves that patterns of mutants and freeze points exist in our source. Without a
 
 import importlib
 
-from tests.chaos.mutants import MUTANTS, look_for_its_places
+from tests.chaos.mutants import MUTANTS, check_patterns
 from tests.chaos.node_faults import STOPS
 from tests.support.tables import each_row
 
 
 @each_row("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_code_that_a_mutant_switches_off_exists(mutant):
-    look_for_its_places(mutant)
+    check_patterns(mutant)
 
 
 @each_row("point", [point for points in STOPS.values() for point in points])

@@ -114,12 +114,12 @@ class Scenario:
     def supervise_until(self, condition, *, saying):
         """Wait for the condition. Restart processes that end meanwhile."""
 
-        def tend():
+        def check():
             for node in self.cluster.nodes:
-                node.tend()
+                node.restart_if_ended()
             return condition()
 
-        return wait_for(tend, saying=saying)
+        return wait_for(check, saying=saying)
 
     def edit(self, limits, *, judged_for=5.0):
         """Edit the strict policy, and crawl on for `judged_for` seconds after all nodes must have applied it."""

@@ -15,7 +15,7 @@ _SHOWN = 10
 
 
 class Evidence:
-    """All files of a run, read once. The judged processes are not asked."""
+    """All files of a run, each read once. The processes of the cluster get no queries."""
 
     def __init__(self, cluster, nemesis=None):
         self._crawls, self._freezes = cluster.crawls, cluster.freezes
@@ -72,11 +72,11 @@ class Evidence:
 
     @cached_property
     def takeovers(self):
-        """Return (cause, beats until a successor) for the main managers that ended while no other fault was active."""
+        """Return (loss, heartbeat intervals until a successor) for main managers that ended while no other fault was active."""
         if self._nemesis is None:
             return []
-        found = checkers.takeovers(self.log, self._nemesis.blows(), beat=BEAT)
-        return [(blow, beats) for blow, beats in found if self._nemesis.was_alone(blow, until=blow.at + beats * BEAT)]
+        found = checkers.takeovers(self.log, self._nemesis.main_losses(), beat=BEAT)
+        return [(loss, beats) for loss, beats in found if self._nemesis.was_alone(loss, until=loss.at + beats * BEAT)]
 
     def verdict(self):
         return checkers.Verdict(
@@ -94,7 +94,7 @@ class Evidence:
         )
 
     def sizes(self):
-        """Return the size of the run: how much could have gone wrong."""
+        """Return the size of the run: the numbers of documents, requests, writes and stalls."""
         requests = sum(map(len, self.fetches))
         return {
             "documents": sum(len(crawl.site.documents) for crawl in self._crawls),
@@ -125,5 +125,5 @@ class Evidence:
             if found.percent > 100:
                 yield f"pace of site {crawl.number}: {found.percent:.0f} %, {found.most_open} open, worst: {found.worst}"
         yield from self.misfires
-        yield from (f"takeover after {beats:.1f} beats: {blow.fault}" for blow, beats in self.takeovers)
+        yield from (f"takeover after {beats:.1f} beats: {loss.fault}" for loss, beats in self.takeovers)
         yield from (f"by hand: {step}" for step in self._steps_by_hand)
