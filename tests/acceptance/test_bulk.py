@@ -29,7 +29,7 @@ def no_templates(machine):
 
 
 @pytest.fixture
-def hire(cluster):
+def start_worker(cluster):
     def start():
         command = cluster.machine.start("runtasks", **QUICK_HEARTS)
         wait_for(lambda: TaskWorker.objects.filter(pid=command.pid).exists(), saying="the worker is on the roster")
@@ -62,13 +62,13 @@ def executing_child(command):
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
 
 
-def test_a_drop_survives_kills_of_its_processes(cluster, machine, hire, lock):
+def test_a_drop_survives_kills_of_its_processes(cluster, machine, start_worker, lock):
     job = make_job()
     make_documents(job, DOCUMENTS)
     kept = make_documents(job, KEPT, host="other.test")
     in_order = list(QueueItem.objects.filter(identifier__contains="docs.test").order_by("hash"))
     cluster.start("runmanager")
-    worker = hire()
+    worker = start_worker()
     shown = verbs.preview("drop", job.pk, {"host": "docs.test"}, may=lambda _permission: True)
     lock(in_order[CHUNK + 3])
     operation = verbs.start(shown.token, may=lambda _permission: True, made_by="a test")
@@ -80,7 +80,7 @@ def test_a_drop_survives_kills_of_its_processes(cluster, machine, hire, lock):
     wait_for(lambda: is_in_chunk(machine, operation, 2), within=60, saying="the third chunk waits")
     worker.kill()
     lock(in_order[3 * CHUNK + 3])
-    worker = hire()
+    worker = start_worker()
     wait_for(lambda: is_in_chunk(machine, operation, 3), within=60, saying="the fourth chunk waits")
     executing_child(worker).kill()
     lock.release()

@@ -22,7 +22,7 @@ def no_templates(machine):
 
 
 @pytest.fixture
-def hire(cluster, tmp_path):
+def start_worker(cluster, tmp_path):
     def start():
         command = cluster.machine.start("runtasks", **QUICK_HEARTS, CRAWLCTL_EXPORTS=str(tmp_path))
         wait_for(lambda: TaskWorker.objects.filter(pid=command.pid).exists(), saying="the worker is on the roster")
@@ -40,17 +40,17 @@ def wait_for_parts(export, number):
     wait_for(lambda: len(Export.objects.get(pk=export.pk).parts) >= number, within=60, saying=f"{number} parts")
 
 
-def test_an_export_survives_kills_of_its_process(cluster, hire, tmp_path):
+def test_an_export_survives_kills_of_its_process(cluster, start_worker, tmp_path):
     documents = make_documents(make_job(), DOCUMENTS)
     cluster.start("runmanager")
-    worker = hire()
+    worker = start_worker()
     export = verbs.request(what="documents", format="jsonl", may=lambda _permission: True, made_by="a test")
 
     wait_for_parts(export, 1)
     executing_child(worker).kill()
     wait_for_parts(export, 2)
     worker.kill()
-    hire()
+    start_worker()
 
     done = wait_for(lambda: Export.objects.exclude(file="").filter(pk=export.pk).first(), within=90, saying="a file")
     lines = (tmp_path / done.file).read_text().splitlines()
@@ -59,10 +59,10 @@ def test_an_export_survives_kills_of_its_process(cluster, hire, tmp_path):
     assert {path.name for path in tmp_path.glob("export-*")} == {done.file}
 
 
-def test_a_crawl_ends_normally_although_all_task_workers_were_killed(cluster, hire, serve):
+def test_a_crawl_ends_normally_although_all_task_workers_were_killed(cluster, start_worker, serve):
     site = serve(pages=100, hosts=2, traps=2)
     cluster.start("runmanager", "runworker")
-    worker = hire()
+    worker = start_worker()
     verbs.request(what="documents", format="csv", may=lambda _permission: True, made_by="a test")
     worker.kill()
 

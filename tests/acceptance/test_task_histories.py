@@ -29,10 +29,10 @@ class History:
     def __init__(self, cluster, chance, notes):
         self.cluster, self.chance, self.notes = cluster, chance, notes
         self.managers = cluster.start("runmanager")
-        self.workers = [self.hire() for _ in range(chance.randint(1, 4))]
+        self.workers = [self.start_worker() for _ in range(chance.randint(1, 4))]
         self.made = dict.fromkeys(GROUPS, 0)
 
-    def hire(self):
+    def start_worker(self):
         return self.cluster.machine.start("runtasks", **QUICK_HEARTS, CRAWLCTL_TASKS=NAMED)
 
     def act(self):
@@ -55,7 +55,7 @@ class History:
     def end_worker(self):
         place = self.chance.randrange(len(self.workers))
         self._end(self.workers[place])
-        self.workers[place] = self.hire()
+        self.workers[place] = self.start_worker()
 
     def end_manager(self):
         self._end(self.managers[0])

@@ -40,7 +40,7 @@ def manager(cluster):
 
 
 @pytest.fixture
-def hire(cluster):
+def start_worker(cluster):
     """Start a task worker, and wait until it is on the roster."""
 
     def start(*arguments, **environment):
@@ -85,8 +85,8 @@ def executing_child(command):
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
 
 
-def test_a_worker_is_on_the_roster_and_leaves_it_when_it_is_stopped(cluster, hire):
-    worker = hire("--work-on", "mail", "--name", "post")
+def test_a_worker_is_on_the_roster_and_leaves_it_when_it_is_stopped(cluster, start_worker):
+    worker = start_worker("--work-on", "mail", "--name", "post")
     row = row_of(worker)
 
     assert (row.name, row.work_on, row.pid) == ("post", "mail", worker.pid)
@@ -98,8 +98,8 @@ def test_a_worker_is_on_the_roster_and_leaves_it_when_it_is_stopped(cluster, hir
     assert worker.wait() == 0
 
 
-def test_a_due_task_begins_within_two_seconds_and_not_before_its_date(manager, hire, notes):
-    hire()
+def test_a_due_task_begins_within_two_seconds_and_not_before_its_date(manager, start_worker, notes):
+    start_worker()
     at_once, later = note(notes), note(notes, at=read_clock() + dt.timedelta(seconds=3))
 
     first, second = wait_for_end(at_once), wait_for_end(later)
@@ -108,8 +108,8 @@ def test_a_due_task_begins_within_two_seconds_and_not_before_its_date(manager, h
         assert 0 <= (task.last_started_at - task.last_due_at).total_seconds() < 2
 
 
-def test_a_stopped_worker_finishes_its_task_before_it_ends(manager, hire, notes):
-    worker = hire()
+def test_a_stopped_worker_finishes_its_task_before_it_ends(manager, start_worker, notes):
+    worker = start_worker()
     task = note(notes, seconds=3)
     wait_for_begin(task)
 
@@ -120,8 +120,8 @@ def test_a_stopped_worker_finishes_its_task_before_it_ends(manager, hire, notes)
     assert not TaskWorker.objects.exists()
 
 
-def test_a_task_that_does_not_end_in_time_follows_its_policy(manager, hire, notes):
-    worker = hire(CRAWLCTL_TASKS_STOP_WITHIN="0.5")
+def test_a_task_that_does_not_end_in_time_follows_its_policy(manager, start_worker, notes):
+    worker = start_worker(CRAWLCTL_TASKS_STOP_WITHIN="0.5")
     task = note(notes, seconds=600, retry_policy=AGAIN)
     wait_for_begin(task)
 
@@ -132,9 +132,9 @@ def test_a_task_that_does_not_end_in_time_follows_its_policy(manager, hire, note
     assert (waiting.last_crashed, waiting.last_class, waiting.worker_id) == (True, "WorkerLost", None)
 
 
-def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, hire, notes):
+def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, start_worker, notes):
     cluster.start("runmanager", **SOON_DEAD)
-    worker = hire(**SOON_DEAD)
+    worker = start_worker(**SOON_DEAD)
     task = note(notes, seconds=10 * float(SOON_DEAD["CRAWLCTL_CONSIDERED_DEAD_AFTER"]))
     wait_for_begin(task)
     seen_at = row_of(worker).last_seen_at
@@ -144,8 +144,8 @@ def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, hire
     assert len(lines_of(notes)) == 2
 
 
-def test_a_task_that_kills_its_process_is_retried_by_its_policy(manager, hire, notes):
-    worker = hire()
+def test_a_task_that_kills_its_process_is_retried_by_its_policy(manager, start_worker, notes):
+    worker = start_worker()
     task = book.create(kind="exit", retry_policy={"policy": "times", "times": 1, "seconds": 0}, made_by="a test")
 
     ended = wait_for_end(task)
@@ -155,8 +155,8 @@ def test_a_task_that_kills_its_process_is_retried_by_its_policy(manager, hire, n
     assert row_of(worker) is not None
 
 
-def test_a_killed_executing_process_is_replaced_and_the_task_runs_again(manager, hire, notes):
-    worker = hire()
+def test_a_killed_executing_process_is_replaced_and_the_task_runs_again(manager, start_worker, notes):
+    worker = start_worker()
     task = note(notes, seconds=2, retry_policy=AGAIN)
     wait_for_begin(task)
 
@@ -167,20 +167,20 @@ def test_a_killed_executing_process_is_replaced_and_the_task_runs_again(manager,
     assert row_of(worker) is not None
 
 
-def test_an_idle_process_that_is_killed_is_replaced(manager, hire, notes):
-    worker = hire()
+def test_an_idle_process_that_is_killed_is_replaced(manager, start_worker, notes):
+    worker = start_worker()
     for place in range(3):
         wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
         sorted(psutil.Process(worker.pid).children(), key=lambda child: child.pid)[place].kill()
         assert wait_for_end(note(notes)).why == "done"
 
 
-def test_a_killed_worker_leaves_no_process_and_its_task_goes_to_another(manager, hire, notes):
-    worker = hire()
+def test_a_killed_worker_leaves_no_process_and_its_task_goes_to_another(manager, start_worker, notes):
+    worker = start_worker()
     task = note(notes, seconds=2, retry_policy=AGAIN)
     wait_for_begin(task)
     children = psutil.Process(worker.pid).children()
-    hire("--name", "another")
+    start_worker("--name", "another")
 
     worker.kill()
 
@@ -190,9 +190,9 @@ def test_a_killed_worker_leaves_no_process_and_its_task_goes_to_another(manager,
     assert [row.name for row in TaskWorker.objects.all()] == ["another"]
 
 
-def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, hire, notes):
+def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, start_worker, notes):
     cluster.start("runmanager", **SOON_DEAD)
-    worker = hire(**SOON_DEAD)
+    worker = start_worker(**SOON_DEAD)
     task = note(notes, seconds=1, retry_policy=AGAIN)
     wait_for_begin(task)
     frozen = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children()]
@@ -200,7 +200,7 @@ def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, hire, notes)
         process.suspend()
 
     wait_for(lambda: not Task.objects.filter(started_at__isnull=False).exists(), saying="the worker is retired")
-    hire("--name", "another", **SOON_DEAD)
+    start_worker("--name", "another", **SOON_DEAD)
     assert wait_for_end(task).attempts == 2
     for process in frozen:
         process.resume()
@@ -210,8 +210,8 @@ def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, hire, notes)
     assert (ArchivedTask.objects.get(pk=task.pk).attempts, Task.objects.count()) == (2, 0)
 
 
-def test_a_process_above_the_memory_limit_ends_after_its_task(manager, hire):
-    worker = hire("--memory-limit", "250")
+def test_a_process_above_the_memory_limit_ends_after_its_task(manager, start_worker):
+    worker = start_worker("--memory-limit", "250")
     wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
     first = executing_child(worker)
 
@@ -224,10 +224,10 @@ def test_a_process_above_the_memory_limit_ends_after_its_task(manager, hire):
     assert row_of(worker) is not None
 
 
-def test_kills_of_the_main_manager_lose_and_repeat_no_task(cluster, hire, notes):
+def test_kills_of_the_main_manager_lose_and_repeat_no_task(cluster, start_worker, notes):
     managers = cluster.start("runmanager", "runmanager")
     for number in range(2):
-        hire("--name", f"worker-{number}")
+        start_worker("--name", f"worker-{number}")
     tasks = []
     for _ in range(KILLS):
         tasks += [note(notes, seconds=0.01) for _ in range(TASKS // KILLS)]

@@ -39,7 +39,7 @@ def stuff_all(connection, running, workers, *, now=NOON):
     )
 
 
-def hosts_kept_by(worker, *, among):
+def hosts_preferring(worker, *, among):
     keepers = [node.id for node in among]
     ids = dict(Bin.objects.values_list("name", "id"))
     return {host for host in HOSTS if keepers_of(ids[host], keepers)[0] == worker.id}
@@ -63,7 +63,7 @@ def test_each_host_goes_to_its_preferred_worker(connection, running, workers):
 
     shares = [hosts_of(connection, worker) for worker in workers]
 
-    assert shares == [hosts_kept_by(worker, among=workers) for worker in workers]
+    assert shares == [hosts_preferring(worker, among=workers) for worker in workers]
     assert set.union(*shares) == set(HOSTS)
     assert all(shares)
 
@@ -87,7 +87,7 @@ def test_a_strict_worker_takes_hosts_of_another_worker_only_after_its_end(connec
         Node.objects.filter(pk=worker.id).update(**end)
         taken.append(all_hosts_of(connection, first, strict=True, now=later))
 
-    assert taken == [hosts_kept_by(worker, among=workers) for worker in workers]
+    assert taken == [hosts_preferring(worker, among=workers) for worker in workers]
 
 
 def test_a_successor_is_taken_before_older_offers(connection, workers):

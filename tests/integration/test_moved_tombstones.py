@@ -45,9 +45,11 @@ def remove_documents(moving, names):
         table.objects.all().delete()
 
 
-def stones_of(moving):
+def tombstones_of(moving):
     """Return the tombstones without their lanes, because a restoration makes new lanes."""
-    rows = moving.connection.execute("SELECT to_jsonb(stone) - 'lane_id' FROM jobs_tombstone AS stone ORDER BY hash")
+    rows = moving.connection.execute(
+        "SELECT to_jsonb(tombstone) - 'lane_id' FROM jobs_tombstone AS tombstone ORDER BY hash"
+    )
     return [body for (body,) in rows.fetchall()]
 
 
@@ -56,15 +58,15 @@ def test_removed_documents_can_be_restored_where_their_host_has_moved(moving, mo
     monkeypatch.setattr("jobs.queue.moving.stones._AT_ONCE", 2)
     names = ["one", "two", "three"]
     remove_documents(moving, names)
-    before = stones_of(moving)
+    before = tombstones_of(moving)
     assert len(before) == 3
 
     moving.sends()
-    assert stones_of(moving) == []
+    assert tombstones_of(moving) == []
 
     moving.becomes_b()
     moving.step()
-    assert stones_of(moving) == before
+    assert tombstones_of(moving) == before
 
     Job.objects.update(move_hold=0)
     done = perform_restoration(restoring.restore(moving.job.pk, run_no=1, made_by="vera", now=NOON))
@@ -75,12 +77,12 @@ def test_removed_documents_can_be_restored_where_their_host_has_moved(moving, mo
 
 def test_tombstones_that_arrive_again_are_kept_once(moving):
     remove_documents(moving, ["page"])
-    before = stones_of(moving)
+    before = tombstones_of(moving)
     moving.connection.execute("CREATE TEMPORARY TABLE other AS SELECT * FROM jobs_tombstone")
     moving.connection.execute("UPDATE other SET bin_name = %s, hash = %s", (OTHER, hash_of("other")))
     moving.connection.execute("INSERT INTO jobs_tombstone SELECT * FROM other")
     moving.sends()
-    assert [stone["bin_name"] for stone in stones_of(moving)] == [OTHER]
+    assert [tombstone["bin_name"] for tombstone in tombstones_of(moving)] == [OTHER]
     chunk = PartitionFact.objects.get(target="b", key__startswith="chunk:")
     moving.connection.execute("DELETE FROM jobs_tombstone")
 
@@ -89,4 +91,4 @@ def test_tombstones_that_arrive_again_are_kept_once(moving):
     receive_fact(moving.connection, "a", "b", chunk.key, chunk.body)
     moving.step()
 
-    assert stones_of(moving) == before
+    assert tombstones_of(moving) == before

@@ -126,7 +126,7 @@ class Walk:
         other.open_turns = {worker.id: [] for worker in other.workers}
         return other
 
-    def hurry(self):
+    def take_concurrent_step(self):
         """Take one of the steps that are allowed while other walks also take steps. Return its name."""
         self.now += seconds(self.draw.choice([1, 7]))
         with self.connection.transaction():
@@ -263,7 +263,7 @@ def test_counters_and_places_are_exact_after_concurrent_steps(dsn, connection):
     def work(seed):
         with psycopg.connect(dsn, autocommit=True) as own:
             beside = walk.beside(own, seed=seed)
-            return {beside.hurry() for _ in range(100)}
+            return {beside.take_concurrent_step() for _ in range(100)}
 
     with ThreadPoolExecutor(4) as pool:
         done = set().union(*pool.map(work, range(4)))

@@ -64,7 +64,7 @@ def counted(crawl):
     return {(run, stage): int(amount) for run, stage, amount in rows}
 
 
-def at_rest(crawl):
+def end_complete_runs(crawl):
     """Let the main manager end the runs that are complete. Return the phase of this job after that."""
     manager = crawl.running.manager
     end_runs(
@@ -141,9 +141,9 @@ def test_a_run_that_rechecks_ends_after_it_has_checked_everything(crawl):
     make_documents(crawl.lane, ["page"], stage=Stage.DONE, outcome=Outcome.INDEXED, result_code="200")
     begin_a_run(crawl, Scan.RECHECK)
 
-    assert at_rest(crawl) == Phase.ACTIVE
+    assert end_complete_runs(crawl) == Phase.ACTIVE
     crawl.flush(claim_all(crawl)["page"])
-    assert at_rest(crawl) == Phase.SHUTTING_DOWN
+    assert end_complete_runs(crawl) == Phase.SHUTTING_DOWN
 
 
 # --- Continuous jobs -----------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_continuous_job_does_not_end_while_it_knows_a_document(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts={"intervals": Intervals()})
 
-    assert at_rest(crawl) == Phase.ACTIVE
+    assert end_complete_runs(crawl) == Phase.ACTIVE
     assert document("page").manifoldcf_status == "PENDINGPURGATORY"
 
 
@@ -212,7 +212,7 @@ def test_an_expired_document_leaves_the_queue_and_then_the_job_ends(crawl):
     assert not QueueItem.objects.exists()
     assert not any(counted(crawl).get((1, stage)) for stage in (Stage.ACTIVE, Stage.DONE))
     Batch.objects.update(state="done")
-    assert at_rest(crawl) == Phase.SHUTTING_DOWN
+    assert end_complete_runs(crawl) == Phase.SHUTTING_DOWN
 
 
 @pytest.mark.parametrize("ending", ["read", "unchanged", "failed"])

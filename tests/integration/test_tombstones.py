@@ -93,7 +93,7 @@ def checksum(site, table):
     return site.cluster.connection.execute(query).fetchone()
 
 
-class Photograph:
+class Snapshot:
     """A snapshot of all rows, texts and lines that a removal deletes."""
 
     def __init__(self, site):
@@ -141,14 +141,14 @@ def test_documents_that_a_clean_up_removed_are_restored_unchanged(site, file):
 
 
 def test_a_restoration_returns_texts_lines_links_and_rows_byte_by_byte(site, file):
-    before, lines = Photograph(site), read_lines(file)
+    before, lines = Snapshot(site), read_lines(file)
     site.world.remove("root")
     site.run()
     assert site.held == set()
 
     bring_back(site)
 
-    after = Photograph(site)
+    after = Snapshot(site)
     assert after.texts == before.texts
     assert after.account == before.account
     assert after.links == before.links
@@ -317,7 +317,7 @@ def restore_output(site, output):
 @pytest.mark.parametrize("at_once", [7, 500])
 def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypatch, at_once):
     monkeypatch.setattr("jobs.queue.removing.clear_output._AT_ONCE", at_once)
-    before, lines, asked = Photograph(site), read_lines(file), len(site.world.log())
+    before, lines, asked = Snapshot(site), read_lines(file), len(site.world.log())
     other = OutputConnection.objects.get(connector="jsonl")
     for output in (site.search, other):
         clear(site, output)
@@ -328,7 +328,7 @@ def test_an_output_that_was_cleared_comes_back_byte_by_byte(site, file, monkeypa
         (wanted,) = restoring.restore_cleared(output.pk, made_by="administrator", now=NOON)
         assert perform_restoration(wanted).restored == 31
 
-    after = Photograph(site)
+    after = Snapshot(site)
     assert (after.texts, after.account, after.items, after.links) == (
         before.texts,
         before.account,
@@ -356,7 +356,7 @@ def test_a_restoration_ends_a_clearing_in_progress(site, monkeypatch):
 
 
 def test_an_output_removed_from_a_job_is_restored_with_its_documents(site):
-    before = Photograph(site)
+    before = Snapshot(site)
     take_away(site, site.search)
     clear_outputs(site)
     assert site.held == set()
@@ -365,7 +365,7 @@ def test_an_output_removed_from_a_job_is_restored_with_its_documents(site):
 
     assert done.restored == 31
     assert site.search in site.job.outputs.all()
-    assert Photograph(site).texts == before.texts
+    assert Snapshot(site).texts == before.texts
     site.world.put("page0", text="a newer text")
     assert site.run().run_end == RunEnd.FINISHED
     assert SearchDocument.objects.get(url="scripted://here/page0").text == "a newer text"
@@ -442,7 +442,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
 
 
 def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, file):
-    before = Photograph(site)
+    before = Snapshot(site)
     job = site.job
     site.ask("delete")
     for _ in range(60):
@@ -452,7 +452,7 @@ def test_a_job_that_was_deleted_by_mistake_is_restored_with_all_documents(site, 
     done = perform_restoration(restoring.restore_deleted(job.pk, made_by="administrator", now=NOON))
 
     assert done.restored == 31
-    assert Photograph(site).texts == before.texts
+    assert Snapshot(site).texts == before.texts
     assert OutLinks.objects.count() == 31
     again = Job.objects.get(pk=job.pk)
     assert (again.name, again.specification, again.status) == (job.name, job.specification, "Not running")

@@ -53,7 +53,7 @@ class Instance:
         ]
         self.process = None
 
-    def tend(self):
+    def supervise(self):
         """
         Wake the process when its freeze is over. Restart it if it gave up because its connection was cut while it
         started.
@@ -105,7 +105,7 @@ def everything_is_done(instances, diary):
         while time.monotonic() < since + 2:
             time.sleep(0.05)
             for instance in instances:
-                instance.tend()
+                instance.supervise()
             if {entry.item for entry in entries_of(diary, since=since) if entry.what == "begin"} == set(ITEMS):
                 return
         said = "\n".join(one.process.err[-800:] for one in instances if one.is_there)

@@ -14,7 +14,7 @@ from tests.integration.coordination.conftest import TIMEOUT
 from tests.support.waiting import wait_until
 
 
-class Sitting:
+class SessionOfNode:
     """
     A membership session of a node with its own network connection. The node is fit to be main until a test changes
     that.
@@ -44,33 +44,33 @@ class Sitting:
 
 
 @pytest.fixture
-def sit(zookeeper_bench):
-    sitting = []
+def open_membership(zookeeper_bench):
+    sessions = []
 
     def make(name, **facts):
-        sitting.append(Sitting(zookeeper_bench, name, **facts))
-        return sitting[-1]
+        sessions.append(SessionOfNode(zookeeper_bench, name, **facts))
+        return sessions[-1]
 
     yield make
     zookeeper_bench.thaw()
-    for one in sitting:
+    for one in sessions:
         one.membership.stop()
 
 
 @pytest.fixture
-def two(sit):
+def two(open_membership):
     """Return the session of the elected main, then the session of the other node."""
-    first = sit("first")
+    first = open_membership("first")
     wait_until(lambda: first.is_chosen)
-    second = sit("second")
+    second = open_membership("second")
     wait_until(lambda: first.membership.present == {"first", "second"})
     return first, second
 
 
-def test_one_member_is_chosen_and_knows_the_present_members(two, sit):
+def test_one_member_is_chosen_and_knows_the_present_members(two, open_membership):
     first, second = two
 
-    worker = sit("worker", stands=False)
+    worker = open_membership("worker", stands=False)
 
     wait_until(lambda: first.membership.present == {"first", "second", "worker"})
     assert (first.is_chosen, second.is_chosen, worker.is_chosen) == (True, False, False)
@@ -109,8 +109,8 @@ def test_a_node_that_stays_unfit_loses_its_session(two):
     wait_until(lambda: first.membership.present == {"first"})
 
 
-def test_a_node_shows_whether_it_has_its_membership_session(sit):
-    one = sit("one")
+def test_a_node_shows_whether_it_has_its_membership_session(open_membership):
+    one = open_membership("one")
     wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 1})
 
     one.is_fit = False

@@ -40,7 +40,7 @@ class Held:
     node: str
 
 
-class Life(threading.Thread):
+class NodeThread(threading.Thread):
     """A node that works in a thread."""
 
     def __init__(self, bench, name, history):
@@ -115,34 +115,34 @@ class History:
         self.mains_at_once = 0
 
 
-def watch_mains(lives, history, ending):
+def watch_mains(threads, history, ending):
     while not ending.is_set():
         # Each read of `office` checks the clock. A node that had the same office in two reads was main all the time
         # between them.
-        offices = [life.coordination.office for life in lives]
-        again = [life.coordination.office for life in lives]
+        offices = [thread.coordination.office for thread in threads]
+        again = [thread.coordination.office for thread in threads]
         sure = [office for office, still in zip(offices, again, strict=True) if office is not None and office == still]
         history.mains_at_once = max(history.mains_at_once, len(sure))
         time.sleep(0.002)
 
 
-def inject_fault(bench, lives, chance):
+def inject_fault(bench, threads, chance):
     """Inject a fault into one node, mostly the main node, or into all nodes."""
-    mains = [life for life in lives if life.coordination.office is not None]
-    life = chance.choice([*lives, *mains * 4])
+    mains = [thread for thread in threads if thread.coordination.office is not None]
+    thread = chance.choice([*threads, *mains * 4])
     match chance.choice(["cut", "cut", "kill", "hang", "leave", "restart"]):
         case "cut":
-            bench.cut(life.coordination)
+            bench.cut(thread.coordination)
             time.sleep(chance.choice([0.2, 1.0, 1.5 * TIMEOUT.total_seconds()]))
-            bench.heal(life.coordination)
+            bench.heal(thread.coordination)
         case "kill":
-            bench.proxy(life.coordination).kill()
+            bench.proxy(thread.coordination).kill()
         case "hang":
-            life.hangs.set()
+            thread.hangs.set()
             time.sleep(chance.choice([0.3, 1.2 * TIMEOUT.total_seconds()]))
-            life.hangs.clear()
+            thread.hangs.clear()
         case "leave":
-            life.leaves.set()
+            thread.leaves.set()
         case "restart":
             bench.restart()
     time.sleep(chance.random() * 0.5)
@@ -152,24 +152,24 @@ def inject_fault(bench, lives, chance):
 @pytest.mark.parametrize("seed", [1])
 def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, seed):
     history, chance = History(), random.Random(seed)
-    lives = [Life(bench, f"node-{number}", history) for number in range(4)]
+    threads = [NodeThread(bench, f"node-{number}", history) for number in range(4)]
     ending = threading.Event()
-    watching = threading.Thread(target=watch_mains, args=[lives, history, ending], daemon=True)
-    for thread in (*lives, watching):
+    watching = threading.Thread(target=watch_mains, args=[threads, history, ending], daemon=True)
+    for thread in (*threads, watching):
         thread.start()
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        inject_fault(bench, lives, chance)
+        inject_fault(bench, threads, chance)
 
     # In the end, each item has a node again.
-    wait_until(lambda: covered(lives) == ITEMS)
+    wait_until(lambda: covered(threads) == ITEMS)
     ending.set()
-    for life in lives:
-        life.stopping.set()
-    for thread in (*lives, watching):
+    for thread in threads:
+        thread.stopping.set()
+    for thread in (*threads, watching):
         thread.join()
-    assert [life.broke for life in lives] == [None] * 4
+    assert [thread.broke for thread in threads] == [None] * 4
     assert history.mains_at_once <= 1
     for item, holders in history.held.items():
         for former, later in pairwise(sorted(holders)):
@@ -180,12 +180,12 @@ def test_an_item_has_one_holder_a_cluster_one_main_and_terms_only_grow(bench, se
     assert len(mains) > 1, "no fault hit the main manager: this history proves little"
 
 
-def covered(lives):
+def covered(threads):
     """Return the items that are assigned to nodes, or an empty set if two nodes have the same item."""
     told = []
-    for life in lives:
+    for thread in threads:
         try:
-            told += [WorkItem(job, item) for job, items in life.coordination.mine().items() for item in items]
+            told += [WorkItem(job, item) for job, items in thread.coordination.mine().items() for item in items]
         except CoordinationError:
             return set()
     return set(told) if len(told) == len(set(told)) else set()
