@@ -55,8 +55,8 @@ def administrator(machine):
 @pytest.fixture(scope="module")
 def browser(chromium, tmp_path_factory):
     """
-    Connect to one browser for all tests of a file, because its start and that of its driver take three seconds of the
-    processor.
+    Connect to one browser for all tests of a file, because the start of a browser and its driver takes three seconds of
+    processor time.
     """
     directory = tmp_path_factory.mktemp("chromium")
     words = [*ENDS_WITH_PYTEST, chromium, "--remote-debugging-port=0", f"--user-data-dir={directory}"]

@@ -148,7 +148,7 @@ def test_a_document_with_too_many_failures_can_end_the_run_with_a_reason(daemons
 
     assert daemons.run(job) == "error"
     assert world.url("b") in Job.objects.get().reason
-    # A document that ended with an error removes nothing.
+    # A run that ended with an error removes no document.
     assert held_by(daemons.output) == {world.url("a")}
 
 

@@ -72,7 +72,7 @@ def machine(server, tmp_path):
 
 
 def start_everything(machine, **environment):
-    """Start `manage.py run` with two workers. Return it and the administrator's browser."""
+    """Start `manage.py run` with two workers. Return the process and the administrator's client."""
     running = machine.start("run", "--workers", 2, CRAWLCTL_ADMIN_PASSWORD=PASSWORD, **environment)
     said = wait_for(lambda: running.out if "web interface: " in running.out else None, saying="the pages are up")
     browser = Browser(said.split("web interface: ")[1].split()[0])

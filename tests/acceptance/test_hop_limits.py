@@ -13,7 +13,7 @@ from tests.support.processes import held_by, wait_for
 @pytest.fixture
 def tree(tmp_path):
     """
-    Return a root with two nested directories and four files. These are seven documents, of which one is three hops
+    Return a root with two nested directories and four files. These are seven documents. One of the files is three hops
     away.
     """
     root = tmp_path / "testdata"

@@ -31,7 +31,7 @@ ASKED = (
 
 
 def start(machine, address="127.0.0.1:0", **environment):
-    """Start a manager that serves pages. Return it and its address, once it answers."""
+    """Start a manager that serves pages. Return the manager and its address, once its pages answer."""
     manager = machine.start("runmanager", "--http", address, **(QUICK_HEARTS | environment))
     url = wait_for(lambda: manager.has_ended or manager.out.strip(), saying="it says where its pages are")
     wait_for(lambda: status(f"{url}/login/") == 200, saying="its pages are there")

@@ -13,7 +13,7 @@ from tests.support.tables import each_row
 
 
 def start(cluster, command, *arguments):
-    """Start a daemon with metrics. Return it and its port."""
+    """Start a daemon with metrics. Return the daemon and the port of its metrics."""
     port = free_port()
     return cluster.machine.start(command, "--metrics-port", port, *arguments, **QUICK_HEARTS), port
 

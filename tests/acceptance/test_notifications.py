@@ -34,7 +34,7 @@ def test_an_event_is_mailed_and_posted_within_a_minute(cluster):
         verbs.create_rule(
             name="fails", topics=["job_fails"], channels=[channel.pk for channel in channels], made_by="vera"
         )
-        # Events before the first check make no messages.
+        # Wait for the first check: earlier events make no messages.
         wait_for(NotificationCheck.objects.exists, saying="the rules were checked once")
 
         began = time.monotonic()

@@ -114,7 +114,7 @@ def machine_of_clone(tmp_path):
 
 
 def set_read_only(server, is_read_only):
-    """Let new transactions of all sessions be read-only, as those of a failed disk or a standby are."""
+    """Make new transactions of all sessions read-only, as on a failed disk or a standby."""
     with psycopg.connect(server.address, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if is_read_only else 'off'}")
         connection.execute("SELECT pg_reload_conf()")

@@ -68,7 +68,8 @@ def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
     cluster.start("runmanager", "runworker")
     with site_with_calendar() as (address, asked):
         specification = {"trap_guard": "hold"}
-        # Few open requests: otherwise the worker would fetch documents that it took before the group was held.
+        # The policy allows few open requests. Otherwise the worker would fetch documents that it took before the group
+        # was held.
         policy = make_policy(open_requests=4)
         job = make_job(
             "site", urls=[f"{address}/"], policy=policy, output=make_output(cluster.output), specification=specification
@@ -84,7 +85,7 @@ def test_an_endless_calendar_is_held_back_until_an_operator_decides(cluster):
         held = cluster.counted(job)[Stage.DONE, "TRAP"]
         assert suspect.held == held > 0
 
-        # Release: the job reads what was held back, and suspects the group no longer.
+        # After the release, the job reads the documents that were held back, and no longer suspects the group.
         released = traps.release(suspect.pk, made_by="a test", now=timezone.now())
         assert released.sent.documents == held
         asked.clear()

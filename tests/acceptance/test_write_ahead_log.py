@@ -166,7 +166,7 @@ def test_a_later_restore_follows_the_log_written_after_an_earlier_restore(old, n
     new.run("backup", "restore", "--keep-old", before)
     assert rows_of(new).keys() == {1, 3}
 
-    # The time between the two moments is on the old timeline only.
+    # Only the old timeline of the log has the time between the two moments.
     new.run("backup", "restore", "--to", lost.isoformat(), "--keep-old", before.with_name("again"))
     assert rows_of(new).keys() == {1, 2}
 

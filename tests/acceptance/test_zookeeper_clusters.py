@@ -216,7 +216,7 @@ def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(cluster, s
         try:
             shown = {item.item: node for item, node in look().shares.items() if item.job == GROUPS}
         except CoordinationError:
-            # The data was wiped, and is not written again yet.
+            # The data was wiped, and no node has written it again yet.
             return False
         return shown and shown == owners_of(cluster)
 

@@ -24,7 +24,7 @@ from crawlctl.postgres.locks import FileLock
 from tests.support.partitioned_demo import kill_server, partition_in, processes_in, server_of
 from tests.support.processes import ROOT
 
-# Processes that check the result, or simulate the web.
+# Processes that no fault affects, because they check the result or simulate the web.
 UNDISTURBED = ("demo", "crawlctl.demo.site")
 # Megabytes of the write-ahead log that a server keeps for a partition: far fewer than usual, so that a test exceeds it.
 WAL_KEPT = 48

@@ -112,7 +112,7 @@ class Evidence:
         }
 
     def findings(self):
-        """Return the findings as lines, the first of each kind."""
+        """Return the findings as lines, at most ten of each kind."""
         yield from (f"lost: {url}" for url in self.lost[:_SHOWN])
         yield from (f"in an output and not on the site: {url}" for url in self.extra[:_SHOWN])
         for found in self.overlaps:

@@ -134,7 +134,7 @@ def _send_concurrent_requests(cluster, rng, report):
     for job_id in jobs:
         cluster.ask("resume", job_id)
     yield 1
-    # A job that was still pausing is paused only now.
+    # Resume once more: a job that was still pausing during the loop above is paused by now.
     for job_id in jobs:
         cluster.ask("resume", job_id)
     cluster.paused.difference_update(jobs)

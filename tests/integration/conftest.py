@@ -21,7 +21,7 @@ def worker(connection):
 
 @pytest.fixture(autouse=True)
 def anywhere(settings):
-    """Let connections use any path. `test_confined_connections.py` tests the settings that confine paths."""
+    """Let connections use any path. Only `test_confined_connections.py` tests the settings that confine paths."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 

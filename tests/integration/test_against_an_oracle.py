@@ -56,7 +56,8 @@ _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
 _limits = st.fixed_dictionaries({"open_requests": st.integers(1, 5), "min_gap": st.sampled_from([0.0, 0.5, 30.0])})
 _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
 _troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
-# Acts of operators and nodes, by name, for one of two jobs or nodes. A history draws at most 12 after each event.
+# Actions of operators and nodes, by name, for one of two jobs or nodes. A history draws at most 12 actions after each
+# event.
 _ACTS = {
     "a run is started": lambda crawls, which: crawls.ask("start", which),
     "manage": lambda crawls, which: crawls.cluster.managers[which].work(),
@@ -440,7 +441,7 @@ class Crawls(RuleBasedStateMachine):
         return versions
 
 
-# Queries for violations that must not exist at any moment.
+# Queries for rows that violate an invariant. At no moment may they return a row.
 UNSOUND = {
     "claimed without a batch that is out": """
         SELECT item.identifier, item.stage, batch.state
@@ -477,11 +478,11 @@ UNSOUND = {
                             WHERE batch.state = 'sent' AND node.status = 'failed')
         """,
 }
-# All queries are one statement, because this check follows each act.
+# All queries are one statement, because this check runs after each action.
 _UNSOUND_ROWS = " UNION ALL ".join(
     f"SELECT '{what}', row_to_json(found)::text FROM ({query}) AS found" for what, query in UNSOUND.items()
 )
-# Queries that must return no row after all work has ended.
+# Queries that must return no row once all work has ended.
 LEFT_OVER = {
     "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
     "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",

@@ -60,7 +60,7 @@ def replay(tmp_path):
 
 
 class Replay:
-    """A directory with archive files, and a job that reads them without a queue."""
+    """A directory with archive files, and a job that reads these files without a queue."""
 
     def __init__(self, root, threads):
         root.mkdir()

@@ -54,7 +54,7 @@ def truncate(path, *, by=10):
 
 
 def flip(path, *, at=None):
-    """Flip a bit: in the middle of the last response, or at an offset."""
+    """Flip a bit in the middle of the last response, or at a given offset."""
     content = bytearray(path.read_bytes())
     record = ArchiveRecord.objects.order_by("offset").last()
     content[record.offset + record.length // 2 if at is None else at] ^= 1

@@ -44,7 +44,7 @@ def backup(connection):
 
 
 def read_in_a_round(queue):
-    """Return the number of entries of lane and bin states that are read while each lane gives one turn."""
+    """Return the number of index entries and rows of states that are read while each lane gives one turn."""
     before = read(queue.connection)
     queue.cycle(A_ROUND)
     return read(queue.connection) - before
@@ -52,7 +52,8 @@ def read_in_a_round(queue):
 
 def read_after_analyze(queue, *, documents):
     """
-    Move these documents after an ANALYZE of the tables. Return the number of entries of states that were read.
+    Run ANALYZE, then move this number of documents. Return the number of index entries and rows of states that were
+    read.
     """
     queue.connection.execute("ANALYZE jobs_lanestate, jobs_binstate")
     before = read(queue.connection)
@@ -66,7 +67,9 @@ def pages_of_lane_states(connection):
 
 
 def read_by_rare_steps(queue):
-    """Return the number of entries of states that each rare step reads. These steps are not part of a turn."""
+    """
+    Return the number of index entries and rows of states that each rare step reads. A rare step is not part of a turn.
+    """
     lanes = list(Lane.objects.order_by("pk")[:20])
     queue.stuff(200)
     batches = list(Batch.objects.filter(state="available").values_list("pk", flat=True))

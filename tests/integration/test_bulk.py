@@ -331,7 +331,10 @@ class Killed(BaseException):
 
 
 def kill_before_the_commit(site, monkeypatch):
-    """Begin to drop the pages of a site, and die after the lines of the file, before the commit."""
+    """
+    Begin to drop the pages of a site. Kill the process after it has written the lines of the file, and before the
+    commit.
+    """
     operation = begin("drop", site.job_id, pattern="page")
 
     def die(*_given):

@@ -118,7 +118,7 @@ def test_a_drop_waits_for_stuffing_and_leaves_its_documents(connection, other_co
 def test_stuffing_during_a_drop_hands_out_no_dropped_document(connection, other_connection, running):
     with connection.transaction():
         dropped, _ = drop_all(connection, running)
-        # Stuffing leaves locked hosts for its next turn.
+        # Stuffing skips locked hosts until its next pass.
         meanwhile = stuff_some(other_connection, running)
 
     assert (dropped, meanwhile, stuff_some(connection, running)) == (HOSTS * EACH, 0, 0)

@@ -201,7 +201,7 @@ def test_a_job_that_is_being_deleted_is_not_started(main, jobs):
 
 
 class Killed(BaseException):
-    """Raised in place of a kill of the main manager."""
+    """The exception that stands for a kill of the main manager."""
 
 
 def cut_off(number):

@@ -205,7 +205,7 @@ def test_names_with_markup_are_escaped(cluster):
 
 
 def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
-    # The main manager steps while the page waits, so its answer is there at the page's first read.
+    # The main manager steps while the page waits, so the page finds the answer at its first read.
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 5.0)
     monkeypatch.setattr("nodes.membership.requests.time.sleep", lambda _seconds: cluster.main.step(answer_requests))
     client = visitor()

@@ -88,7 +88,7 @@ def test_a_one_shot_that_is_about_to_register_is_not_taken_over(main):
 
 
 class Killed(BaseException):
-    """Raised in place of a kill of the main manager."""
+    """The exception that stands for a kill of the main manager."""
 
 
 @pytest.mark.parametrize("step", ["forget_scope", "move"])

@@ -70,7 +70,7 @@ def moment(begin, minute):
 
 
 def append(main, begin, *, until):
-    """Append the blocks of all minutes before the minute `until`."""
+    """Append to the chains the blocks of all minutes before the minute `until`."""
     main.now = begin + (until + 2) * MINUTE
     return main.step(append_evidence)
 

@@ -303,7 +303,7 @@ def test_the_log_for_an_absent_partition_is_bounded_and_no_row_is_lost(small_pai
 
 
 def hear_all(*partitions):
-    """Wait until rows travel in both directions, because the first copy is complete by then."""
+    """Wait until rows arrive in both directions. The first copy of the tables is complete by then."""
     for one in partitions:
         one.send("run:0", {"round": -1})
     for one in partitions:

@@ -106,7 +106,7 @@ class RandomDocument:
         return explain(self.url, now=timezone.now()).sections[0]
 
     def is_handed_out(self, connection, manager):
-        # A document whose time has come gets its number in one pass, and is handed out in the next.
+        # A due document gets its number in one pass, and is handed out in the next pass.
         for _ in range(2):
             now = timezone.now()
             LaneState.objects.filter(lane=self.item.lane_id, ready_at__isnull=False).update(ready_at=now)

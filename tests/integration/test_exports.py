@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Killed(BaseException):
-    """Raised in place of a kill of the process."""
+    """The exception that stands for a kill of the process."""
 
 
 @pytest.fixture(autouse=True)

@@ -389,7 +389,7 @@ async def test_no_link_leads_out_of_the_root(crawl, tmp_path):
 
     assert named(await crawl.process(crawl.root, follow_links=True)) == []
     assert (await crawl.process("link", follow_links=True)).references == []
-    # A link may replace a directory after the parent of the directory was read.
+    # A symbolic link may replace a directory after the parent of the directory was read.
     assert (await crawl.process("links/key", follow_links=True)).code in {"NOT_FOUND", "SYMLINK"}
     outside = await crawl.process(str(tmp_path / "secret"))
     assert (outside.code, outside.removes) == ("OUT_OF_ROOT", True)

@@ -24,7 +24,7 @@ def job(main):
 
 
 def says(connection, worker, disk):
-    """Let the worker send a heartbeat that reports these disks as full."""
+    """Make the worker send a heartbeat that reports these disks as full."""
     members.beat(connection, node_id=worker.id, progress={"disk": disk})
 
 

@@ -1,4 +1,4 @@
-"""Proves that reports over the history agree with a few lines of Python over the same rows."""
+"""Proves that reports on the history agree with a simple calculation in Python from the same rows."""
 
 import datetime as dt
 from collections import Counter

@@ -95,7 +95,7 @@ class Expected:
 
 
 class Stored:
-    """Hop counts as the database computes them, by names."""
+    """The hop counts that the database computes, by the names of documents."""
 
     def __init__(self, cursor, limits, *, is_accurate=True):
         self.graph = HopGraph(cursor, next(_jobs), HopRules(tuple(limits.items()), is_accurate))

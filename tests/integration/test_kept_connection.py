@@ -1,4 +1,4 @@
-"""Proves that tests share one plain connection, and that each test gets it in the state of a new connection."""
+"""Proves that tests share one plain connection, and that each test finds the connection in the state of a new one."""
 
 import psycopg
 import pytest

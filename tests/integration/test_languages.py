@@ -37,7 +37,7 @@ def browser(accepts="", user=None):
 
 
 def language_of(answer):
-    """Return the language that an answer says it has, and its first heading."""
+    """Return the language that an answer declares, and its first heading."""
     html = answer.content.decode()
     (language,) = re.findall(r'<html lang="([^"]*)"', html)
     assert answer.headers["Content-Language"] == language

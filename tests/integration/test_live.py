@@ -60,7 +60,10 @@ in_thread = sync_to_async
 
 
 class Socket(ApplicationCommunicator):
-    """The browser's end of a web socket. (The communicator of channels for web sockets needs another server.)"""
+    """
+    The browser's end of a web socket. (The communicator that the package channels has for web sockets needs another
+    server.)
+    """
 
     async def open(self):
         """Open the web socket. Return True if the server accepted it."""

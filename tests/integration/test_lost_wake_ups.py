@@ -28,7 +28,8 @@ from tests.support.stepping import Main
 
 # Interval of the steps of a round. A step before the end of the interval is skipped.
 PAUSE = seconds(1)
-# Rows on a page at most: a row has a header of 24 bytes, a pointer of 4, and at least 41 bytes of columns.
+# Largest number of rows on a page: a row has a header of 24 bytes, a pointer of 4 bytes, and at least 41 bytes of
+# columns.
 STATES_A_PAGE = 8192 // 69
 
 

@@ -41,7 +41,10 @@ def identity_here(**facts) -> NodeIdentity:
 
 
 def put_into(connection, status: str):
-    """Return a node that is put into this state, in a way that may differ from real life."""
+    """
+    Return a node in this state. The function writes the state directly, so the other columns may differ from those of a
+    real node.
+    """
     node = register_node(connection)
     connection.execute(
         "UPDATE nodes_node SET status = %(status)s, stopped_at = CASE WHEN %(ended)s THEN clock_timestamp() END WHERE id = %(id)s",

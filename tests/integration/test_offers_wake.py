@@ -54,7 +54,7 @@ def offer(connection, running, *, preferred=None, tag="", age=AT_ONCE):
 
 
 def helpers(connection, workers, *, now=NOON):
-    """Return the workers that a manager wakes for late batches."""
+    """Return the other workers that a manager wakes for batches that their preferred worker does not take."""
     known = Workers()
     known.read(connection, scope="cluster", now=now)
     return known._helpers(connection, scope="cluster", now=now)

@@ -128,7 +128,7 @@ def silent(control, database):
 
 @pytest.fixture(autouse=True)
 def asked_again(monkeypatch):
-    """Forget partitions that were silent in other tests, and their answers."""
+    """Clear the caches of silent partitions and of answers that other tests filled."""
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(attention, "_held", HeldAnswers(attention._read_elsewhere))
 
@@ -519,7 +519,7 @@ def owners(control, connection):
 
 @pytest.fixture
 def patience(monkeypatch):
-    """Wait long for an answer, since the machine may do other work."""
+    """Set a long limit of the wait for an answer, since the machine may be busy."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
 
 

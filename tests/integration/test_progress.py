@@ -69,7 +69,7 @@ def test_each_document_byte_and_request_is_added_once_to_its_minute(crawl):
     crawl.delta(6, "requests")
 
     crawl.main.step(fold_counters, fold_counters)
-    # A document that is read again leaves its stage, and its new end counts, too.
+    # A document that is read again leaves its stage, and counts again at its next end.
     crawl.delta(-1, stage=Stage.DONE, outcome=1)
     crawl.delta(1, stage=Stage.DONE, outcome=2)
     crawl.main.step(fold_counters)

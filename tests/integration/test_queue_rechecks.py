@@ -65,7 +65,7 @@ def counted(crawl):
 
 
 def end_complete_runs(crawl):
-    """Let the main manager end the runs that are complete. Return the phase of this job after that."""
+    """Let the main manager end all complete runs. Return the phase that the job of `crawl` has after that."""
     manager = crawl.running.manager
     end_runs(
         Pass(

@@ -77,7 +77,7 @@ def directory(tmp_path, settings):
 
 @pytest.fixture(autouse=True)
 def asked_again(monkeypatch):
-    """Forget which partitions were silent in other tests."""
+    """Clear the cache of silent partitions that other tests filled."""
     monkeypatch.setattr(merged, "_silent_until", {})
 
 

@@ -117,7 +117,7 @@ def test_a_comparison_names_changed_policies_and_connections_of_the_job():
 
 
 def keep_minute(at, **workers):
-    """Keep the state of the cluster at a moment, with a manager and workers."""
+    """Store the state of the cluster at a moment: a manager and these workers."""
     nodes = {"m": {"name": "manager-1", "kind": "manager", "status": "running", "machine": "", "tags": []}}
     nodes |= {key: {**nodes["m"], "name": name, "kind": "worker"} for key, name in workers.items()}
     ClusterMinute.objects.create(at=at, is_whole=True, facts=as_text({"nodes": nodes}))

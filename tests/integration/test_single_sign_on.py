@@ -348,7 +348,7 @@ def test_passwords_that_are_switched_off_are_not_accepted_anywhere(provider, cli
 
 @pytest.fixture
 def link(in_one_transaction, capsys):
-    """Return the text of a login link of vera, a user without a provider."""
+    """Return a login link of the user vera, who has no account at the provider."""
     make_user("viewer", name="vera")
     call_command("sso", "login-link", "vera")
     return parse_qs(urlsplit(capsys.readouterr().out.strip()).query)["link"][0]

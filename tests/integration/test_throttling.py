@@ -421,7 +421,7 @@ def placed():
 
 
 def place_all(connection, term):
-    """Place all waiting bins. Return the number of bins that each step read."""
+    """Give all waiting bins their IP address as parent. Return the number of bins that each step has read."""
     steps = []
     while BinPlacing.objects.exists():
         steps.append(addresses.place_some(connection, term=term))

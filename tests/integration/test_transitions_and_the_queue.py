@@ -136,7 +136,7 @@ def test_a_job_that_waits_to_reread_its_seeds_is_resumed_immediately(main):
     ("before", "after"),
     [
         ({"stage": Stage.DONE}, {"stage": Stage.PENDING, "depth": 0, "validators": ""}),
-        # The documents were read in the run before.
+        # The documents were read in the previous run.
         ({"stage": Stage.DONE, "run_no": 0}, {"stage": Stage.PENDING, "depth": 0, "validators": ""}),
         ({"stage": Stage.PENDING}, {"stage": Stage.PENDING, "depth": 0}),
         ({"stage": Stage.ACTIVE}, {"stage": Stage.ACTIVE, "depth": 0, "rescan": True}),

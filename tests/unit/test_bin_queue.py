@@ -267,7 +267,7 @@ def test_stricter_limits_are_reported_as_stricter(limits):
 
 
 class BinAtWork(RuleBasedStateMachine):
-    """A state machine in which turns come, follow each other, end and are dropped in any order."""
+    """A state machine of Hypothesis in which turns come, follow each other, end and are dropped in any order."""
 
     def __init__(self):
         super().__init__()

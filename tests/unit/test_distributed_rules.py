@@ -354,7 +354,7 @@ def test_an_invalid_schedule_of_a_job_is_logged_once_while_it_lasts(caplog, monk
 
     job.says = 7
     wait_until(lambda: "'int' object" in problem())
-    # The thread of the job sets the problem first, and logs it afterwards.
+    # The thread of the job stores the problem first, and logs the problem afterwards.
     wait_until(lambda: caplog.text.count("the schedule of job mails cannot be read") == 2)
 
     job.says = MINUTE

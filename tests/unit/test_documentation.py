@@ -115,7 +115,7 @@ def test_a_link_to_a_missing_page_fails_and_is_named(tmp_path):
     (source / "docs").mkdir(parents=True)
     shutil.copytree(ROOT / "docs" / "site", source / "docs" / "site")
     shutil.copytree(ROOT / "static" / "css", source / "static" / "css")
-    # Two pages with our configuration. The test above proves that it causes no other warning.
+    # Compile two pages with our configuration. The test above proves that the configuration causes no other warning.
     (source / "docs" / "operating.md").write_text("# Operating\n")
     (source / "docs" / "index.md").write_text(
         "# Start\n\nSee [nothing](nowhere.md), [no heading](operating.md#of-nothing) and [a heading](operating.md#operating).\n"

@@ -27,7 +27,10 @@ def clock():
 
 @pytest.fixture
 def effort(clock):
-    """Return the effort of a thread that has completed one loop. A first query has already reported that loop."""
+    """
+    Return the effort of a thread that has completed one loop. A first call of `made_progress` has already reported this
+    loop.
+    """
     made = Effort(computes_at_most=seconds(100), clock=clock)
     made.note_pass()
     assert made.made_progress()

@@ -129,7 +129,7 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
 
 
 def test_the_manager_of_rank_r_waits_r_heartbeats():
-    """So the oldest manager, if it sends heartbeats but never acts, blocks the others for that time at most."""
+    """So an oldest manager that sends heartbeats but never acts delays the election by a bounded time."""
 
     def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)

@@ -35,7 +35,7 @@ class Site:
             unknown = self.pages - self.known
             self.known = min(self.pages, self.known + self.links * unknown / self.pages * draw.uniform(0.5, 1.5))
             if self.ended == int(self.known) < self.pages:
-                # The last known page links to at least one other.
+                # The last known page links to at least one unknown page.
                 self.known += 1
 
 

@@ -19,7 +19,9 @@ LEAST = 0.9
 
 
 def chances_of(rate):
-    """Return the probabilities for a document whose change rate is known to be the nearest rate of the table."""
+    """
+    Return the probability of each rate of the table, for a document that certainly has the rate nearest to `rate`.
+    """
     nearest = min(RATES, key=lambda one: abs(math.log(one / rate)))
     return tuple(float(one == nearest) for one in RATES)
 

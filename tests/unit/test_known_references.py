@@ -98,7 +98,7 @@ _NAMED = st.lists(st.tuples(st.sampled_from([JOB, NEXT_RUN, OTHER_JOB]), st.inte
 
 
 @given(added=_NAMED, asked=_NAMED, of_a_half=st.integers(1, 50))
-# The young half is full, and the hash that it contains is added again with a greater depth.
+# The younger half of the memory is full, and its only hash is added again with a greater depth.
 @example(added=[(JOB, 0, 0), (JOB, 0, 1)], asked=[(JOB, 0, 0)], of_a_half=1)
 @settings(max_examples=200)
 def test_the_cache_never_holds_unwritten_references(added, asked, of_a_half):

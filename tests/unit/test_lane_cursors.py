@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def known(clock):
-    """Return the known lanes of two seeds: one seed has a lane that has been ready for a minute, the other has none."""
+    """Return the known lanes of two seeds. SEED has a lane that has been ready for a minute, and ANOTHER has none."""
     known = LaneCursors()
     known.note(GROUP, [SEED, ANOTHER], ahead={str(SEED): str(NOON - seconds(60))}, others={}, now=NOON)
     return known

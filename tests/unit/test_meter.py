@@ -122,7 +122,7 @@ def test_histories_add_up_step_by_step():
 
 def test_a_rate_uses_the_moments_of_counts_and_not_of_reading_them(meter, clock):
     for seconds in range(0, 21, 5):
-        # A turn of five requests closes every five seconds, and the page reads between two such moments.
+        # A turn of five requests closes every five seconds, and the page reads the count between two such moments.
         clock.now = 1000.0 + seconds + 3
         meter.observe(JOB, seconds, age=3.0)
         clock.now += 1

@@ -5,7 +5,7 @@ from jobs.loops.worker.backlog import Backlog
 
 
 def behind(seconds):
-    """Return a backlog whose first text has waited this long, with more texts behind it."""
+    """Return a backlog of several texts, the first of which has waited for this number of seconds."""
     backlog = Backlog()
     assert backlog.note(Indexed(texts=backlog.at_once, behind=seconds))
     return backlog

@@ -63,7 +63,7 @@ def obedient(name, diary, **options):
 
 
 def pids_of(diary):
-    """Return the live processes that write to this diary."""
+    """Return the pids of live processes that write to this diary."""
     return [p.pid for p in psutil.process_iter(["cmdline"]) if str(diary) in (p.info["cmdline"] or ())]
 
 

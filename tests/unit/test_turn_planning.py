@@ -225,7 +225,7 @@ def test_requests_of_a_higher_limit_are_not_passed_on():
     lanes=st.integers(1, 5),
 )
 def test_the_requests_of_a_bin_never_exceed_its_limit(requests, workers, taken, lanes):
-    # More requests may be open than the present limit, if the limit was lowered.
+    # The number of open requests may exceed the present limit if the limit was lowered.
     seen = seen_bin(requests=requests, open_requests=taken, turns=[sent(has_follower=True)] if taken else [])
 
     turns, _ = plan(seen, *(seen_lane() for _ in range(lanes)), workers=workers)

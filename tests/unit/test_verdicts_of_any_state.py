@@ -309,6 +309,6 @@ def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
         assert verdict.cause not in {Cause.NEXT, Cause.NOTHING_WAITS}
     elif not bounds.denied:
         assert verdict.cause not in {Cause.CLOSED, Cause.BACK_OFF, Cause.STOPPED, Cause.DENIED}
-        # A turn may leave a second before it may begin.
+        # A turn may be handed out a second before it may begin.
         is_near = verdict.until is not None and verdict.until <= NOON + dt.timedelta(seconds=1)
         assert turns or verdict.cause != Cause.PARENT or is_near

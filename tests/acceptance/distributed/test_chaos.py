@@ -26,8 +26,8 @@ EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
 NAMES = [f"djm{number}" for number in range(6)]
 
 
-# Duration of a run: long enough to notice that two instances run an item at once, and short enough to end before its
-# lease.
+# Duration of a run: long enough to notice that two instances run an item at the same time, and short enough to end
+# before its lease.
 TAKES = LINGERS = dt.timedelta(seconds=0.15)
 
 

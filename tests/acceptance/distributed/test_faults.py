@@ -74,7 +74,7 @@ def test_a_run_that_loses_its_store_stops_before_its_lease_ends(fleet):
     wait_until(lambda: fleet.ledger.runs_of("mails", node="djm2"))
 
     (told_at,) = job.told_to_stop_at
-    # At the worst moment of a cut, half of the lease is left. The run is told to stop when a sixth is left.
+    # If the connection is cut at the worst moment, half of the lease is left. The run must stop when a sixth is left.
     assert told_at - cut_at > TIMEOUT.total_seconds() / 4
     assert told_at - cut_at < TIMEOUT.total_seconds()
     assert fleet.ledger.runs_of("mails", node="djm2")[0].began_at > told_at
@@ -147,7 +147,7 @@ def test_items_of_a_killed_instance_wait_for_the_end_of_their_lease(fleet):
 
     (died,) = fleet.ledger.runs_of("mails", node="djm1")
     assert died.has_died
-    # At the worst moment of a death, half of the lease is left.
+    # If an instance dies at the worst moment, half of its lease is left.
     assert fleet.ledger.runs_of("mails", node="djm2")[0].began_at - killed_at > TIMEOUT.total_seconds() / 3
 
 

@@ -160,7 +160,7 @@ def starts(fleet, job, count):
 
 @pytest.mark.parametrize("schedule", [Schedule.by_delay, Schedule.by_rate], ids=["delay", "rate"])
 def test_a_job_runs_as_often_as_its_schedule_says(fleet, schedule):
-    # Longer than the delays of a busy machine.
+    # Period of the schedule: longer than the delays of a busy machine.
     fleet.start("a", fleet.job("mails", every=schedule(SECOND * 0.4)))
 
     began = starts(fleet, "mails", 12)
@@ -300,7 +300,7 @@ def test_items_of_a_run_are_locked_by_its_node(fleet):
 
     assert (lock.item, lock.holder) == (WorkItem("mails", "singleton"), "a")
     assert lock.since is not None
-    # The lease is renewed for as long as the run lasts.
+    # The lease is extended as long as the run lasts.
     lasts(4)
     assert watcher.lock_of(lock.item).since == lock.since
     assert not watcher.lock_of(lock.item).has_expired

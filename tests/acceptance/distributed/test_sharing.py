@@ -16,12 +16,12 @@ TEN = [f"item-{number}" for number in range(10)]
 
 
 def of_jobs(**pools):
-    """Return the items of all jobs, in the form of the ledger."""
+    """Return the items of all jobs as pairs (job, item), as the ledger has them."""
     return {(job, item) for job, items in pools.items() for item in items}
 
 
 def covers(fleet, job, items, *, on, since):
-    """True if since that moment all items were begun, and exactly these instances began them."""
+    """True if exactly these instances have begun all items since that moment."""
     shares = fleet.ledger.shares(job, since=since)
     return set(shares) == set(on) and set().union(*shares.values()) == set(items)
 

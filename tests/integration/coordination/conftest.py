@@ -125,8 +125,8 @@ class Bench:
 
 class DatabaseBench(Bench):
     """
-    A bench in the tests' PostgreSQL. Its faults are injected in
-    front of the server, because other tests use the server too.
+    A bench in the tests' PostgreSQL. Faults are injected by proxies in front of the server, because other tests use the
+    server, too.
     """
 
     # Bytes by which a proxy recognizes a request for a lock, and a request to join.

@@ -26,7 +26,7 @@ def as_main(node):
 def rebalance(node):
     """
     Let the node read the cluster, distribute the items and write the shares, as a main node does. Return the number of
-    moved items.
+    items that moved.
     """
     office, seen = as_main(node)
     return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
