@@ -41,7 +41,7 @@ def test_no_password_of_an_address_is_in_the_name_of_its_job(machine):
 
 def test_a_crawl_that_is_interrupted_at_its_start_ends_without_a_traceback(machine):
     crawl = machine.start("crawl", URL, "--output", "null", is_forked=False)
-    # The command imports its modules, and does not crawl yet.
+    # Interrupt the command while it still imports its modules.
     wait_for(lambda: is_mapped(crawl, "psycopg"), saying="the command starts")
     crawl.send(signal.SIGINT)
 

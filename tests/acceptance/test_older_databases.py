@@ -64,7 +64,7 @@ class Crawl:
 
     @classmethod
     def start(cls, machine, site, **environment):
-        """Start it, and wait until the site has answered 40 requests."""
+        """Start the crawl, and wait until the site has answered 40 requests. Return the crawl."""
         running, browser = start_everything(machine, **environment)
         output = machine.directory / "pages.jsonl"
         made = cls(machine, site, output, running, browser, start_job(browser, site, output=output))

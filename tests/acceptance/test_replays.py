@@ -15,8 +15,7 @@ def contents_of(output):
 
 
 def replay(machine, *arguments, output):
-    # A directory for each test: it stores the lengths of outputs by id, and parallel tests have outputs with the same
-    # ids.
+    # Each test has its own directory for the lengths of outputs, because tests in parallel use the same ids of outputs.
     own = {"CRAWLCTL_VAR": str(machine.directory / "var")}
     return ended(machine.start("crawl", *arguments, "--output", f"jsonl:{output}", "--json", **own))
 

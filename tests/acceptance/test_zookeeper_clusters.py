@@ -57,8 +57,8 @@ def watch(zookeeper, path):
     """
     Return a function that begins a session and returns a function that reads the cluster with it.
 
-    The session must outlast a busy machine's pauses. So it also waits long for a server that refuses it because the
-    server has lost its data. After such a loss a test needs a new session.
+    The session must outlast a busy machine's pauses. So the session also waits long for a server that refuses the
+    session because the server has lost its data. After such a loss a test needs a new session.
     """
     with ExitStack() as closing:
 

@@ -121,7 +121,9 @@ class Moves:
         return True
 
     def _has_giver_chunks(self, requested: RequestedMove) -> bool:
-        """True if the giver keeps its documents, or has not sent them: the end of the move has not arrived there."""
+        """
+        True if the giver still has its documents, sent or unsent, because it does not know the end of the move yet.
+        """
         placement = Placement(requested.giver, NAMES)
         with suppress(psycopg.Error), _open(self._addresses[requested.giver]) as giver:
             sent = [Move.from_json(fact.body) for fact in received_facts(giver, requested.giver, kind=KIND)]

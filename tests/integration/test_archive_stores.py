@@ -333,7 +333,7 @@ def test_a_local_copy_that_cannot_be_removed_does_not_prevent_other_removals(cra
     make_all_due(crawl)
     other = archive(crawl, "b")
     path.unlink()
-    # No process may remove a directory as a file.
+    # A directory takes the place of the copy, because no process can remove a directory as a file.
     path.mkdir()
     set_settings(settings, {ARCHIVE_KEEP_LOCAL: "0"})
 

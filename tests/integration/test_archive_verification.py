@@ -342,7 +342,7 @@ def test_files_below_an_empty_mount_point_do_not_count_as_lost(copies, tmp_path)
 
     file = ArchiveFile.objects.get()
     assert (file.state, ArchiveVerification.objects.latest("id").skipped) == ("complete", 1)
-    # An operator may know that the disk is lost.
+    # An operator who knows that the disk is lost names the lost machine.
     Node.objects.update(host="elsewhere")
     assert verify(repairs=True, lost_machine=socket.gethostname())[0] == {"deleted": 1, "lost": 2}
     assert ArchiveFile.objects.get().state == "lost"

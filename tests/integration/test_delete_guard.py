@@ -55,7 +55,7 @@ def test_a_root_that_redirects_to_a_login_page_removes_nothing_below_it(site):
 def test_a_listing_that_is_cut_off_removes_nothing(site):
     site.put_root(links=site.pages[:20])
     site.world.put("page0", links=site.pages[20:25])
-    # A job may remove fewer than 20 documents without a question. This job may not.
+    # By default, the guard asks only about 20 documents or more. This job must ask about fewer documents, too.
     editing.change_job(site.job_id, guard_documents=3, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()

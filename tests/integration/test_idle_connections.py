@@ -73,7 +73,7 @@ def test_a_connection_that_the_server_ended_is_replaced(kept, new_user, connecti
 
 def test_an_idle_connection_to_another_database_is_not_reused(kept, new_user):
     process, other = used(new_user()), new_user()
-    # A copy: pytest-django drops the database that the settings of all connections name at its end.
+    # Change a copy of the settings: at its end, pytest-django drops the database that the original settings name.
     other.settings_dict = other.settings_dict | {"NAME": "postgres"}
     assert used(other) != process
 

@@ -145,7 +145,7 @@ def ask(kind, configuration, *users):
 
 
 def checked(kind, configuration):
-    """Return the remark of a check."""
+    """Return the text with which a connection answers a check."""
 
     async def checking():
         authority = opened(kind, configuration)

@@ -75,7 +75,7 @@ class InMemory:
 
 
 class InPostgres:
-    """PostgreSQL, with the same methods."""
+    """PostgreSQL, with the methods of `InMemory`."""
 
     def __init__(self, connection: psycopg.Connection[Any], groups: list[int]) -> None:
         self._connection, self._groups = connection, groups

@@ -736,7 +736,7 @@ async def test_bytes_that_a_stage_reads_are_ingested_with_their_type(fetcher):
 
 
 async def test_bytes_beyond_the_length_that_a_stage_reads_are_not_loaded(fetcher):
-    # If this body were loaded, the result would be that it is too large.
+    # If the connector loaded this body, the code would say that the body is too large.
     route = answer(b"%PDF-1.7" + b"x" * 300_000, content_type="application/pdf")
     outcome = await outcome_of(fetcher, route, known={"pipeline": ReadsTypes("application/pdf")})
     assert (outcome.ending, outcome.code) == (Ending.EXCLUDED, "NOT_TEXT")

@@ -47,7 +47,7 @@ class Instance:
 
     def end(self, number):
         self.process.send(number)
-        # A process that has begun its work ends with 0. A process that is still starting dies of the signal.
+        # A process that has begun its work ends with 0. The signal kills a process that is still starting.
         assert self.process.wait() in ({0, -number} if number == signal.SIGTERM else {-number}), self.process.err[
             -3000:
         ]
