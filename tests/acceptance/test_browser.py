@@ -467,7 +467,7 @@ def nameless(page):
     return re.findall(r"- (?:link|button):?$", told, re.MULTILINE)
 
 
-def test_a_job_is_made_started_and_aborted_by_keys_alone(browser, web, serve):
+def test_a_job_is_made_started_and_aborted_by_keyboard_only(browser, web, serve):
     site = serve(pages=300, hosts=1, traps=0)
     with visitor(browser, web) as page:
         set_up_job(page, site.start_url, min_gap="2")

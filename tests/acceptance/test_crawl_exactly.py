@@ -111,7 +111,7 @@ def test_a_document_limit_is_reached_exactly(machine, serve, workers):
     assert len(requested_urls(site)) == 60
 
 
-def test_a_depth_limit_reaches_exactly_the_pages_within_it(machine, serve):
+def test_a_crawl_with_a_depth_limit_reads_exactly_the_pages_within_the_limit(machine, serve):
     # Few of the 400 pages have many links to them, so the depths differ. Two hosts make the order matter.
     site = serve(pages=400, hosts=2, traps=5, latency_ms=5)
     expected = reachable(site.plan, most_links=2)

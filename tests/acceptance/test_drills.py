@@ -25,7 +25,7 @@ def drill(machine):
     return perform
 
 
-def test_a_killed_main_is_replaced_and_its_groups_are_owned_by_others(drill, machine):
+def test_a_killed_main_manager_is_replaced_and_others_own_its_groups(drill, machine):
     code, report = drill("kill", "main")
 
     assert (code, report["missing"]) == (0, [])

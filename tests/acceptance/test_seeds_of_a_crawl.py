@@ -62,7 +62,7 @@ def test_a_crawl_without_a_readable_seed_fails_in_one_line(machine, port):
     assert ended_badly.err == f"No seed could be read: http://a.test:{port}/missing 404 (Not Found).\n"
 
 
-def test_a_crawl_succeeds_with_one_readable_seed_and_names_the_others(machine, port):
+def test_a_crawl_succeeds_with_one_readable_seed_and_names_unreadable_seeds(machine, port):
     ended_well = crawl(machine, f"http://a.test:{port}/missing", f"http://b.test:{port}/")
 
     assert (ended_well.code, ended_well.facts["reason"]) == (0, "finished")

@@ -163,7 +163,7 @@ def secret_in(configuration):
     return configuration["logins"][0]["fields"][0]["secret"]
 
 
-def test_a_secret_is_shown_as_a_mask_and_sending_the_mask_keeps_it(administrator, guarded):
+def test_a_secret_is_shown_as_a_mask_and_sending_the_mask_keeps_the_secret(administrator, guarded):
     address = f"{REPOSITORIES}{guarded.json()['id']}/"
     stored = RepositoryConnection.objects.get().configuration
     shown = administrator.get(address)

@@ -24,7 +24,7 @@ def busy(connection):
     return lane.bin
 
 
-def test_a_host_shows_its_limit_and_the_source_of_it(busy):
+def test_a_host_shows_its_limit_and_the_source_of_the_limit(busy):
     shown = client_of("viewer").get(f"/api/v1/hosts/{busy.pk}/").json()
 
     assert (shown["name"], shown["kind"], shown["waiting"]) == ("news.example", "web", 7)

@@ -84,7 +84,7 @@ def test_a_cursor_of_another_order_is_refused(administrator):
         ("cluster/requests", "id"),
     ],
 )
-def test_each_list_has_its_orders_and_refuses_others(things, ordering):
+def test_each_list_offers_some_orders_and_refuses_others(things, ordering):
     make_world()
     viewer = client_of(VIEWER)
 

@@ -125,7 +125,7 @@ def test_a_record_of_a_deleted_job_is_not_shown(administrator, record):
     assert "no longer exists" in answer.json()["detail"]
 
 
-def test_the_api_lists_files_and_records_and_reads_one(administrator, record):
+def test_the_api_lists_archive_files_and_records_and_reads_a_record(administrator, record):
     listed = administrator.get(f"/api/v1/archive-files/?job={record.job_id}").json()["results"]
     assert [(row["path"], row["state"]) for row in listed] == [("x.warc.gz", "open")]
     document = f"{record.job_id}-{record.hash.hex}"

@@ -86,7 +86,7 @@ def test_the_api_schedules_a_verification_and_shows_its_faults(copies):
     assert_problem(invalid, 400, "invalid", fields={"sample"})
 
 
-def test_the_page_shows_the_last_verification_and_starts_one(copies):
+def test_the_page_shows_the_last_verification_and_starts_another(copies):
     copies[0].unlink()
     verbs.verify_archive(made_by="a test")
     page = reverse("archive-verification")

@@ -181,7 +181,7 @@ def count(running, lane, amount, *, stage=Stage.PENDING, outcome=0, code=""):
     count_folded(lane_id=lane.pk, stage=stage, outcome=outcome, code=code, amount=amount, **facts)
 
 
-def test_a_stopped_host_needs_attention_while_documents_wait_there(cluster):
+def test_a_stopped_host_needs_attention_while_its_documents_wait(cluster):
     running = make_running_job(cluster[0])
     lane = make_lane(running.seed, "stopped.example")
     hosts.stop(lane.bin_id, reason="they asked us to", made_by="olga", now=NOON)

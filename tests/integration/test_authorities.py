@@ -270,7 +270,7 @@ def test_mappings_in_a_circle_are_refused_by_name():
     assert_problem(response, 400, "invalid", fields={"prerequisite"})
 
 
-def test_secrets_are_sealed_and_the_journal_masks_them(group):
+def test_secrets_of_authorities_are_sealed_and_masked_in_the_journal(group):
     configuration = {
         "host": "db",
         "database": "d",

@@ -211,7 +211,7 @@ def test_a_verification_needs_its_role_in_all_partitions(control, there, index):
 
 @pytest.mark.parametrize("command", [["verify_output", "index"], ["verify_archive"]])
 @pytest.mark.usefixtures("control")
-def test_a_command_verifies_its_own_partition_and_tasks_verify_the_others(there, command, capsys):
+def test_a_command_verifies_its_own_partition_and_tasks_verify_other_ones(there, command, capsys):
     call_command(*command)
     call_command(*command, "--partition", "b")
     call_command(*command, "--partition", "a")
@@ -380,7 +380,9 @@ def test_a_command_restores_locally_and_by_tasks_in_other_partitions(control, re
     assert Restoration.objects.get().ended_at is not None
 
 
-def test_an_output_emptied_by_another_partition_is_restored_there(control, database, job, there, index, administrator):
+def test_an_output_emptied_by_another_partition_is_restored_in_that_partition(
+    control, database, job, there, index, administrator
+):
     with there():
         other = Job.objects.get(name="news")
         there_index = other.outputs.get(name="index")

@@ -221,7 +221,7 @@ def test_a_rebalance_shows_its_plan_before_anything_moves(cluster, monkeypatch):
     assert ThrottleGroup.objects.filter(state="releasing").count() == 1
 
 
-def test_a_group_shows_its_possible_owners_and_is_moved_to_one(cluster):
+def test_a_group_shows_its_possible_owners_and_can_be_moved_to_each(cluster):
     client = visitor()
     address = f"/cluster/groups/{cluster.heavy.pk}/"
 

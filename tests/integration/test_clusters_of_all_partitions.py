@@ -237,7 +237,9 @@ def test_an_open_page_of_the_cluster_is_updated_for_all_partitions(connection):
     assert columns(read_screen("cluster")["partitions"], "name") == [("a",), ("b",), ("All",)]
 
 
-def test_the_cluster_of_another_partition_is_shown_and_changed_there(control, database, administrator, monkeypatch):
+def test_the_control_partition_shows_and_changes_clusters_of_other_partitions(
+    control, database, administrator, monkeypatch
+):
     monkeypatch.setattr("nodes.membership.requests._PATIENCE", 0.0)
 
     page = administrator.get("/partition/b/cluster/")

@@ -75,7 +75,7 @@ def test_a_path_outside_of_the_root_is_refused(root, how):
     assert not RepositoryConnection.objects.exists()
 
 
-def test_paths_below_the_root_are_stored_and_confined_to_it(root):
+def test_paths_below_the_root_are_stored_and_confined_to_the_root(root):
     assert store_output(root / "pages.jsonl").is_confined
     assert store_files(root).is_confined
 

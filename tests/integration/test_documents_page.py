@@ -142,7 +142,7 @@ def exported(way, operator):
     return {row[0].rpartition("/")[2] for row in SOURCES["documents"].read(query, None, 100).rows}
 
 
-def test_chosen_documents_lead_to_an_export_of_exactly_these(job, operator):
+def test_chosen_documents_lead_to_an_export_of_exactly_these_documents(job, operator):
     one, two, _three = make_documents(make_lane(job.seeds.get()), ["one", "two", "three"], **FAILED)
     chosen = "&".join(f"document={document.hash.hex}.{job.pk}" for document in (one, two))
 
@@ -151,7 +151,7 @@ def test_chosen_documents_lead_to_an_export_of_exactly_these(job, operator):
     assert exported(way, operator) == {"one", "two"}
 
 
-def test_all_documents_of_a_filter_lead_to_an_export_of_exactly_these(job, operator):
+def test_a_filter_leads_to_an_export_of_exactly_the_documents_that_it_shows(job, operator):
     lane = make_lane(job.seeds.get(), "a.example")
     make_documents(lane, ["wanted"], **FAILED)
     make_documents(lane, ["other code"], **FAILED | {"result_code": "404"})

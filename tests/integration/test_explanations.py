@@ -323,7 +323,7 @@ def test_a_job_that_does_not_run_shows_the_policies_of_its_runs(url, crawl):
     assert (policy.reason, policy.facts) == ("limited_in_run", {"policies": "gentle"})
 
 
-def test_a_document_without_a_blocked_gate_is_shown_as_on_its_way(crawl):
+def test_a_document_without_a_blocked_gate_is_shown_as_passing_all_gates(crawl):
     crawl.change(seq=(1 << 56) + 7)
     crawl.add(f"http://{HOST}/a", seq=(1 << 56) + 1)
     crawl.add(f"http://{HOST}/b", seq=(1 << 56) + 2)

@@ -69,7 +69,7 @@ def said_of(running):
     return [row["says"] for row in job_screen(read_job_page(running.job.pk, now=now), now=now)["troubles"]]
 
 
-def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other(crawl, break_stuffing):
+def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other_group(crawl, break_stuffing):
     break_stuffing(ValueError("no such thing\nDETAIL: password=secret"))
 
     with pytest.raises(ValueError, match="no such thing"):

@@ -98,7 +98,7 @@ def test_a_large_bin_and_many_small_bins_of_a_job_keep_their_pace(connection, ma
     assert small >= 0.8 * 8 * (CAPACITY - 10)
 
 
-def test_a_large_bin_without_a_pace_leaves_room_for_small_ones(connection, manager):
+def test_a_large_bin_without_a_pace_leaves_capacity_for_small_bins(connection, manager):
     job = make_running_job(manager, policy=make_policy(open_requests=1))
     make_documents(make_lane(job.seed, "large.example"), 1000)
     cluster = SteppedPace(connection, job)

@@ -51,7 +51,7 @@ def test_a_link_to_another_partition_is_sent_and_makes_no_local_document(crawl):
     assert ForeignReference.objects.get().seed == uuid.UUID(md5(seed_address.encode()).hexdigest())
 
 
-def test_a_redirect_to_another_partition_keeps_its_depth_and_counts(crawl):
+def test_a_redirect_to_another_partition_keeps_its_depth_and_is_counted(crawl):
     make_documents(crawl.lane, ["page"], depth=3, redirects=1)
 
     crawl.flush(

@@ -170,7 +170,7 @@ def test_a_run_without_other_documents_waits_for_those_behind_a_gate(connection)
     assert set(crawl.claim()) == {"a"}
 
 
-def test_documents_of_a_new_run_do_not_wait_behind_the_gate_of_the_old_one(crawl):
+def test_documents_of_a_new_run_do_not_wait_behind_the_gate_of_an_old_run(crawl):
     make_documents(crawl.lane, ["page", "other"])
     shut_for(crawl)
     claims = crawl.claim()

@@ -168,7 +168,7 @@ def test_a_replaced_main_assigns_no_group(main, connection):
     assert not ThrottleGroup.objects.exists()
 
 
-def test_a_group_without_seeds_is_deleted_and_the_next_run_makes_a_new_one(main):
+def test_a_group_without_seeds_is_deleted_and_the_next_run_makes_a_new_group(main):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(phase=Phase.INACTIVE)
@@ -369,7 +369,7 @@ def test_a_running_seed_that_gets_another_policy_joins_its_group_and_limits(main
     assert Batch.objects.get().state == "released"
 
 
-def test_a_job_keeps_the_limits_of_a_policy_while_one_of_its_seeds_has_it(main):
+def test_a_job_keeps_the_limits_of_a_policy_while_a_seed_has_the_policy(main):
     slow, quick = make_policy(min_gap=5.0), make_policy()
     job = make_job(policy=slow)
     editing.change_job(

@@ -66,7 +66,7 @@ def test_heartbeats_return_the_main_manager(connection, worker, heartbeats):
     assert (heartbeats.main_id, heartbeats.term) == (term.main_id, term.term)
 
 
-def test_heartbeats_stop_without_progress_and_continue_with_it(connection, worker, heartbeats):
+def test_heartbeats_stop_without_progress_and_continue_with_progress(connection, worker, heartbeats):
     heartbeats.start()
     wait_until(lambda: heartbeats.is_steady(seconds(0.2)))
 
@@ -102,7 +102,7 @@ def test_heartbeats_survive_a_cut_connection_and_steadiness_starts_again(connect
     assert status_of(connection, worker.id) == "running"
 
 
-def test_without_a_database_the_node_gives_up_but_is_not_marked_failed(worker):
+def test_a_node_without_a_database_ends_but_is_not_marked_failed(worker):
     heartbeats = HeartbeatThread(
         dsn="host=127.0.0.1 port=1 dbname=nowhere",
         node_id=worker.id,

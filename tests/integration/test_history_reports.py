@@ -272,7 +272,7 @@ def test_classes_are_listed_in_pages(job):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(st.integers(0, 60), min_size=1, max_size=12), interval=st.integers(1, 30))
-def test_no_interval_is_busier_than_the_reported_one(job, moments, interval):
+def test_no_interval_is_busier_than_the_reported_interval(job, moments, interval):
     rows = [(NOON + seconds(moment), moment * 7 + 1) for moment in moments]
     Activity.objects.all().delete()
     for moment in moments:

@@ -242,7 +242,7 @@ def test_a_shorter_path_to_its_parent_also_makes_a_document_due(connection):
     assert crawl.stage("d") == Stage.PENDING
 
 
-def test_only_links_of_the_limited_type_count(crawl):
+def test_only_links_of_the_limited_type_count_as_hops(crawl):
     crawl.begin("a")
 
     crawl.read_all({"a": [("b", "redirect")], "b": [("c", "redirect")], "c": [("d", "link")], "d": [("e", "link")]})

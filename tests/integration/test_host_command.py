@@ -32,7 +32,7 @@ def refused(*arguments):
     return error.value.returncode, str(error.value)
 
 
-def test_a_host_is_stopped_under_the_users_name_and_says_why(capsys):
+def test_a_stopped_host_shows_the_user_of_the_command_and_the_reason(capsys):
     make_bin(HOST)
     told = run_host(capsys, HOST, "stop", "--reason", "its owner has asked us")
 

@@ -36,7 +36,7 @@ def test_an_action_is_carried_out_and_recorded_under_the_users_name(job, capsys,
     assert JobEvent.objects.get(kind="start_minimal").made_by == "vera"
 
 
-def test_an_impossible_action_names_the_possible_ones(job):
+def test_an_impossible_action_is_refused_with_the_possible_actions(job):
     with pytest.raises(CommandError, match="Possible now: start, start-minimal, reset-seeding, delete") as refused:
         call_command("job", "manual", "pause")
 

@@ -291,7 +291,7 @@ def test_the_zones_of_active_directory_do_not_count_as_missing_users():
     assert child in users_elsewhere_in_words("DC=ad,DC=example", [zone, child])
 
 
-def test_the_next_server_is_asked_if_one_does_not_answer(server):
+def test_the_next_ldap_server_is_asked_if_a_server_does_not_answer(server):
     configuration = server.configuration(servers=["ldap://127.0.0.1:1", server.url], group_attribute="cn")
 
     assert ask(AUTHORITY, configuration, "bob")[0].tokens == ("others",)

@@ -301,7 +301,7 @@ async def test_a_control_event_is_shown_before_the_next_regular_screen():
 
 
 @pytest.mark.usefixtures("rare_readings")
-async def test_a_control_event_soon_after_a_screen_does_not_wait_for_the_next_one():
+async def test_a_control_event_soon_after_a_screen_is_shown_before_the_next_screen():
     _, session = await log_in("viewer")
     job = await in_thread(make_job)()
 

@@ -72,7 +72,7 @@ def test_a_file_that_lost_lines_is_noticed_at_the_next_append(job, path, flushed
     assert actions(job.row.outputs.get()) == [("add", OTHER_PAGE), ("add", PAGE)]
 
 
-def test_a_file_that_was_replaced_by_a_shorter_one_is_noticed(job, path, flushed, written):
+def test_the_replacement_of_a_file_by_a_shorter_file_is_noticed(job, path, flushed, written):
     flushed(job.indexed(OTHER_PAGE, "long " * 100))
     was = path.stat().st_size
     shorter = path.with_suffix(".new")
@@ -84,7 +84,7 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_noticed(job, path, flushed
     assert losses() == [(os.uname().nodename, was, written)]
 
 
-def test_a_file_that_was_replaced_by_a_longer_one_is_no_loss(job, path, flushed, written):
+def test_the_replacement_of_a_file_by_a_longer_file_is_no_loss(job, path, flushed, written):
     longer = path.with_suffix(".new")
     longer.write_bytes(path.read_bytes() * 2)
     longer.rename(path)
@@ -158,7 +158,7 @@ def test_a_var_directory_that_cannot_be_written_fails_no_flush(var, job, path, f
     assert actions(job.row.outputs.get()) == [("add", PAGE)]
 
 
-def test_an_output_of_a_new_database_reports_no_loss_of_the_old_one(connection, job, path, flushed, written):
+def test_an_output_of_a_new_database_reports_no_loss_of_an_older_database(connection, job, path, flushed, written):
     connection.execute("DELETE FROM jobs_indexeddocument")
     path.unlink()
 

@@ -247,7 +247,7 @@ def test_an_unknown_scope_has_no_nodes_and_a_vacant_first_term(connection):
     assert (seen.nodes, seen.term.term, seen.term.is_vacant) == ((), 0, True)
 
 
-def test_a_view_detects_a_dead_process_of_this_machine_but_of_no_other(connection):
+def test_a_view_detects_dead_processes_of_this_machine_but_not_of_others(connection):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     me = identity_here()
     elsewhere = register_node(connection, "worker")

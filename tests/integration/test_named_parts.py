@@ -95,7 +95,7 @@ def test_a_document_gets_no_more_parts_than_its_limit(site, monkeypatch):
     assert texts(site) == {"": "letter", "#a": "apples", "#b": "pears", "#c": "figs"}
 
 
-def test_parts_of_a_part_stay_and_leave_with_it():
+def test_parts_of_a_part_stay_and_leave_with_their_part():
     named = Parts([Part("a"), Part("b", content=object())], removed=frozenset({"a!/x"}))
     paths = ["a", "a!/y", "a!/y!/z", "a!/x", "a!/x!/z", "b!/x", "c"]
     assert [path for path in paths if named.keep(path)] == ["a", "a!/y", "a!/y!/z"]

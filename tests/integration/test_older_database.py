@@ -59,7 +59,7 @@ def test_a_node_passes_its_fence_while_the_database_has_its_heartbeats(connectio
         hold_node(connection, node.id)
 
 
-def test_the_node_fence_refuses_after_a_restore_and_says_why(connection):
+def test_the_node_fence_refuses_writes_after_a_restore_with_the_reason(connection):
     node = register_node(connection, "worker")
     beat(connection, node, times=5)
 
@@ -68,7 +68,7 @@ def test_the_node_fence_refuses_after_a_restore_and_says_why(connection):
     assert f"it has 4 beats of node {node.id}, and 5 were confirmed" in refused(connection, hold_node, node.id)
 
 
-def test_the_node_fence_refuses_after_a_promotion_without_lost_heartbeats(connection, incarnation):
+def test_the_node_fence_refuses_writes_after_a_promotion_of_a_standby(connection, incarnation):
     node = register_node(connection, "worker")
     beat(connection, node)
 

@@ -735,7 +735,7 @@ def test_a_job_with_more_seeds_than_its_form_is_changed_and_keeps_them():
     assert (job.name, job.seeds.filter(removed_at=None).count()) == ("handbook", 51)
 
 
-def test_a_filter_offers_the_newest_jobs_and_the_chosen_one():
+def test_a_filter_by_job_offers_the_newest_jobs_and_the_chosen_job():
     old = make_job("the oldest")
     Job.objects.bulk_create(Job(name=f"job {number}", repository=old.repository) for number in range(101))
     client = page_client("viewer")

@@ -206,7 +206,7 @@ def test_the_api_orders_the_documents_of_all_partitions_by_a_value(viewer, job):
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_a_document_of_another_partition_is_shown_with_ids_of_this_one(viewer, job):
+def test_a_document_of_another_partition_is_shown_with_the_local_ids(viewer, job):
     (listed,) = viewer.get("/api/v1/documents/?url=http://b.example/b0").json()["results"]
     shown = viewer.get(f"/api/v1/documents/{job.pk}-{hash_of('b3').hex}/").json()
 
@@ -363,7 +363,7 @@ def test_a_run_that_lacks_the_counts_of_a_partition_names_the_partition(silent, 
 
 
 @pytest.mark.usefixtures("control", "patience")
-def test_attention_lines_of_another_partition_link_to_pages_of_this_one(viewer, job):
+def test_attention_lines_of_another_partition_link_to_local_pages(viewer, job):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     (line,) = [one for one in lines if one["kind"] == "job_fails"]
 
@@ -583,7 +583,7 @@ def events(connection):
 
 
 @pytest.mark.usefixtures("patience")
-def test_a_document_of_another_partition_can_be_fetched_again_there(there, connection, job):
+def test_a_document_of_another_partition_can_be_requested_again(there, connection, job):
     wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
     done = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
 

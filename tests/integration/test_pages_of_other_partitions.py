@@ -198,7 +198,7 @@ def test_the_api_lists_the_hosts_of_all_partitions_in_bounded_pages(operator):
 
 
 @pytest.mark.usefixtures("silent")
-def test_hosts_of_this_partition_are_shown_while_another_one_is_silent(operator):
+def test_local_hosts_are_shown_while_another_partition_is_silent(operator):
     page = operator.get("/hosts/?name=host")
 
     assert len(page.context["screen"]["hosts"]) == len(OURS)
@@ -367,7 +367,7 @@ def test_pages_of_traps_have_the_suspects_of_one_partition_after_the_other(job, 
 
 
 @pytest.mark.usefixtures("control")
-def test_a_suspect_of_another_partition_is_released_and_suspected_again_there(operator):
+def test_a_suspect_of_another_partition_can_be_released_and_opened_again(operator):
     released = operator.post("/partition/b/api/v1/trap-suspects/7/release/", {}, format="json").json()["suspect"]
     call_command("trap", "undo", "b:7", stdout=(undone := StringIO()))
     call_command("trap", "list", stdout=(listed := StringIO()))

@@ -119,7 +119,7 @@ def test_a_run_ends_at_its_limit_in_all_partitions(leader):
     assert Job.objects.get().run_end == RunEnd.DOCUMENT_LIMIT
 
 
-def test_a_run_goes_on_while_another_partition_works(leader):
+def test_a_run_continues_while_another_partition_works(leader):
     leader.leads()
     uses(5, waiting=["more"])
     confirms(leader, rests=False)

@@ -304,7 +304,7 @@ def test_a_round_of_an_earlier_run_does_not_count_for_the_next_run(leader):
         "an older run",
     ],
 )
-def test_a_run_goes_on_while_a_partition_is_not_known_to_be_quiet(leader, report):
+def test_a_run_continues_until_all_partitions_are_known_to_be_quiet(leader, report):
     for _ in range(4):
         leader.leads()
         leader.receive(**report)

@@ -154,7 +154,7 @@ def test_a_partition_reports_the_number_of_its_waiting_lanes(follower, policy):
     assert receive_share(follower, [1, 2], number=1)["need"] == 2
 
 
-def test_a_lower_share_is_confirmed_when_no_turn_of_the_higher_one_is_open(follower, policy):
+def test_a_lower_share_is_confirmed_after_all_turns_of_the_higher_share(follower, policy):
     parent = make_bin(str(policy.pk), namespace=Bin.POLICY)
     lane = make_lane(Seed.objects.get(), "busy.example")
     batch = Batch.objects.create(group_id=lane.seed.group_id or 1, node_scope="cluster", documents=1, created_at=NOON)

@@ -278,7 +278,7 @@ def kinds(monkeypatch):
     return made
 
 
-def test_the_history_says_what_a_text_lacks_on_the_page_and_in_the_api(site, kinds, client):
+def test_the_history_names_missing_pages_of_a_text_on_the_page_and_in_the_api(site, kinds, client):
     site.change(stage("read", "lacks", {}), outputs={site.lines: "source"})
     site.run()
 

@@ -308,7 +308,7 @@ def test_a_policy_in_use_is_not_deleted_and_its_users_are_named(administrator):
     assert [policy.name for policy in ThrottlePolicy.objects.all()] == ["used"]
 
 
-def test_several_policies_are_deleted_together_unless_one_is_in_use(administrator):
+def test_several_policies_are_deleted_together_unless_a_policy_is_in_use(administrator):
     used, free = ThrottlePolicy.objects.create(name="used"), ThrottlePolicy.objects.create(name="free")
     make_job("manual", policy=used)
     action = {"action": "delete_selected", "post": "yes"}

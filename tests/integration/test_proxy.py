@@ -40,7 +40,7 @@ def test_the_proxy_forwards_to_the_database_and_counts_connections(proxy, throug
     assert proxy.connections == 1
 
 
-def test_a_connection_through_a_cut_line_hangs_until_the_line_is_restored(proxy, through):
+def test_a_connection_through_a_cut_proxy_hangs_until_the_proxy_heals(proxy, through):
     proxy.cut()
     asked = through("SELECT 1")
     assert hangs(asked)
@@ -50,7 +50,7 @@ def test_a_connection_through_a_cut_line_hangs_until_the_line_is_restored(proxy,
     assert asked.result(10) == (1,)
 
 
-def test_a_slowed_line_delays_both_directions_until_it_is_restored(proxy, through):
+def test_a_slow_proxy_delays_both_directions_until_the_proxy_heals(proxy, through):
     through("SELECT 1").result(10)
     proxy.delay(0.15)
     began_at = time.monotonic()
@@ -64,7 +64,7 @@ def test_a_slowed_line_delays_both_directions_until_it_is_restored(proxy, throug
     assert time.monotonic() - began_at < 0.3
 
 
-def test_a_new_connection_through_a_cut_line_also_hangs(proxy, dsn):
+def test_a_new_connection_through_a_cut_proxy_also_hangs(proxy, dsn):
     proxy.cut()
 
     with pytest.raises(psycopg.errors.ConnectionTimeout):
@@ -74,7 +74,7 @@ def test_a_new_connection_through_a_cut_line_also_hangs(proxy, dsn):
     psycopg.connect(proxy.dsn(dsn)).close()
 
 
-def test_a_cut_line_can_refuse_new_connections_and_use_the_same_port_later(proxy, through, dsn):
+def test_a_cut_proxy_can_refuse_new_connections_and_keeps_its_port(proxy, through, dsn):
     proxy.cut(refuses=True)
 
     with pytest.raises(psycopg.OperationalError, match="refused"):
@@ -105,7 +105,7 @@ def test_the_server_receives_nothing_if_only_requests_are_cut(proxy, through, co
     assert count(connection, "one-way") == 0
 
 
-def test_killing_resets_open_connections_and_accepts_new_ones(proxy, through, dsn):
+def test_killing_the_connections_of_a_proxy_still_accepts_new_connections(proxy, through, dsn):
     assert through("SELECT 1").result(10) == (1,)
 
     assert proxy.kill() == 1

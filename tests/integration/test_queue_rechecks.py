@@ -161,7 +161,7 @@ def test_a_document_of_a_continuous_job_is_rechecked_when_its_time_comes(crawl):
     assert set(claim_all(crawl, now=NOON + seconds(61))) == {"page"}
 
 
-def test_unchanged_documents_are_checked_less_often_than_changed_ones(crawl):
+def test_unchanged_documents_are_checked_less_often_than_changed_documents(crawl):
     make_documents(crawl.lane, ["page"])
     crawl.flush(crawl.claim()["page"], facts=DAILY)
     later = NOON + seconds(600)

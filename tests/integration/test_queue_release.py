@@ -234,7 +234,7 @@ def withdraw_in(connection, after):
     return withdraw_reserved_for_absent(connection, scope="cluster", now=NOON + seconds(after))
 
 
-def test_a_batch_that_its_worker_does_not_take_is_offered_to_others(connection, running, kept):
+def test_a_batch_that_its_worker_does_not_take_is_offered_to_other_workers(connection, running, kept):
     turn, batch = kept
     close_turns(connection, turns=[ClosedTurn(turn.id, Pace(0.0))], now=NOON)
 

@@ -103,7 +103,7 @@ def test_a_rehearsal_that_takes_long_is_made_by_a_task(job, monkeypatch):
     assert Job.objects.get(pk=job.pk).specification == {"allow_private_networks": True}
 
 
-def test_only_users_who_may_save_a_job_rehearse_it(job):
+def test_only_users_who_may_save_a_job_may_rehearse_its_changes(job):
     address = f"/admin/jobs/job/{job.pk}/change/"
 
     assert "Rehearse" in sentences(client_of(ADMINISTRATOR).get(address))

@@ -56,7 +56,7 @@ def losses(found):
     return {loss.output: loss.documents for loss in found.losses}
 
 
-def test_documents_leave_by_a_rule_or_because_no_link_leads_to_them(site):
+def test_documents_leave_because_a_rule_refuses_them_or_no_link_reaches_them(site):
     found = rehearsed(site, **excluding("page0"))
 
     assert (found.documents, found.staying, found.dropped) == (7, 5, 2)
@@ -216,7 +216,7 @@ def test_documents_stay_in_an_output_in_which_another_job_keeps_them(site, world
     assert (found.dropped, losses(found)) == (3, {"search": 1})
 
 
-def test_all_documents_of_the_job_leave_an_output_removed_from_it(site):
+def test_all_documents_leave_an_output_that_is_removed_from_their_job(site):
     elsewhere = OutputConnection.objects.create(name="elsewhere", connector="null")
 
     assert losses(rehearsed(site, outputs=[elsewhere])) == {"search": 7}

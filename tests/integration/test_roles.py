@@ -382,7 +382,7 @@ def test_the_documentation_needs_a_login():
     assert "script-src 'self';" in page["Content-Security-Policy"]
 
 
-def test_each_role_includes_the_one_below_it():
+def test_each_role_includes_the_permissions_of_the_role_below_it():
     assert ROLES[VIEWER] < ROLES[OPERATOR] < ROLES[ADMINISTRATOR]
 
 

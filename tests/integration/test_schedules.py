@@ -103,7 +103,7 @@ def test_the_calendar_shows_the_newest_runs_of_a_day_and_marks_a_cut():
     assert day.more_runs
 
 
-def test_a_schedule_with_very_many_starts_is_cut_and_the_calendar_says_so():
+def test_the_calendar_cuts_a_schedule_with_very_many_starts_with_a_note():
     scheduled("restless", [Window(hours=tuple(range(24)), minutes=tuple(range(60)))])
 
     found = read_calendar(NOON.date(), days=7, shown=5, now=NOON)

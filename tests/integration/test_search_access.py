@@ -250,7 +250,7 @@ def test_no_authority_is_asked_while_all_documents_are_public(index, monkeypatch
 # --- As another user ---------------------------------------------------------------------------------
 
 
-def test_an_administrator_searches_as_another_user_and_the_journal_says_so(protected):
+def test_the_journal_records_that_an_administrator_searches_as_another_user(protected):
     client = client_of(ADMINISTRATOR)
 
     assert hits(client.get(f"{SEARCH}&as_user=bob")) == {"open", "staff", "not-for-editors"}

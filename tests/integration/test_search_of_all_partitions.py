@@ -111,7 +111,7 @@ def test_the_api_names_the_partition_of_a_result_and_the_local_output(control, o
     assert found["silent"] == []
 
 
-def test_a_search_without_the_answer_of_a_partition_says_so(control, database, monkeypatch):
+def test_a_search_without_the_answer_of_a_partition_names_the_partition(control, database, monkeypatch):
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 2.0)
     with Proxy.of_database(database.dsn) as proxy:
         control(proxy.dsn(database.dsn))

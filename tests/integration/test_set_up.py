@@ -88,7 +88,7 @@ def test_a_second_call_of_the_set_up_needs_no_package_and_prints_nothing(clone):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_a_new_pin_is_installed_without_reinstalling_the_others(clone):
+def test_a_new_pin_is_installed_without_reinstalling_other_packages(clone):
     clone.require("another_package")
 
     assert "Installing 1 packages" in clone.set_up().stderr

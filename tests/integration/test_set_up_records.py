@@ -212,7 +212,7 @@ def test_an_invalid_position_in_the_queue_leads_back_to_the_first_page(operator,
     assert operator.get(QUEUE, {"after": after}).status_code == 302
 
 
-def test_failed_documents_are_retried_and_others_are_not(operator):
+def test_only_failed_documents_among_the_selected_ones_are_retried(operator):
     job = make_job()
     failed = make_documents(job, 2, outcome=Outcome.FAILED, result_code="500")
     (done,) = make_documents(job, 1, host="news.test")
@@ -496,7 +496,7 @@ def test_tasks_are_cancelled_only_after_a_confirmation(operator):
     assert [task.pk for task in Task.objects.all()] == [tasks[2].pk]
 
 
-def test_a_task_with_a_requested_cancellation_offers_no_second_one(operator):
+def test_a_task_with_a_requested_cancellation_offers_no_second_cancellation(operator):
     task = book.create(kind="count", made_by="me")
     page = f"/admin/tasks/task/{task.pk}"
     assert "Cancel" in detail_actions_of(operator.get(f"{page}/change/"))
@@ -593,7 +593,7 @@ def test_a_list_of_the_set_up_selects_rows_by_a_filter_that_it_offers():
     assert len(rows_of(response)) == 1
 
 
-def test_a_search_of_very_many_words_finds_nothing_and_says_why():
+def test_a_search_of_very_many_words_finds_nothing_and_gives_the_reason():
     make_job()
 
     response = visitor(VIEWER).get("/admin/jobs/job/", {"q": "a b " * 15_000})

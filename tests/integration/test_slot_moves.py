@@ -481,7 +481,7 @@ def test_a_killed_main_manager_has_sent_a_chunk_completely_or_not_at_all(moving,
     assert moving.own.sent == {"b": 1}
 
 
-def test_a_restored_control_partition_learns_of_a_move_from_the_others(moving):
+def test_a_restored_control_partition_learns_of_a_move_from_other_partitions(moving):
     make_documents(moving.crawl.lane, ["page"])
     to = change_owner(read_map(moving.connection, "ab"), [slot_of(HOST)], ["b"], number=1)
     done = Move(to, MovePhase.DONE).as_json()

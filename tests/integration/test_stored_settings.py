@@ -93,7 +93,7 @@ def test_the_second_of_two_writers_waits_for_the_next_number(dsn):
     assert list(SettingsVersion.objects.values_list("version", "made_by")) == [(2, "vera"), (1, "otto")]
 
 
-def test_known_settings_of_another_release_are_applied_and_the_others_are_named(caplog):
+def test_known_settings_of_another_release_apply_and_unknown_ones_are_named(caplog):
     document = {"worker": {"claimed": 5, "shoe_size": 44}, "moon": {"phase": 1}, "cluster": SHORT["cluster"]}
     SettingsVersion.objects.create(version=3, document=document, made_by="vera")
 

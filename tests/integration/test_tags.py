@@ -86,7 +86,7 @@ def test_offers_of_a_tag_are_limited_by_the_capacity_of_its_workers(connection, 
     assert offer(running, connection) == 0
 
 
-def test_a_tagged_lane_does_not_follow_a_turn_at_a_worker_without_it(connection, main, running):
+def test_a_tagged_lane_does_not_follow_a_turn_at_a_worker_without_the_tag(connection, main, running):
     plain = make_running_job(main.node, policy=make_policy(min_gap=1.0))
     make_documents(make_lane(plain.seed), 50)
     tagged, other = worker(connection, "inside"), worker(connection)
@@ -110,7 +110,7 @@ def test_offered_turns_are_released_after_the_last_worker_with_the_tag(connectio
     assert set(QueueItem.objects.values_list("stage", flat=True)) == {Stage.PENDING}
 
 
-def test_a_job_names_a_tag_without_a_worker_until_a_worker_has_it(connection, main, running):
+def test_a_job_names_its_tag_while_no_worker_has_the_tag(connection, main, running):
     main.step(report_missing_tags)
     assert "No worker has the tag “inside”" in Job.objects.get(pk=running.job.pk).reason
     assert main.step(report_missing_tags) == 0

@@ -177,7 +177,7 @@ def test_listeners_receive_each_event_once_and_in_order(office, connection, dsn)
 @pytest.mark.parametrize(
     "error", [ValueError(), psycopg.errors.QueryCanceled(), psycopg.errors.DeadlockDetected()], ids=repr
 )
-def test_a_failing_listener_stops_no_other_one(office, connection, error):
+def test_a_failing_listener_stops_no_other_listener(office, connection, error):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 

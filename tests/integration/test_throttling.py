@@ -568,7 +568,7 @@ def test_simultaneous_refusals_of_a_host_raise_its_back_off_by_one_level(connect
     assert seconds_left(connection) <= CURVE[0]
 
 
-def test_the_longest_delay_requested_by_a_host_holds(connection, manager):
+def test_the_longest_delay_that_a_host_requested_is_applied(connection, manager):
     lane = crawl(manager, "a.example").seed.lanes.get()
 
     hosts.back_off(connection, lane_id=lane.pk, asked=3600.0)

@@ -256,7 +256,7 @@ def test_jobs_that_share_a_host_share_its_queue_at_the_worker(crawl):
     assert at_workers == [2, 5]
 
 
-def test_a_job_without_a_worker_says_so_although_others_read_its_host(crawl):
+def test_a_job_without_a_worker_shows_it_although_other_jobs_read_its_host(crawl):
     crawl.serve(in_progress=4, open_now=1)
     other = make_running_job(crawl.manager.node, name="inside")
     other.seed.tag = "intranet"

@@ -343,7 +343,7 @@ async def test_a_redirect_in_binary_bytes_is_escaped(fetcher):
         ("<a href='//user:secret@127.0.0.1:1/'><a href='javascript:'><a href='http://['>", []),
     ],
 )
-async def test_only_links_that_may_be_followed_count(fetcher, html, links):
+async def test_only_links_that_may_be_followed_become_references(fetcher, html, links):
     assert named(await outcome_of(fetcher, answer(html.encode()))) == links
 
 
@@ -471,7 +471,7 @@ async def test_each_valid_form_of_robots_txt_is_read(fetcher, robots, code):
 
 
 @pytest.mark.parametrize("status", ["500 Error", "503 Busy", "429 Busy"])
-async def test_a_host_whose_robots_txt_fails_is_retried_and_then_given_up(fetcher, status):
+async def test_a_host_whose_robots_txt_fails_is_retried_a_limited_number_of_times(fetcher, status):
     async with HostileSite.serve({"/robots.txt": answer(status=status), "/a": answer(PAGE)}) as site:
         crawl = Crawl(fetcher, seeds=[site.url()], robots_wait=60)
 
@@ -506,7 +506,7 @@ async def test_an_outage_does_not_use_up_retries_of_another_kind(fetcher, route,
     assert (outcome.ending, outcome.retry_after) == (ending, 1.0 if ending is Ending.RETRY else 0.0)
 
 
-async def test_a_robots_wait_of_zero_gives_up_immediately(fetcher):
+async def test_without_a_wait_for_robots_txt_a_first_failure_excludes_a_document(fetcher):
     async with HostileSite.serve({"/robots.txt": answer(status="500 Error")}) as site:
         outcome = await Crawl(fetcher, seeds=[site.url()], robots_wait=0).process(site.url("/a"))
 

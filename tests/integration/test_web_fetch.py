@@ -115,7 +115,7 @@ async def test_an_answer_may_follow_interim_answers():
     assert (response.status, response.body) == (200, b"hello")
 
 
-async def test_an_exception_just_before_a_request_prevents_it():
+async def test_an_exception_just_before_a_request_prevents_the_request():
     def refuse():
         raise asyncio.CancelledError
 

@@ -116,7 +116,7 @@ def test_figures_of_a_shown_host_are_from_the_last_day(visitor, switch, crawled)
     assert (shown["limit"]["gap"], shown["limit"]["reason"]) == (7.0, "operator")
 
 
-def test_neither_jobs_nor_policies_nor_documents_nor_other_hosts_are_shown(visitor, switch, crawled):
+def test_the_page_of_a_host_hides_jobs_policies_documents_and_other_hosts(visitor, switch, crawled):
     make_lane(make_job("another secret").seeds.get(), "secret.a.example")
     switch(SHOWN=("*",))
 

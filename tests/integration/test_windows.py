@@ -241,7 +241,7 @@ def test_a_schedule_that_is_only_due_for_a_check_is_not_missed(day):
     assert missed(NOON.replace(hour=16)) == []
 
 
-def test_a_job_that_waits_for_its_next_window_can_also_miss_it(day):
+def test_a_job_that_waits_for_its_next_window_can_also_miss_this_window(day):
     scheduled = day(EVENING, Window(hours=(21,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()

@@ -51,7 +51,7 @@ def test_a_free_item_goes_to_the_least_loaded_node():
     )
 
 
-def test_groups_of_a_lost_manager_are_spread_over_the_others():
+def test_groups_of_a_lost_manager_are_spread_over_all_other_managers():
     items = [owned(1, A), owned(2, B), *(owned(number, GONE) for number in (3, 4, 5, 6))]
 
     given_to = [action.to for action in allocated(*items, among=[manager(A), manager(B)])]
@@ -102,7 +102,7 @@ def test_a_manager_that_awaits_a_group_gets_no_further_share():
     assert allocated(*items, among=[manager(A), manager(B)]) == ()
 
 
-def test_groups_of_a_draining_manager_are_moved_to_the_others():
+def test_groups_of_a_draining_manager_are_moved_to_the_other_managers():
     items = [owned(1, A), owned(2, B), owned(3, C)]
 
     assert allocated(*items, among=[draining(A), manager(B), manager(C)]) == (Release(item=1, owner=A, epoch=1, to=B),)

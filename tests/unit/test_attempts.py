@@ -25,7 +25,7 @@ def test_waits_double_up_to_five_minutes_until_the_last_attempt():
     assert attempts() == [5, 10, 20, 40, 80, 160, 300]
 
 
-def test_a_failure_that_names_its_retry_time_is_retried_then():
+def test_a_failure_that_names_its_retry_time_is_retried_at_this_time():
     assert attempts(retry_after=3.0) == [3.0] * 7
 
 

@@ -141,7 +141,7 @@ async def test_the_pool_and_each_connection_limit_concurrent_questions(systems):
     assert len(one.asked) == len(other.asked) == 30
 
 
-async def test_a_hanging_authority_times_out_and_delays_no_other(systems):
+async def test_a_hanging_authority_times_out_and_delays_no_other_authority(systems):
     scripted = [Scripted(hangs=True), *(Scripted() for _ in range(11))]
     authorities = [authority(1, limits=SHORT), *(authority(number) for number in range(2, 13))]
     service = service_of(systems, scripted, authorities=authorities)

@@ -174,7 +174,7 @@ def test_an_empty_turn_passes_on_its_inherited_requests():
     assert [name for _, name in begin_all(queue)] == ["c"]
 
 
-def test_dropping_some_documents_keeps_the_order_of_the_others():
+def test_dropping_some_documents_keeps_the_order_of_the_remaining_ones():
     queue = make_queue()
     queue.add(make_turn(1, "abcd", requests=1), now=0.0)
 

@@ -64,7 +64,7 @@ def test_two_concurrent_fetches_of_robots_txt_are_no_overlap():
     assert overlaps(both, []).wrong == []
 
 
-def test_requests_sent_by_a_frozen_process_are_listed_apart():
+def test_requests_sent_by_a_frozen_process_are_listed_separately():
     one, two = fetch("/a", 1, 9), fetch("/a", 5, 6, "two")
 
     assert overlaps([one, two], [Freeze("one", 2, 8)]).frozen == [(one, two)]

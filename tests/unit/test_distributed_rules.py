@@ -188,7 +188,7 @@ def test_a_listener_added_after_the_stop_is_called_immediately():
 
 
 @each_row("failure", [OSError("the disk is full"), SystemExit("no more")])
-def test_a_failing_listener_does_not_prevent_calls_of_the_others(caplog, failure):
+def test_a_failing_listener_does_not_prevent_calls_of_other_listeners(caplog, failure):
     context, called = JobContext({"a"}, job="mails"), threading.Event()
 
     def fails():
@@ -241,7 +241,7 @@ def test_a_duration_of_zero_is_refused(name):
         Tuning(**{name: dt.timedelta()})
 
 
-def test_a_failing_observer_does_not_prevent_calls_of_the_others(caplog):
+def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
     class Fails(Observer):
         def work_begun(self, kind):
             raise RuntimeError("no memory")

@@ -143,7 +143,7 @@ def test_parts_are_not_read_if_they_are_not_wanted():
     assert read(letter, wanted=Wanted(parts=False)).parts == ()
 
 
-def test_a_part_that_cannot_be_read_has_a_reason_and_hides_no_other():
+def test_a_part_that_cannot_be_read_has_a_reason_and_hides_no_other_part():
     archive = files.zipped({"a.pdf": files.pdf("x", is_encrypted=True), "b.bin": bytes(range(256)), "c.txt": "Rye"})
 
     parts = read(archive).parts
@@ -152,7 +152,7 @@ def test_a_part_that_cannot_be_read_has_a_reason_and_hides_no_other():
     assert parts[2].text == "Rye"
 
 
-def test_an_error_of_a_reader_within_a_part_hides_no_other(monkeypatch):
+def test_an_error_of_a_reader_within_a_part_hides_no_other_part(monkeypatch):
     def breaks(*_given):
         raise ZeroDivisionError
 
@@ -169,7 +169,7 @@ def test_a_cut_title_of_a_pdf_hides_no_text():
     assert (found.title, found.text) == ("A\ufffd", "Rye")
 
 
-def test_a_broken_page_and_a_broken_attachment_of_a_pdf_hide_no_other(monkeypatch):
+def test_a_broken_page_and_attachment_of_a_pdf_hide_no_readable_part(monkeypatch):
     readable = PdfPage.get_textpage
 
     def get_textpage(page):

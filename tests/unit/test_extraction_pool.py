@@ -63,7 +63,7 @@ async def test_a_child_reads_files_of_all_formats_without_opening_any():
     assert greek.text == "Σιτάρι και κριθάρι"
 
 
-async def test_a_file_that_ends_its_child_fails_and_the_next_one_does_not():
+async def test_a_file_that_ends_its_child_fails_and_the_next_file_does_not():
     expected = {
         "exits": (Reason.CRASH, "exit code 3"),
         # On a busy machine, the limit of time ends the file before the limit of computing time does.

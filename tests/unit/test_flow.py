@@ -39,7 +39,7 @@ def test_passes_with_many_documents_and_pauses_of_two_seconds_are_a_steady_flow(
     assert flow.goes_on(at=10.0)
 
 
-def test_a_flow_that_ends_does_not_go_on_three_seconds_after_its_last_document():
+def test_a_flow_ends_three_seconds_after_its_last_document():
     flow = offered(40, every=0.13, passes=80)
     flow.note_reading()
     ended_at = 79 * 0.13

@@ -153,7 +153,7 @@ def test_a_goal_takes_the_fewest_looks_that_meet_it():
     assert promise.gets == promise.needs < 10 / 900
 
 
-def test_an_ambitious_goal_is_cut_before_a_modest_one():
+def test_an_ambitious_goal_is_cut_before_a_modest_goal():
     greedy = Demand(1.0, looks(60.0, 30 * DAY), [chances_of(1 / HOUR)] * 100)
     modest = Demand(0.5, looks(DAY, 30 * DAY), [chances_of(1 / DAY)] * 100)
 
@@ -217,7 +217,7 @@ def test_printed_goals_are_read_back_unchanged(given_goals):
         assert parse_goals(goals_in_words(goals)) == goals
 
 
-def test_the_first_goal_that_matches_a_document_holds():
+def test_the_first_goal_that_matches_a_document_applies():
     goals = read_goals(
         [
             {"pattern": "/news/", "percent": 95.0, "within": 900.0},

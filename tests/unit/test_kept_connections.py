@@ -56,7 +56,7 @@ def test_a_connection_with_unexpected_bytes_is_closed():
     assert on_a_loop(hear_unasked) == (None, True)
 
 
-def test_with_too_many_connections_the_longest_unused_one_is_closed():
+def test_the_longest_unused_connection_is_closed_if_there_are_too_many():
     async def keep_three(loop):
         kept, connections = KeptConnections(loop, most=2), [FakeConnection() for _ in range(3)]
         for number, connection in enumerate(connections):

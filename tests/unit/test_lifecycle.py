@@ -340,7 +340,7 @@ def all_states():
         yield JobState(*facts)
 
 
-def test_all_forty_names_of_manifoldcf_occur_and_no_other():
+def test_exactly_the_forty_state_names_of_manifoldcf_occur():
     assert len(MANIFOLDCF) == 40
     assert states_by_name().keys() == set(MANIFOLDCF)
 

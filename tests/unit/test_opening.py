@@ -42,7 +42,7 @@ def left_by(cadence):
     before=st.floats(1e3, 1e7),
     after=st.floats(1e3, 1e7),
 )
-def test_a_worker_that_missed_an_edit_waits_as_long_as_one_that_knows_it(sizes, before, after):
+def test_workers_wait_equally_long_whether_or_not_they_know_an_edit(sizes, before, after):
     cadence = read_pages(sizes, rate=before)
     state = left_by(cadence)
 

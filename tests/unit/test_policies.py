@@ -49,7 +49,7 @@ def test_thirty_starts_a_minute_are_two_seconds_apart():
 
 
 @each_row(("min_gap", "rate_gap"), [(2.0, 1.0), (1.0, 2.0)])
-def test_the_longer_of_a_gap_and_a_rate_holds(min_gap, rate_gap):
+def test_the_longer_of_a_gap_and_the_gap_of_a_rate_applies(min_gap, rate_gap):
     assert policy(min_gap=min_gap, rate_gap=rate_gap).for_bin("a.example", NOON).gap == 2.0
 
 
@@ -92,7 +92,7 @@ def test_an_additional_policy_never_allows_more(several, another):
 # --- Rules -----------------------------------------------------------------------------------------
 
 
-def test_the_first_rule_that_matches_holds():
+def test_the_first_rule_that_matches_a_host_applies():
     shop, others = RuleValues("shop.example", numbers=Numbers(requests=1)), RuleValues("*", numbers=Numbers(requests=5))
 
     assert policy(shop, others).for_bin("shop.example", NOON).requests == 1
@@ -113,7 +113,7 @@ def test_a_rule_holds_only_while_its_window_is_open():
     assert policy(rule).for_bin("a.example", NIGHT).gap == 0.1
 
 
-def test_while_a_rule_is_closed_the_next_matching_rule_holds():
+def test_while_the_window_of_a_rule_is_closed_the_next_matching_rule_applies():
     by_night = RuleValues("a.example", window=BY_NIGHT, numbers=Numbers(requests=9))
     always = RuleValues("*", numbers=Numbers(requests=5))
 

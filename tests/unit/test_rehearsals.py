@@ -128,7 +128,7 @@ def test_a_document_stays_only_if_a_path_of_links_leads_to_it():
     assert reach(site, admitted={"root", "item", "detail"})[0] == {"root"}
 
 
-def test_links_in_a_circle_do_not_keep_each_other():
+def test_documents_that_link_to_each_other_in_a_circle_do_not_stay():
     assert reach({"root": [], "a": ["b"], "b": ["a"]})[0] == {"root"}
 
 

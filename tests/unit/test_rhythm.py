@@ -60,7 +60,7 @@ def test_an_interrupted_duty_ends_the_pass_and_goes_last_in_the_next(due, error)
     wait_until(lambda: due.perform() == 2)
 
 
-def test_a_duty_with_a_defect_delays_no_other(due):
+def test_a_duty_with_a_defect_delays_no_other_duty(due):
     due.fails_with = ZeroDivisionError()
 
     assert due.perform() == 1
@@ -74,7 +74,7 @@ def test_a_connection_that_broke_ends_the_pass(due):
         due.perform()
 
 
-def test_a_node_that_may_no_longer_begin_duties_skips_the_rest(due):
+def test_a_node_that_may_no_longer_begin_duties_skips_the_remaining_duties(due):
     answers = iter([True, False])
 
     assert due.perform(may_begin=lambda: next(answers)) == 1

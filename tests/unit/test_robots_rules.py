@@ -191,11 +191,11 @@ def test_a_crawler_without_a_name_follows_the_rules_for_everyone():
         ("", False),
     ],
 )
-def test_a_text_is_a_web_page_only_if_no_rule_is_found_in_it(text, expected):
+def test_a_text_with_a_rule_of_robots_txt_is_not_taken_for_a_web_page(text, expected):
     assert has_rules(text) == expected
 
 
-def test_rules_after_an_html_comment_hold():
+def test_rules_of_robots_txt_after_an_html_comment_apply():
     assert not allows("<!-- ours -->\n<!--\n-->\nUser-agent: *\nDisallow: /a", "/a")
 
 

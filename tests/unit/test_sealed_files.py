@@ -43,7 +43,7 @@ def content_of(path, *, passphrase="secret", name="backup", at_once=-1):
     return b"".join(parts)
 
 
-def test_content_of_any_size_comes_back(tmp_path):
+def test_a_sealed_file_returns_content_of_any_size(tmp_path):
     for size in (0, 1, MEBIBYTE - 1, MEBIBYTE, MEBIBYTE + 1, 2 * MEBIBYTE):
         with open_to_seal(tmp_path / str(size), passphrase="secret", name="backup") as file:
             file.write(CONTENT[:size])
@@ -93,7 +93,7 @@ def test_a_change_of_a_sealed_file_is_found(sealed, tmp_path, change):
         content_of(tmp_path / "changed")
 
 
-def test_a_reader_that_stops_early_still_checks_the_rest(sealed, tmp_path):
+def test_a_reader_of_a_sealed_file_that_stops_early_still_checks_the_rest(sealed, tmp_path):
     (tmp_path / "cut").write_bytes(cut_between_chunks(sealed.read_bytes()))
 
     with pytest.raises(Damaged), open_sealed(tmp_path / "cut", passphrase="secret", name="backup") as file:

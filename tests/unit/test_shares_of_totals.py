@@ -47,7 +47,7 @@ def test_partitions_take_turns_if_the_total_is_one_request():
     assert change_shares(shares, requests=1, turn=1) == {"b": 1}
 
 
-def test_a_share_is_not_free_before_its_partition_has_confirmed_the_lower_one():
+def test_a_share_is_not_free_before_its_partition_confirms_the_lower_share():
     shares = {"a": confirmed(HALF, need=1), "b": TotalShare(Fraction(0), HALF, is_confirmed=False)}
 
     assert change_shares(shares, requests=None, turn=0) == {}

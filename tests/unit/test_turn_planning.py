@@ -236,7 +236,7 @@ def test_the_requests_of_a_bin_never_exceed_its_limit(requests, workers, taken, 
 # --- Times ---------------------------------------------------------------------------------------
 
 
-def test_a_host_that_requested_a_pause_gets_it():
+def test_a_host_gets_the_pause_that_it_requested():
     turns, waiting = plan(seen_bin(back_off_until=NOON + seconds(30)))
 
     assert turns == []

@@ -498,7 +498,7 @@ def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
     assert b.look().shares == {}
 
 
-def test_a_lost_member_is_deleted_and_its_items_go_to_others(bench):
+def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     office, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)

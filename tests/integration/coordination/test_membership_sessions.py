@@ -77,7 +77,7 @@ def test_one_member_is_chosen_and_knows_the_present_members(two, open_membership
     assert second.membership.present is None
 
 
-def test_a_lost_member_is_no_longer_present_and_others_are_notified(two):
+def test_other_members_are_notified_that_a_lost_member_is_no_longer_present(two):
     first, second = two
     while first.changes.acquire(blocking=False):
         pass
