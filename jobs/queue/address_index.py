@@ -129,7 +129,7 @@ def _blocks_of(rows: Sequence[tuple[int, str, str]]) -> dict[str, list[Any]]:
     }
 
 
-def write_worn_blocks_anew(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
+def rewrite_worn_blocks(connection: psycopg.Connection[Any], *, term: TermHeld) -> int:
     """
     If most documents in the blocks of a job have left the queue, store the addresses of its documents as new addresses
     again, so that new blocks are made. Return the number of jobs.

@@ -103,7 +103,7 @@ def test_blocks_of_documents_that_left_the_queue_are_replaced(lane, main, monkey
     )
 
     assert found(client_of("administrator"), "left") == set()
-    assert address_index.write_worn_blocks_anew(connection, term=term) == 1
+    assert address_index.rewrite_worn_blocks(connection, term=term) == 1
     assert not AddressBlock.objects.exists()
     assert [one.address.rpartition("/")[2] for one in NewAddress.objects.all()] == ["stays"]
-    assert address_index.write_worn_blocks_anew(connection, term=term) == 0
+    assert address_index.rewrite_worn_blocks(connection, term=term) == 0

@@ -203,7 +203,7 @@ class Manager:
         if time.monotonic() - self._asked_at > (_ASK_IN_FLOW if self._flow.goes_on(at=time.monotonic()) else _ASK):
             self._asked_at = time.monotonic()
             self._flow.note_reading()
-            self._ask(connection, now=now)
+            self._read_conditions(connection, now=now)
         at = Pass(
             connection=connection,
             me=self._me.id,
@@ -272,7 +272,7 @@ class Manager:
         if happened(self.events.membership_changed):
             self._office.read_nodes_soon()
 
-    def _ask(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
+    def _read_conditions(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """Read the conditions of the duties, and the groups of this manager."""
         row = connection.execute(_ASK_ALL, {"scope": self._me.scope, "me": self._me.id, "now": now}).fetchone()
         assert row is not None

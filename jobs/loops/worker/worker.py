@@ -104,7 +104,7 @@ class Worker:
             await self._database.run(self._node.join)
             self._node.start()
             taking = self._loop.create_task(self._taking.run(), name="take")
-            loops = [taking, *self._start_beside()]
+            loops = [taking, *self._start_other_loops()]
             done, _ = await asyncio.wait([*loops, stopping], return_when=asyncio.FIRST_COMPLETED)
             for finished in done - {stopping}:
                 finished.result()
@@ -123,7 +123,7 @@ class Worker:
             self._node.stop()
             self._database.close()
 
-    def _start_beside(self) -> list[asyncio.Task[None]]:
+    def _start_other_loops(self) -> list[asyncio.Task[None]]:
         """Start the tasks that run until the end, also while the worker drains."""
         coroutines = {
             "flush": self._flushing.run(),

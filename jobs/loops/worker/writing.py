@@ -287,20 +287,20 @@ class Writer:
 
 def stop_job(job_id: int, *, reason: str) -> None:
     """Pause a job with a reason, or end its run if it cannot be paused any more."""
-    _ask(job_id, "pause", "abort", reason=reason)
+    _make_first_legal(job_id, "pause", "abort", reason=reason)
 
 
 def resume_job(job_id: int) -> None:
     """Resume a job that a worker paused."""
-    _ask(job_id, "resume", reason="")
+    _make_first_legal(job_id, "resume", reason="")
 
 
 def abort_job(job_id: int, *, reason: str) -> None:
     """End a job's run with an error; the reason of the first worker stays."""
-    _ask(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
+    _make_first_legal(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
 
 
-def _ask(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | None = None) -> None:
+def _make_first_legal(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | None = None) -> None:
     """Make the first of these transitions that is legal."""
     try:
         for name in names:

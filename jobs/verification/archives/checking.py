@@ -108,7 +108,7 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
                 if one.state in _FAULTS:
                     check.add(_FAULTS[one.state], place=one.place, result=NO_WHOLE_COPY if check.repairs else "")
         else:
-            _save_what_is_left(check, seen, rows)
+            _save_remaining_records(check, seen, rows)
     _store(verification, check)
 
 
@@ -181,7 +181,7 @@ def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -
                 _lose(check, bad)
 
 
-def _save_what_is_left(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
     """Mark the records that no copy has as lost. With a repair, the best copy replaces the other copies."""
     compared = []
     for one in seen:
