@@ -11,7 +11,7 @@ from jobs.models import Job, Seed
 from jobs.queue.sql.rows import named_rows
 from nodes.membership.fences import hold_term
 
-# Spelled as the conditions of the indexes.
+# Written exactly as the conditions of the indexes, so that the planner uses these.
 _MAY_RESEED: Final[LiteralString] = """
 job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
    AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready

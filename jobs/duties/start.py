@@ -93,7 +93,7 @@ def _prepare(at: Pass, job: Any, *, after: int) -> bool:
     try:
         model = registry.find(job.connector).model
     except registry.UnknownConnector:
-        # `watch_connectors` has not seen it yet.
+        # `watch_connectors` has not yet seen that the connector is missing.
         return False
     scan = choose_scan(model, kind=Kind(job.kind), minimal=job.minimal, from_the_beginning=job.from_the_beginning)
     return move(at, job.id, "prepare", facts={"run_no": after + 1, "scan": scan})

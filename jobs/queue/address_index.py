@@ -45,7 +45,7 @@ SELECT job_id, documents, (%(hashes)s::uuid[])[first:first + documents - 1],
   FROM unnest(%(jobs)s::bigint[], %(firsts)s::int[], %(documents)s::int[], %(grams)s::text[])
        AS block(job_id, first, documents, grams)
 """
-# A comparison of bytes: in the collation C only ASCII letters have another case.
+# In the collation C only ASCII letters have upper and lower case, so all other characters are compared byte by byte.
 _HAS: Final[LiteralString] = 'position(%(contained)s in lower({} COLLATE "C")) > 0'
 _FIND: Final[LiteralString] = f"""
 SELECT found.hash::text FROM (

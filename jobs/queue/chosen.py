@@ -80,7 +80,7 @@ _AT_REST: Final = f"item.stage IN {UNCLAIMED}"
 _OF: Final = {
     Operation.RETRY: f"""{_ENDED} AND (item.outcome = {Outcome.FAILED:d}
         OR item.outcome = {Outcome.EXCLUDED:d} AND item.result_code IN ('DENIED', 'TRAP') AND item.result_code = ANY(%(codes)s))""",
-    # Also documents that wait for their next check.
+    # Documents that have ended, and documents that wait for their next check.
     Operation.EXPIRE: f"""item.run_no = %(run)s
         AND (item.stage = {Stage.DONE:d} OR item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL)""",
     Operation.READ_AGAIN: _ENDED,
@@ -206,7 +206,8 @@ def change_next_documents(
     lanes: frozenset[int] = frozenset()
     doubted: list[uuid.UUID] = []
     if operation is Operation.DROP:
-        # After a kill between the line of a log and the commit, the next run must write the document again.
+        # If the process is killed after a log has its line and before the commit, the next run must write the document
+        # again.
         with named_rows(connection) as cursor:
             doubted = _next(cursor, operation, choice, run=job.run_no, after=after, most=at_once)
         if doubted:

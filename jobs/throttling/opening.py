@@ -49,8 +49,8 @@ def opens_at(
     next_start: dt.datetime | None, *, back_off_until: dt.datetime | None, closed_until: dt.datetime | None = None
 ) -> dt.datetime | None:
     """
-    Return the moment from which a request may start: after its next start, the end of a back-off, and a closed bin's
-    opening.
+    Return the moment from which a request may start: the latest of its next start, the end of a back-off, and the
+    opening of a closed bin.
     """
     return _latest(next_start, back_off_until, closed_until)
 

@@ -55,22 +55,22 @@ _NOTHING: Final = Limits(UNLIMITED_REQUESTS, 0.0)
 
 
 def of_policy(policy: PolicyValues, name: str, at: dt.datetime) -> Source:
-    """Return the source of a policy for the bin of this name at a moment."""
+    """Return a policy as the source of limits for the bin of this name at a moment."""
     return _said(policy, policy.for_bin(name, at), policy.place_for(name, at), at)
 
 
 def of_total(policy: PolicyValues, at: dt.datetime) -> Source:
-    """Return the source of a policy for all its bins together at a moment."""
+    """Return a policy as the source of limits for all its bins together at a moment."""
     return _said(policy, policy.in_total(at) or _NOTHING, policy.place_in_total(at), at)
 
 
 def of_robots(interval: float) -> Source:
-    """Return the source of a host's crawl-delay (seconds)."""
+    """Return the crawl-delay of a host (seconds) as a source of limits."""
     return Source(Origin.ROBOTS, Limits(UNLIMITED_REQUESTS, interval))
 
 
 def of_stop(since: dt.datetime) -> Source:
-    """Return the source of an operator's stop of the bin."""
+    """Return an operator's stop of the bin as a source of limits."""
     return Source(Origin.STOP, Limits(UNLIMITED_REQUESTS, 0.0, closed_until=UNTIL_GO_ON), since=since)
 
 

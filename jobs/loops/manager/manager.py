@@ -184,7 +184,7 @@ class Manager:
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return the sum of the results of its duties."""
-        # In each pass, and not once a round: a pass that gave up waiting for a lock begins again, and must report, too.
+        # Each pass reports, and not each cycle: a cycle repeats a pass that gave up waiting for a lock.
         is_main, workers = self._office.term is not None, self._office.workers
         self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)
         crawl.GROUPS.set(len(self._groups))

@@ -49,7 +49,7 @@ UPDATE jobs_archivefile SET state = 'complete', length = %(length)s, completed_a
  WHERE id = %(id)s AND state = 'open'
 """
 
-# The last archived body of each document that is not lost.
+# For each document, its last archived body that is not lost.
 _ORIGINALS: Final[LiteralString] = """
 SELECT wanted.hash, original.digest, original.fetched_at
   FROM unnest(%(hashes)s::uuid[]) AS wanted(hash)

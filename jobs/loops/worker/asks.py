@@ -13,38 +13,38 @@ from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.state import disk_waits
 from nodes.membership.members import Asks
 
-# A batch that the worker may take is offered.
+# True if a batch is offered that the worker may take.
 BATCHES: Final = "batches"
 _BATCHES: Final[LiteralString] = f"""
 EXISTS (SELECT FROM jobs_batch
          WHERE state = 'available' AND node_scope = beaten.scope AND id >= {LOWEST_BATCH}
            AND (worker_id = beaten.id OR worker_id IS NULL AND (tag = '' OR tag = ANY(beaten.tags))))
 """
-# The database has batches that are stored as sent to the worker.
+# True if the database has batches as sent to the worker.
 SENT: Final = "sent"
 _SENT: Final[LiteralString] = f"""
 EXISTS (SELECT FROM jobs_batch WHERE state = 'sent' AND worker_id = beaten.id AND id >= {LOWEST_BATCH})
 """
-# Texts wait to become searchable.
+# True if texts wait to become searchable.
 TEXTS: Final = "texts"
 _TEXTS: Final[LiteralString] = (
     "(SELECT true FROM jobs_searchdocument WHERE vector IS NULL ORDER BY written_at LIMIT 1) IS NOT NULL"
 )
-# Outputs have to be cleared, or removed documents restored.
+# True if outputs have to be cleared, or removed documents restored.
 OUTPUTS: Final = "outputs"
 _OUTPUTS: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_outputconnection WHERE clear_before IS NOT NULL)
 OR EXISTS (SELECT FROM jobs_outputconnection WHERE orphans_after IS NOT NULL)
 OR EXISTS (SELECT FROM jobs_restoration WHERE ended_at IS NULL)
 """
-# Outputs have to be notified.
+# True if outputs have to be notified.
 NOTIFICATIONS: Final = "notifications"
 _NOTIFICATIONS: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_notification AS notification JOIN jobs_job AS job ON job.id = notification.job_id
          WHERE job.node_scope = beaten.scope AND job.phase IN ('notifying', 'notifying_of_deletion')
            AND notification.worker_id IS NULL AND notification.notified_at IS NULL AND notification.refused = '')
 """
-# A dead process of this machine left an archive file open.
+# True if a dead process of this machine left an archive file open.
 ARCHIVES: Final = "archives"
 _ARCHIVES: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_archivefile AS file
@@ -52,16 +52,16 @@ EXISTS (SELECT FROM jobs_archivefile AS file
            AND NOT EXISTS (SELECT FROM nodes_node AS node
                             WHERE node.id = file.node_id AND node.status IN ('starting', 'running', 'draining')))
 """
-# Complete archive files of this machine lack a store.
+# True if complete archive files of this machine wait for a store.
 STORES: Final = "stores"
 _STORES: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_archivefile WHERE host = beaten.host AND state = 'complete')
 """
-# Without stores, a complete file only gets its checksum.
+# True if complete archive files lack their checksum. Without stores, this is all that remains to be done.
 _CHECKSUMS: Final[LiteralString] = """
 EXISTS (SELECT FROM jobs_archivefile WHERE host = beaten.host AND state = 'complete' AND sha256 = '')
 """
-# Jobs wait for a disk of this machine.
+# True if jobs wait for a disk of this machine.
 DISKS: Final = "disks"
 _DISKS: Final[LiteralString] = f"""
 EXISTS (SELECT FROM jobs_job

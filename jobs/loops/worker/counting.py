@@ -16,7 +16,8 @@ def count_flush(flushed: Flushed, *, seconds: float) -> None:
     crawl.FLUSHES.observe(seconds)
     crawl.OFFERED_REFERENCES.add(len(flushed.named))
     of_nodes.REFUSED_WRITES.add(flushed.refused, "claim")
-    # One pass over the results, indexed by number: the hash of an enumeration is computed in Python.
+    # A list with the number of an ending as index. A dictionary would be slower, because the hash of a member of an
+    # enumeration is computed in Python.
     endings = [0] * (max(Ending) + 1)
     fetches: list[float] = []
     bytes_read = added = back_offs = 0

@@ -41,7 +41,7 @@ class KnownReferences:
 
     def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
         """True if the reference was written in this run, with no greater depth if depth matters."""
-        # In a job with hop limits, the effect of a reference depends on its source.
+        # In a job with hop limits, the effect of a reference depends on its source, so no reference is a repeat.
         if job.hops is not None or job.loses_documents:
             return False
         run = (job.id, job.run_no)

@@ -93,8 +93,8 @@ SELECT held.output_id, held.hash
                       WHERE part.parent = held.hash AND part.output_id = held.output_id LIMIT 1) AS any_part
 """
 
-# Documents that a pipeline made again as the output has them. Such an output gets no write. Locks: none. The caller
-# holds the rows.
+# Confirms documents for which a pipeline made the content that the output already has. The output gets no write. Locks:
+# none. The caller holds the rows.
 _CONFIRM: Final[LiteralString] = """
 UPDATE jobs_indexeddocument AS held SET read_version = given.read_version
   FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[], %(versions)s::text[], %(reads)s::text[])

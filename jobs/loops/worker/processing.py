@@ -73,7 +73,7 @@ class Processing:
             activity.outcome = None
             activity.failed(code="PROTOCOL")
         pace.end()
-        # Without the time for robots.txt, because only one document of a host waits for it.
+        # The duration leaves out the wait for robots.txt, because only one document of a host waits for it.
         queue.end(turn, after=time.monotonic() - pace.asked_at if seconds is None else seconds)
         assert activity.outcome is not None
         self._pass_on(Ended(claimed, job, activity.outcome, is_trial=turn.is_trial), serving, queue)

@@ -54,15 +54,15 @@ class SentRequests:
         self.is_on = is_on
         self._clock = clock
         self._minutes: dict[tuple[str, int], _Minute] = {}
-        # By address and moment of the request: a write that is repeated notes a refusal again.
+        # Refusals by address and moment of the request, because a write that is repeated notes a refusal again.
         self._refused: dict[tuple[str, float], tuple[str, float, Facts]] = {}
         # Requests without an end yet, by minute.
         self._open: Counter[int] = Counter()
         self._reported = 0
         # Reports that are not known to be stored. A write that failed, or was cancelled, is repeated.
         self._unconfirmed: list[Numbered] = []
-        # From when all requests are counted (None: from the worker's start), until when they are reported, and when the
-        # record was switched off.
+        # The moments from which all requests are counted (None: the worker's start), until which they are reported, and
+        # at which the record was switched off.
         self._since: float | None = None
         self._complete_until = 0
         self._off_at: float | None = None

@@ -45,7 +45,7 @@ class Taking:
         """Take batches whenever there may be any."""
         state = self._state
         while True:
-            # Before the take: a batch that is offered during the take may be missing from its answer.
+            # Clear the flag before the take: a batch that is offered during the take may be missing from its answer.
             state.may_find_work.clear()
             room = state.settings.capacity - state.batches.documents
             reserved = self._reserved

@@ -241,7 +241,7 @@ class Writer:
 
     def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
         """Return the referenced (seed, bin name) pairs that are not known here, by the kind of their bins."""
-        # By job and seed first: most documents name the same hosts.
+        # Group the hosts by job and seed first, because most documents name the same hosts.
         named: dict[tuple[int, int], tuple[JobAtWork, set[str]]] = {}
         for one in ended:
             _, names = named.setdefault((one.claimed.job_id, one.claimed.seed_id), (one.job, set()))

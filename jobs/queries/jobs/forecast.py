@@ -57,7 +57,7 @@ def read_forecast(
 
     `queues` are the queues of its busiest hosts. All other documents count as one queue without a limit.
     """
-    # A job that is still starting has no start yet.
+    # A job that is still starting has no start time yet.
     if job.started_at is None or not job.runs or job.hold is not None or not job.counts.waiting:
         return None
     if Job.objects.filter(pk=job.id, kind=Kind.CONTINUOUS).exists():

@@ -334,7 +334,7 @@ def refuse_parts(silent: Sequence[Silent]) -> None:
     Check that all partitions have answered, for a report that must be complete.
 
     Raises:
-        PartitionAway: one is silent.
+        PartitionAway: a partition is silent.
     """
     if silent:
         names = ", ".join(one.name for one in silent)

@@ -314,8 +314,8 @@ def flush(
         lanes = plan.woken.union(*_move_touched(cursor, reach, apart_from=references.keys() | ended.keys()))
         lanes |= set(passing.requeue(cursor, changed))
         if len(counted) < len(results):
-            # Wake the lanes here, too: an earlier attempt of this flush may have committed, and its answer was lost
-            # before it woke them.
+            # Wake the lanes here, too: an earlier attempt of this flush may have committed, and may have lost its
+            # answer before it woke them.
             lanes |= _lanes_of(cursor, rows.keys() | found.unchanging)
     return Flushed(
         written=len(counted),

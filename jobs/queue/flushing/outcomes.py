@@ -55,7 +55,7 @@ class JobFacts:
     # Ids of the outputs that hold documents (all but null outputs).
     outputs: tuple[int, ...]
     hops: HopRules | None = None
-    # The type of its links that are not redirects, or the first of these types.
+    # The type of the job's links that are not redirects. If there are several types, the first one.
     link_type: str = "link"
     is_full_scan: bool = True
     # The intervals of a continuous job. None: each document is read once a run.
@@ -63,17 +63,17 @@ class JobFacts:
     # The freshness goals of a continuous job. None: the job has no goals.
     goals: Goals | None = field(default=None, compare=False)
     specification_version: int = 0
-    # The rules of the job in that version, as a test of an identifier. None: it has no rules.
+    # The rules of this version of the specification, as a test of an identifier. None: the job has no rules.
     admits: Callable[[str], bool] | None = field(default=None, compare=False)
-    # The format of its archive; "" for none.
+    # The format of the job's archive; "" without an archive.
     archive: str = ""
     # Number of versions of each document that are kept.
     kept_versions: int = 0
     # The partitions of a job that several databases crawl. None: this database has all of its documents.
     partitioned: Partitioned | None = None
-    # True if a stage of its pipeline refuses documents, or did so before.
+    # True if a stage of the job's pipeline refuses documents, or refused some before.
     has_refusals: bool = False
-    # True if its first readings are counted by groups of addresses, and the suspects that hold back its documents.
+    # True if first readings of documents are counted by groups of addresses; and the suspects that hold documents back.
     watches_traps: bool = field(default=False, compare=False)
     quarantine: Quarantine | None = field(default=None, compare=False)
 

@@ -64,7 +64,7 @@ SELECT DISTINCT ON (carried.hash) carried.hash, %(job)s, carried.target, %(run)s
 ON CONFLICT (hash, job_id) DO UPDATE SET target = excluded.target, run_no = excluded.run_no
  WHERE edge.run_no < excluded.run_no
 """
-# Redirects matter while the run goes on.
+# Redirects matter only during a run, so the redirects of inactive jobs are deleted.
 FORGET_REDIRECTS: Final[LiteralString] = """
 DELETE FROM jobs_redirectedge AS edge
  USING jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id

@@ -212,7 +212,7 @@ def apply_chunk(
         JobUnknown: a job is not stored here yet. Nothing was changed.
     """
     body = chunk.body
-    # A chunk of an earlier version has no tombstones.
+    # A chunk of an earlier release has no tombstones.
     numbers = {one["job"] for kind in ("documents", "tombstones") for one in body.get(kind, ())}
     with named_rows(connection) as cursor:
         jobs = {row.number: row for row in cursor.execute(_JOBS, {"numbers": list(numbers)}).fetchall()}

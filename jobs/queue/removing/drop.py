@@ -189,7 +189,7 @@ def drop(
                 },
             )
         _delete(cursor, gone, removed=removed, jobs=jobs, history=history)
-        # If a lane had several batches of one removal, a later pass finds the documents that wait for it.
+        # Wake these lanes, so that a later pass finds the documents that wait for another batch of the same removal.
         lanes = {row.lane_id for row, _ in kept}
         being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
         lanes.update(silenced.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))

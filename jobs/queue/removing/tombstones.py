@@ -19,13 +19,13 @@ from jobs.lifecycle.document import Action, Stage
 NO_RUN: Final = 0
 CLEARED: Final = "output cleared"
 TAKEN_AWAY: Final = "output taken away"
-# The cause of documents that an operator dropped by a filter. They belong to the run of their job.
+# The cause for documents that an operator dropped by a filter. They belong to the run of their job.
 DROPPED: Final = "dropped"
-# The cause of documents that a stage of the pipeline refuses for an output. They belong to the run of their job.
+# The cause for documents that a stage of the pipeline refuses for an output. They belong to the run of their job.
 REFUSED: Final = "refused"
-# The cause of documents that a verification removed from an output, because no record says that they are there.
+# The cause for documents that a verification removed from an output, because no record says that they are there.
 GHOST: Final = "ghost"
-# The cause of parts that their documents no longer have. The documents stay.
+# The cause for parts that left an output because their documents, which stay there, no longer have them.
 PART_LEFT: Final = "part left"
 
 

@@ -24,7 +24,7 @@ class WaitingCursor(psycopg.Cursor[Any]):
 
     def execute(self, *args: Any, **kwargs: Any) -> Self:
         super().execute(*args, **kwargs)
-        # The driver's own step before it fetches a row.
+        # Wait for the result of the statement, as the driver does before it fetches a row.
         self._fetch_pipeline()
         return self
 

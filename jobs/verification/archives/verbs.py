@@ -135,10 +135,9 @@ def carry_out(
         if not should_continue(verification):
             return verification
         with suppress(ArchiveFile.DoesNotExist):
-            # A worker deletes the row of a file that was never created.
+            # A worker may have deleted the row meanwhile, because the file was never created.
             check_file(verification, file)
-    # Not if several partitions use the same directory or store: a file without a row here may belong to another
-    # partition.
+    # Several partitions may use the same directory or store. Then a file without a row here may belong to another one.
     if here.placement() is None:
         check_foreign(verification, archive_root(), host=host, stores=current()[ARCHIVE_STORES])
     note(verification, ended_at=Now(), refused="")

@@ -162,7 +162,7 @@ class LinkTable:
 
 
 class _Generation:
-    """The entries of a period: canonical addresses, and other spellings by their context."""
+    """One of the two generations of a table: canonical addresses, and other spellings by their context."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -33,7 +33,7 @@ _RECORD: Final = re.compile(
 )
 # No expression matches across lines. Otherwise, a text of blanks or empty lines would take long.
 _SITEMAP: Final = re.compile(r"(?:^|[\r\n])[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE)
-# The beginning of a pattern without wildcards and escapes.
+# The part of a pattern before its first wildcard or escape.
 _LITERAL: Final = re.compile(r"[^*$%]*")
 # Characters of a pattern that stay as they are. All others are escaped, so that no character can end a line.
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
