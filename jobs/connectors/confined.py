@@ -30,7 +30,7 @@ def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> 
         if connector == ARCHIVE.name:
             return why_not_read(ArchiveSpecification.read(Asked(configuration)).roots)
     except BadSpecification:
-        # The connector reports this when it is opened.
+        # The connector reports invalid values when it is opened.
         return ""
     return ""
 

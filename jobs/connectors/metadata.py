@@ -14,7 +14,7 @@ from typing import Final
 Metadata = Mapping[str, tuple[str, ...]]
 
 LAST_MODIFIED: Final = "last_modified"
-# Names that are part of no version.
+# Names whose values do not belong to the version of a document.
 PASSING: Final = frozenset({LAST_MODIFIED})
 # Largest numbers in one document: names, values of a name, characters of a name, of a value, and in total.
 MOST_NAMES: Final = 100

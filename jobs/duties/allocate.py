@@ -183,7 +183,7 @@ def join_groups(at: Pass) -> int:
     jobs = [job.id for job in marked]
     joined = _join(at, jobs)
     if joined < _AT_ONCE:
-        # Not in the transaction that assigns seeds, because a change of a seed locks its job first.
+        # Separate from the transaction that assigns seeds, because a change of a seed locks its job first.
         with at.connection.transaction():
             hold_term(at.connection, at.office)
             at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.ungrouped for job in marked]})

@@ -94,7 +94,7 @@ SELECT 'lane ' || lane_id || ': ' || sum(amount) || ' more than there are are co
 """
 
 
-# A query for the violations of each invariant: a line of text for each.
+# For each invariant, a query that returns a line of text for each violation.
 VIOLATIONS: Final[Mapping[str, LiteralString]] = {
     InvariantCheck.Name.OWNERS: _OWNERS,
     InvariantCheck.Name.CLAIMS: _CLAIMS,

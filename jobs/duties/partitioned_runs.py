@@ -31,7 +31,7 @@ SELECT id, id FROM jobs_job AS job
 ON CONFLICT DO NOTHING
 """
 
-# Each save of a definition adds a version, and old ones are deleted.
+# These numbers change with each save of a definition, which adds a version, and with each deletion of old versions.
 _VERSIONS: Final[LiteralString] = "SELECT count(*), max(id) FROM jobs_definitionversion"
 
 

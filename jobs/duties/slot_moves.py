@@ -37,7 +37,7 @@ from nodes.membership.fences import hold_term
 
 logger = logging.getLogger(__name__)
 
-# True if a move is in progress, or left work for this partition.
+# True if a move is in progress, or if this partition still has work of the last move.
 MOVES: Final[LiteralString] = """(EXISTS (
     SELECT FROM jobs_partitionfact AS move
      WHERE move.key = 'move:all'
@@ -86,7 +86,7 @@ SELECT job.name,
   LEFT JOIN jobs_budget AS budget ON budget.job_id = job.id AND budget.run_no = job.run_no
  ORDER BY job.name
 """
-# Hosts of jobs that no other partition knows: after a move, two partitions would send requests to them.
+# Hosts of jobs that only this partition knows. This partition would continue to send requests to them after a move.
 _OUTSIDE: Final[LiteralString] = """
 SELECT DISTINCT job.name, bin.name
   FROM jobs_job AS job JOIN jobs_seed AS seed ON seed.job_id = job.id JOIN jobs_lane AS lane ON lane.seed_id = seed.id

@@ -36,7 +36,7 @@ _LAST_WORDS: Final = (
     psycopg.errors.CrashShutdown,
     psycopg.errors.CannotConnectNow,
     psycopg.errors.IdleInTransactionSessionTimeout,
-    # The address leads to a standby that was not promoted yet.
+    # Sent by a standby that was not promoted yet, if the address of the database leads there.
     psycopg.errors.ReadOnlySqlTransaction,
 )
 

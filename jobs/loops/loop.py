@@ -30,7 +30,7 @@ _OF_ONE_DUTY: Final = (
 
 # Least interval of duties that are not urgent.
 _SELDOM: Final = dt.timedelta(seconds=5)
-# The condition of a duty that decides by itself.
+# The condition of a duty that always runs, and decides by itself whether it has work.
 ALWAYS: Final[LiteralString] = "true"
 
 

@@ -166,7 +166,7 @@ def begin_again_after_restore(connection: psycopg.Connection[Any], placement: Pl
         connection.execute(_END_READERS, (slots,))
         # This fails if a reader has not ended yet. The next call repeats it.
         connection.execute(_DROP_SLOTS, (slots,))
-    # Last, so that an interruption begins again.
+    # This step comes last, so that all steps are repeated after an interruption.
     send_fact(connection, placement.here, placement.here, _INCARNATION, now)
     return is_restored
 

@@ -47,7 +47,7 @@ _OF_THE_STATEMENT: Final = (
     *(django.db.DataError, django.db.IntegrityError, django.db.NotSupportedError, django.db.ProgrammingError),
     *(psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, psycopg.ProgrammingError),
 )
-# Errors of a database with tables of another version or another role.
+# Errors of a database whose tables have another version, or whose role lacks a privilege.
 _OF_THE_PARTITION: Final = (
     *(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction),
     *(psycopg.errors.InvalidCatalogName, psycopg.errors.InsufficientPrivilege),

@@ -221,7 +221,9 @@ def are_held_together(reports: Mapping[str, Report], *, control: str) -> bool:
 
 
 def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: int) -> bool:
-    """True if a job is in the run of the control partition everywhere, and none of its references is on its way."""
+    """
+    True if all partitions have a job in the run of the control partition, and none of its references is on its way.
+    """
     if len(jobs) < partitions:
         return False
     if not led.is_active:

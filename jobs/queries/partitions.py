@@ -41,7 +41,7 @@ _NEWEST: Final = 0.3
 _LEAST_RATE: Final = 0.01
 # Silence after which a partition counts as silent (it sends its figures every two seconds).
 _SILENT_AFTER: Final = dt.timedelta(seconds=15)
-# Bytes of the write-ahead log that another partition has not taken yet. Its replication slot keeps them.
+# The bytes of the write-ahead log that each replication slot keeps, because a partition has not taken them yet.
 _BEHIND: Final[LiteralString] = """
 SELECT slot_name::text, pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint, active
   FROM pg_replication_slots WHERE slot_name LIKE 'crawlctl\\_%%\\_to\\_%%'

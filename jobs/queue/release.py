@@ -59,7 +59,7 @@ _LOCK_BINS: Final[LiteralString] = lock_newest_states(
         SELECT key::bigint FROM jobs_turn, jsonb_object_keys(parents) AS key
          WHERE batch_id = ANY(%(batches)s) AND closed_at IS NULL""",
 )
-# The bytes that a lost worker has just read are unknown.
+# The bytes that a lost worker has just read are unknown, so the bin waits for a whole window of the bytes limit.
 _FREED: Final[LiteralString] = f"""
        open_turns = state.open_turns - held.turns, open_requests = state.open_requests - held.requests,
        closed_at = clock_timestamp(),
@@ -229,7 +229,7 @@ def withdraw(
 
 def _release(cursor: psycopg.Cursor[Any], *, batches: Sequence[int], state: str) -> Sequence[Any]:
     """Release unbegun batches that are still in this state; return the documents that came back."""
-    # Before Batch, in the order of locks.
+    # The bins are locked before the batches, by the order of locks.
     cursor.execute(_LOCK_BINS, {"batches": list(batches)})
     ours = [
         row.id

@@ -31,7 +31,7 @@ class LinesListing:
         self._path, self._buckets = path, frozenset(buckets)
         self._file: BinaryIO | None = None if descriptor is None else os.fdopen(descriptor, "rb")
         self._read_to = 0
-        # Position of the last line and its version, by the digest of the address.
+        # For each document, by the digest of its address: the position of its last line, and the version in this line.
         self._held: dict[bytes, tuple[int, str]] = {}
         self.damaged = 0
 

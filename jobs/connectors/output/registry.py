@@ -24,7 +24,7 @@ from jobs.connectors.plugins import added
 from jobs.connectors.roots import why_not_written
 from jobs.connectors.schema import NOTHING, BadSpecification, Schema
 
-# Output of a job that names none.
+# The output of a job that names no output.
 DEFAULT_OUTPUT: Final = "search"
 
 

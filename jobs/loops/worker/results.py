@@ -84,7 +84,7 @@ class Results:
         due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)
 
     def take_closed(self, *, runs_out: bool) -> ToWrite:
-        """Return the closed turns alone."""
+        """Return the closed turns without the results, which wait for a flush."""
         self.close_due.clear()
         closed, self._closed = self._closed, []
         return ToWrite(closed=closed, runs_out=runs_out)

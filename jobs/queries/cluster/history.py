@@ -17,7 +17,7 @@ _AROUND: Final = dt.timedelta(minutes=5)
 EVENTS_SHOWN: Final = 30
 CHANGES_SHOWN: Final = 10
 _VERSIONS_SHOWN: Final = 10
-# Events that a day is searched for.
+# The kinds of events that are listed for a day.
 _LARGE_EVENTS: Final = (NodeEvent.Kind.ELECTED, NodeEvent.Kind.MARKED_FAILED)
 
 

@@ -46,7 +46,7 @@ class DocumentStory:
     is_redirect: bool
     # Hops from a seed for each limited type of link; None is more than the limit.
     hops: Mapping[str, int | None]
-    # The values that its parents pass to it.
+    # The values that the document's parents pass to it.
     carried: Carried
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None

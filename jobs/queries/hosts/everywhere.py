@@ -89,7 +89,7 @@ def list_hosts_everywhere(
 
 
 def _name_of(line: HostStatus) -> Any:
-    # As PostgreSQL compares in the collation "C".
+    # Bytes sort as PostgreSQL sorts names in the collation "C".
     return line.name.encode()
 
 

@@ -72,7 +72,7 @@ class HostPage:
     # The seed whose turn is next comes first.
     lanes: Sequence[LaneLine]
     answers: Answers
-    # The waiting time of its documents by cause, in document-seconds of the last minutes.
+    # The waiting time of the host's documents by cause, in document-seconds of the last minutes.
     charges: Mapping[Cause, float]
 
 

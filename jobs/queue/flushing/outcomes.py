@@ -231,22 +231,23 @@ class FlushPlan:
         planned: Mapping[Key, dt.timedelta] = MappingProxyType({}),
     ) -> None:
         self.now = now
-        # The waits of documents with a freshness goal.
+        # The time until the next look at each document with a freshness goal.
         self.planned = planned
         self.closed_gates = closed_gates
         self.new: list[New] = []
         self.again: list[Again] = []
         self.own: list[Own] = []
-        # The links of each document: its slice of `targets`, by its first and last number.
+        # For each document with links: its key, the numbers of its first and last link in `targets`, and True for a
+        # redirect.
         self.links: list[tuple[str, int, int, int, bool]] = []
         self.targets = Hashes()
         # Documents that wait, each with its gate.
         self.gated: dict[Key, str] = {}
         self.refunds: dict[int, int] = {}
         self.counts: dict[tuple[int, int, int, str, int, int, str], int] = {}
-        # An example of a document for each count of failures.
+        # An example document for each count of failures.
         self.samples: dict[tuple[int, int, int, str, int, int, str], str] = {}
-        # An example of a document for each count of documents that differ from the run before.
+        # An example document for each count of documents that differ from the run before.
         self.examples: dict[tuple[int, int, int, str, int, int, str], str] = {}
         self.woken: set[int] = set()
         self.waiting: dict[int, dt.datetime] = {}

@@ -3,7 +3,7 @@ The requests of bins by hour, counted when their turns are deleted.
 
 A turn has its counts from the moment at which it closes. It is deleted once, some minutes later, and the statement that
 deletes it adds it to the row of its bin and hour. So each request counts once, whichever process dies, and no turn
-costs a statement of its own.
+costs an additional statement.
 """
 
 from typing import Final, LiteralString

@@ -241,7 +241,7 @@ def _restore(
     }
     if wanted.output_id is not None:
         put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
-    # A document that a stage refused for this output may still be in others of its job.
+    # A document that a stage refused for this output may still be in other outputs of its job.
     refused = [tombstone for tombstone in tombstones if tombstone.cause == REFUSED]
     if refused:
         put_back |= {tombstone.hash for tombstone in refused}

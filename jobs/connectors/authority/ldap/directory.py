@@ -31,7 +31,7 @@ _PAGE: Final = 500
 _SHOWN: Final = 200
 # A filter that selects no entry.
 _NO_ENTRY: Final = "(!(objectClass=*))"
-# Parts to which the root of each domain of Active Directory refers.
+# Parts without users, to which the root of each domain of Active Directory refers.
 _WITHOUT_USERS: Final = re.compile(r"/(DC=ForestDnsZones|DC=DomainDnsZones|CN=Configuration),", re.IGNORECASE)
 
 Attributes = Mapping[str, Sequence[bytes]]

@@ -23,7 +23,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.settings.table import ROBOTS_NAME, USER_AGENT
 from nodes.settings.running import current
 
-# Statuses that count if none are configured, in addition to 2xx.
+# Statuses that count, in addition to 2xx, if no statuses are configured.
 _STATEMENTS: Final = frozenset({301, 302, 303, 304, 307, 308, 404, 410})
 
 EARLIEST: Final = Field(

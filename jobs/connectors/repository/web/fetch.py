@@ -215,7 +215,7 @@ class Fetcher:
             if timer.has_expired and _is_before(timer.when, deadline):
                 raise FetchFailed("TOO_SLOW", f"less than {self._limits.least_rate} bytes a second") from error
             if begun.is_set():
-                # No retry: it would take equally long, and end in the same way.
+                # No retry: another attempt would take equally long, and end in the same way.
                 raise FetchFailed("TOO_SLOW", f"the response began, but was incomplete after {seconds:g} s") from error
             raise FetchFailed("DEADLINE", f"no response in {seconds:g} s") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:

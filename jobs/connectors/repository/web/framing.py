@@ -63,7 +63,8 @@ class BodyInChunks:
 
     def __init__(self) -> None:
         self.is_whole = False
-        # Bytes that are missing of the current chunk, and the beginning of a line that has not arrived completely.
+        # Number of bytes that the current chunk still lacks, and the beginning of a line that has not arrived
+        # completely.
         self._left = 0
         self._line = b""
         self._read_line = self._read_size

@@ -26,7 +26,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.reading.text import Kind, decoded, kind_of
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-# Statuses that may end by themselves, as may every 5xx.
+# Statuses that may be temporary, like every 5xx.
 _PASSING: Final = frozenset({408, 425, 429})
 _MOST_REDIRECTS: Final = 10
 _MOST_NAME: Final = 100

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from jobs.archive.records import RawExchange, archivable, head_of, without_secrets
 from jobs.connectors.repository.web.exchange import Answer
 
-# The term of WARC for a body that was cut at a limit.
+# The word of the WARC format for a body that was cut at a limit.
 _CUT: Final = "length"
 
 
