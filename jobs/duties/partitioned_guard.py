@@ -23,7 +23,7 @@ _STORE: Final[LiteralString] = "UPDATE jobs_partitionedjob SET removals = %(remo
 
 
 def count_removals(at: Pass, job: Any) -> None:
-    """Store the removals of the run, once."""
+    """Count and store the removals of the run, unless this was done before."""
     if _of_run(job) is not None:
         return
     facts = guard.count_in_detail(at, job)

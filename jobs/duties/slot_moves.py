@@ -291,7 +291,7 @@ def _note_applied(at: Pass, placement: Placement, chunk: Chunk) -> None:
 
 
 def _of_move(applied: Mapping[str, Mapping[str, int]], move: Move) -> dict[str, dict[str, int]]:
-    """Return the counts of the chunks of one move."""
+    """Return the counts of applied chunks, without the chunks of other moves."""
     return {
         source: {series: count for series, count in counts.items() if series.startswith(f"{move.number}@")}
         for source, counts in applied.items()
@@ -305,6 +305,6 @@ def _note(at: Pass, placement: Placement, report: Report) -> bool:
 
 
 def _series(at: Pass, number: int) -> str:
-    """Return the name of the chunks of a move. Chunks of a restored database have another name."""
+    """Return the name of this database's series of chunks in a move. A restored database has another series."""
     row: Any = at.connection.execute(_INCARNATION).fetchone()
     return f"{number}@{row[0]}"

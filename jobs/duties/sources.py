@@ -22,7 +22,7 @@ _GOOD_FOR: Final = 30.0
 
 
 class Sources(Protocol):
-    """Interface for questions of a duty."""
+    """Interface by which a duty asks sources."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         """
@@ -34,7 +34,7 @@ class Sources(Protocol):
 
 
 class AskAtOnce:
-    """Waits for each answer."""
+    """Asks in the calling thread, and waits for each answer."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         return question()

@@ -337,7 +337,7 @@ class _Question(Generic[T]):
 
 
 def _is_silence(error: Exception) -> bool:
-    """True if the database of the partition does not answer, or cannot answer as it is now."""
+    """True if the error shows that the database of the partition does not answer, or lacks what the query needs."""
     if not isinstance(error, (django.db.Error, psycopg.Error)):
         return False
     of_the_driver = error if isinstance(error, psycopg.Error) else error.__cause__

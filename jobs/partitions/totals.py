@@ -38,7 +38,7 @@ class TotalShare:
 
 
 def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
-    """Return the shares before any need is known."""
+    """Return equal shares, which apply until a need is known."""
     return {name: Fraction(1, len(names)) for name in names}
 
 

@@ -103,7 +103,10 @@ class CountedEverywhere:
 
 
 def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
-    """Return the first page of tasks, of one group or of all. In an open page, other partitions are some seconds old."""
+    """
+    Return the first page of tasks, of one group or of all. In an open page, figures of other partitions may be some
+    seconds old.
+    """
     found: Merged[TasksSeen] = _find("tasks", TaskFilter(group=group), is_open=is_open)
 
     def newest(lines: Callable[[TasksSeen], Iterable[ArchivedTask]], most: int) -> list[Placed[ArchivedTask]]:

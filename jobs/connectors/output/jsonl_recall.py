@@ -87,7 +87,7 @@ def _found_in(lines: _Lines, descriptor: int, urls: Mapping[str, str]) -> list[E
 
 
 def _facts_in(line: bytes) -> dict[str, Any] | None:
-    """Return the facts in a line; None if it is damaged."""
+    """Return the facts in a line; None if the line is damaged."""
     try:
         facts: dict[str, Any] = json.loads(line)
         return facts if facts.keys() >= _NAMES and isinstance(facts["url"], str) else None

@@ -11,7 +11,7 @@ from jobs.connectors.output.base import Entry
 
 @dataclass(frozen=True, slots=True)
 class NullConfiguration:
-    """There is nothing to configure."""
+    """The configuration of the null output, which has no fields."""
 
 
 class NullOutput:

@@ -21,7 +21,7 @@ from jobs.connectors.repository.access import Access
 
 @dataclass(frozen=True, slots=True)
 class SearchConfiguration:
-    """There is nothing to configure."""
+    """The configuration of the search output, which has no fields."""
 
 
 # Longest values that the columns can store (characters).

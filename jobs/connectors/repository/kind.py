@@ -234,7 +234,7 @@ class Guarding(Protocol):
 
     @property
     def trap_guard(self) -> TrapGuard:
-        """Return the mode of the job."""
+        """Return the mode of the job's trap guard."""
 
 
 class Database(Protocol):

@@ -58,7 +58,7 @@ class Shared(Protocol):
         """
 
     async def session(self, name: str) -> Session | None:
-        """Return the session of this name."""
+        """Return the session of this name; None if there is none."""
 
     async def keep_session(self, name: str, value: str) -> Session:
         """Encrypt a session, and store it for all workers in place of the present one."""

@@ -54,7 +54,7 @@ _SETTINGS: Final = Schema(
 
 
 class MetadataAdjuster(Stage):
-    """The stage with its rules."""
+    """A stage that adjusts metadata, with its rules."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.description = f"adjust {_RULES} {json.dumps(values, sort_keys=True)}"

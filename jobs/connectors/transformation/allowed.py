@@ -80,7 +80,7 @@ _SETTINGS: Final = Schema(
 
 
 class AllowedDocuments:
-    """The stage with its rules."""
+    """A stage that refuses documents, with its rules."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.description = f"allowed {_RULES} {json.dumps(values, sort_keys=True)}"

@@ -44,7 +44,7 @@ _SETTINGS: Final = Schema(
 
 
 class TextExtractor(Stage):
-    """The stage with its settings."""
+    """A stage that extracts texts, with its settings."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._wanted = Wanted(parts=values.get("parts", True), language=values.get("language", True))

@@ -63,7 +63,7 @@ _Chosen = Callable[[Document], list[Element | str]]
 
 
 class HtmlExtractor(Stage):
-    """The stage with its selectors."""
+    """A stage that takes texts from pages, with its selectors."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.description = f"html {_RULES} {json.dumps(values, sort_keys=True)}"

@@ -10,7 +10,7 @@ from jobs.connectors.transformation.base import Item, Stage, TransformationKind
 
 
 class PassesOn(Stage):
-    """The stage without any effect."""
+    """A stage that changes nothing."""
 
     description: Final = "null"
 

@@ -92,7 +92,7 @@ class TikaFailed(Exception):
 
 
 class Tika(Stage):
-    """The stage with its settings."""
+    """A stage that asks a Tika server, with its settings."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._url = values["url"].strip().rstrip("/")

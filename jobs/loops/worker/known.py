@@ -104,7 +104,7 @@ class KnownReferences:
 
 
 class _Half:
-    """Hashes and their depths, packed."""
+    """One half of the cache: hashes and their depths, packed."""
 
     def __init__(self) -> None:
         self.size = 0

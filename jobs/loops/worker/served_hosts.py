@@ -49,7 +49,7 @@ class ServedBins:
         return self._at_work.get(bin_id)
 
     def serve(self, bin_id: int) -> BinQueue:
-        """Return the bin, made active for a coming turn."""
+        """Return the bin, and make it active for a coming turn."""
         queue = self.find(bin_id)
         if queue is None:
             queue = self._recently_served.pop(bin_id) if bin_id in self._recently_served else BinQueue(PacedBin(bin_id))

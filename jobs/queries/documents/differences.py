@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The lines of a difference, with the numbers of pieces. `is_cut` if only the beginnings were compared."""
+    """The lines of a difference, with the numbers of pieces. `is_cut` is true if only the beginnings were compared."""
 
     lines: Sequence[Line]
     removed: int

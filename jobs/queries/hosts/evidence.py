@@ -117,7 +117,7 @@ def is_recorded() -> bool:
 
 
 def moment(seconds: float) -> dt.datetime:
-    """Return a moment of a block."""
+    """Return a moment of a block, which has seconds since 1970."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 

@@ -125,7 +125,7 @@ class LatestRequests:
 
     @property
     def job_ids(self) -> Sequence[int]:
-        """Return the running jobs with requests."""
+        """Return the ids of the running jobs with requests."""
         return [job for job in self._parts if isinstance(job, int)]
 
     @cached_property

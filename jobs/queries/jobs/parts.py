@@ -80,7 +80,7 @@ class _Run(NamedTuple):
 
 
 def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
-    """Return the part of the database of this thread."""
+    """Return the part of a job's run that the database of this thread has."""
     hosts = read_hosts_of(job, now=now)
     known_hosts, are_more_hosts = (len(hosts), False) if len(hosts) < HOSTS_SHOWN else count_hosts(job)
     return PartOfJob(

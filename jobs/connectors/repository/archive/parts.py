@@ -89,7 +89,7 @@ def read_part(library: Library, place: Place, known: KnownPart | None, *, config
 
 
 def _digest_of(file: IO[bytes], start: int, end: int) -> str:
-    """Return the digest of a range of a file."""
+    """Return the digest of the bytes in a range of a file."""
     digest, left = blake2b(digest_size=16), end - start
     file.seek(start)
     while left > 0 and (piece := file.read(min(_PIECE, left))):

@@ -21,7 +21,7 @@ _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
 class WebRuntime(Runtime):
-    """`reads` returns the specification of a job's request."""
+    """The shared state of web jobs. `reads` is a function that returns the specification of a job's request."""
 
     def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
         self._reads = reads
