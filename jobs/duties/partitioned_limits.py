@@ -78,7 +78,7 @@ def confirmed(at: Pass, job: Any, *, sent: int | None) -> dict[str, Any] | None:
 
 
 def apply_share(at: Pass, job: Any, share: int | None) -> int:
-    """Change the share of this partition, at least to the places that it has used; return 1 if it changed."""
+    """Change the share of this partition, but not below the places that it has used; return 1 if it changed."""
     if share is None or job.most is None:
         return 0
     with at.connection.transaction():

@@ -28,7 +28,7 @@ class Remembered:
     A JSON lines file after an append.
 
     `mark` is the output's `trusted_from` at the append. When `trusted_from` moves, all documents are written again, and
-    earlier memories are void.
+    lengths that were remembered before are invalid.
     """
 
     path: str

@@ -71,7 +71,7 @@ def read_waiting(
     cursor: Any, ids: Sequence[int], *, job_id: int | None = None, lane_id: int | None = None
 ) -> dict[int, Any]:
     """
-    Return the facts of these hosts by id, without hosts that have no lane of an active job's seed.
+    Return the facts of these hosts by id. Hosts without a lane of an active job's seed are left out.
 
     With a `job_id` or `lane_id` the facts are about documents of that job or lane only.
     """

@@ -1,8 +1,9 @@
 """
 The mark of documents that a file may lack (`DOUBTED`).
 
-A file has the line of a removal before its commit, which a kill or another output may prevent. The next run then reads
-the document unconditionally, and writes it again. The records keep their versions, which tombstones need.
+A file gets the line of a removal before the commit. There is no commit if the process is killed or another output
+refuses. Then the next run reads the document unconditionally, and writes it again. The records keep their versions,
+which tombstones need.
 """
 
 from typing import Final, LiteralString
