@@ -88,8 +88,8 @@ def _of_backups(now: dt.datetime) -> list[str]:
     """Return sentences about the last backup, the stored log, and the last restores of the database."""
     backup, log = age_of_last_backup(), age_of_log(now=now)
     sentences = [
-        _said(_("Last backup: %(at)s."), backup, now=now) or _("No backup on this machine is known."),
-        _said(_("The write-ahead log is stored up to %(at)s."), log, now=now)
+        _with_moment(_("Last backup: %(at)s."), backup, now=now) or _("No backup on this machine is known."),
+        _with_moment(_("The write-ahead log is stored up to %(at)s."), log, now=now)
         or _("The write-ahead log is not stored."),
     ]
     for restore in DatabaseRestore.objects.all()[:_RESTORES_SHOWN]:
@@ -105,8 +105,8 @@ def _of_backups(now: dt.datetime) -> list[str]:
     return sentences
 
 
-def _said(sentence: str, age: float | None, *, now: dt.datetime) -> str:
-    """Return the sentence with the moment that is `age` seconds ago; '' without an age."""
+def _with_moment(sentence: str, age: float | None, *, now: dt.datetime) -> str:
+    """Return the sentence with the moment `age` seconds ago in place of `at`; '' without an age."""
     if age is None or age == float("inf"):
         return ""
     return sentence % {"at": formats.moment(now - dt.timedelta(seconds=age), now=now)}

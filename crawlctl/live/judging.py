@@ -72,7 +72,7 @@ def judge_sessions(keys: Iterable[str]) -> dict[str, int]:
     verdicts = dict.fromkeys(keys, NOT_LOGGED_IN)
     # Sessions expire by the clock of the reading process, as in Django.
     now = timezone.now()  # noqa: TID251
-    stored = {key: _said_by(data) for key, data in _read(_SESSIONS, now, list(verdicts))}
+    stored = {key: _user_and_password_hash_in(data) for key, data in _read(_SESSIONS, now, list(verdicts))}
     owners = {owner for owner, _held in stored.values()}
     allowed = _read_passwords(owners, may_read_jobs=True)
     others = owners - allowed.keys()
@@ -110,7 +110,7 @@ def _question_for_passwords(*, may_read_jobs: bool) -> tuple[str, tuple[Any, ...
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _said_by(data: str) -> tuple[int, str]:
+def _user_and_password_hash_in(data: str) -> tuple[int, str]:
     """
     Return the id of the user of a session with this (signed) data, 0 without a user; and the password hash in the
     session.

@@ -55,7 +55,7 @@ def page_in(request: HttpRequest, partition: str, path: str) -> HttpResponseBase
         if is_of_one_partition(match.view_name):
             return _answer(request, partition, match)
         if request.method in _SAFE:
-            return _leave(request, partition, match)
+            return _redirect_to_own_page(request, partition, match)
         if match.view_name in _OF_FRAME:
             return HttpResponseRedirect(f"/{path}", status=307)
     except PartitionAway as away:
@@ -119,7 +119,7 @@ def _answer(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpR
         response = match.func(request, *match.args, **match.kwargs)
         if hasattr(response, "render") and not response.is_rendered:
             response.render()
-        return _kept(response) if isinstance(response, StreamingHttpResponse) else response
+        return _read_whole_file(response) if isinstance(response, StreamingHttpResponse) else response
 
     try:
         if request.method not in _SAFE:
@@ -130,7 +130,7 @@ def _answer(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpR
         request.resolver_match, request.path_info = before, path
 
 
-def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
+def _read_whole_file(response: StreamingHttpResponse) -> StreamingHttpResponse:
     """
     Read the whole file now, and return an answer that sends it later: the connection to its database ends with the
     view.
@@ -154,14 +154,14 @@ def _kept(response: StreamingHttpResponse) -> StreamingHttpResponse:
     return response
 
 
-def _leave(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpResponse:
+def _redirect_to_own_page(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpResponse:
     """
     Redirect to the same page of the control partition. A job has another id there. For objects other than jobs,
     redirect to their list.
     """
     query = request.GET.copy()
     asked = {"job": str(match.kwargs.get("job_id") or query.get("job", ""))}
-    number = _number_here(partition, asked["job"])
+    number = _own_number_of(partition, asked["job"])
     if asked["job"] and number is None:
         raise Http404(_("This job does not exist here."))
     if "job" in query:
@@ -169,18 +169,18 @@ def _leave(request: HttpRequest, partition: str, match: ResolverMatch) -> HttpRe
     others = set(match.kwargs) - {"job_id", "document_hash", "path"}
     if others or match.view_name.startswith("admin:"):
         found = find_place(match.view_name)
-        return redirect(_own(found[1].view if found else "overview", {}, QueryDict()))
+        return redirect(_own_address(found[1].view if found else "overview", {}, QueryDict()))
     kwargs = {**match.kwargs, "job_id": number} if "job_id" in match.kwargs else match.kwargs
-    return redirect(_own(match.view_name, kwargs, query))
+    return redirect(_own_address(match.view_name, kwargs, query))
 
 
-def _number_here(partition: str, job: str) -> int | None:
+def _own_number_of(partition: str, job: str) -> int | None:
     if not job.isdecimal() or len(job) > 18:
         return None
     asked: Callable[[], Mapping[int, int]] = lambda: numbers_of({int(job)})  # noqa: E731
     return read_in(partition, asked).get(int(job))
 
 
-def _own(view: str, kwargs: Mapping[str, Any], query: QueryDict) -> str:
+def _own_address(view: str, kwargs: Mapping[str, Any], query: QueryDict) -> str:
     address = reverse(view, kwargs=dict(kwargs))
     return f"{address}?{query.urlencode()}" if query else address

@@ -58,11 +58,11 @@ def answer_conflict(request: HttpRequest) -> HttpResponse:
             "detail": "Another change was made at this moment, so this one was undone. Try again.",
         }
         return JsonResponse(problem, status=HTTPStatus.CONFLICT)
-    shown = {"sent": _sent_again(request), "is_form": request.method == "POST"}
+    shown = {"sent": _fields_to_send_again(request), "is_form": request.method == "POST"}
     return render(request, "409.html", shown, status=HTTPStatus.CONFLICT)
 
 
-def _sent_again(request: HttpRequest) -> list[tuple[str, str]] | None:
+def _fields_to_send_again(request: HttpRequest) -> list[tuple[str, str]] | None:
     """
     Return the fields of a form, for a button that sends the form again.
 

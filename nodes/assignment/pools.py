@@ -76,7 +76,7 @@ def chained(*strategies: PoolStrategy) -> PoolStrategy:
     def chain(situation: Situation, placed: Shares) -> Shares:
         together: dict[WorkItem, str] = {}
         for strategy in strategies:
-            together.update(_by(strategy, situation, {**placed, **together}))
+            together.update(_placements_by(strategy, situation, {**placed, **together}))
         return together
 
     return chain
@@ -89,14 +89,14 @@ def share_out(strategy: PoolStrategy, situation: Situation) -> dict[WorkItem, st
     Raises:
         StrategyRefused: the strategy loses or invents items, or places one where its job cannot run.
     """
-    shares = dict(_by(strategy, situation, {}))
+    shares = dict(_placements_by(strategy, situation, {}))
     wanted = {WorkItem(job, item) for job in situation.pools for item in situation.to_place(job, placed={})}
     if lost := wanted - shares.keys():
         raise StrategyRefused(f"the strategy gave no node to {_some(lost)}; each item of a pool needs one")
     return shares
 
 
-def _by(strategy: PoolStrategy, situation: Situation, placed: Shares) -> Shares:
+def _placements_by(strategy: PoolStrategy, situation: Situation, placed: Shares) -> Shares:
     """Return the placements of one strategy. Raise StrategyRefused if they are invalid."""
     shares = strategy(situation, placed)
     there = {WorkItem(job, item) for job, items in situation.pools.items() for item in items}

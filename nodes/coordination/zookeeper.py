@@ -161,8 +161,8 @@ class ZooKeeperCoordination(Participant):
         began_at = self._clock()
         with self._asking() as session:
             self._make_tree(session)
-            with self._wholly():
-                self._again(lambda: self._join(session, wanted))
+            with self._dropping_session_on_error():
+                self._retry_after_conflicts(lambda: self._join(session, wanted))
             self._joined = session
             self._office = None
             self._last_beat_at = began_at
@@ -171,7 +171,7 @@ class ZooKeeperCoordination(Participant):
     def _join(self, session: Session, pools: Mapping[str, frozenset[str]]) -> None:
         tree = self._tree
         session.sync(tree.root)
-        guards = [self._counting(session, tree.pool_version), self._counting(session, tree.worker_version)]
+        guards = [self._increment_of(session, tree.pool_version), self._increment_of(session, tree.worker_version)]
         # A node that joins again gives up leadership: its own, or the leadership of an earlier process with its name.
         operations: list[Operation] = [Delete(tree.latch(latch)) for latch in self._latches_of_own_name(session)]
         if session.stat(tree.member(self._node)) is not None:
@@ -202,13 +202,13 @@ class ZooKeeperCoordination(Participant):
             if session is not self._joined:
                 return
             self._joined = None
-            with self._wholly():
-                self._again(lambda: self._leave(session))
+            with self._dropping_session_on_error():
+                self._retry_after_conflicts(lambda: self._leave(session))
 
     def _leave(self, session: Session) -> None:
         tree = self._tree
         session.sync(tree.root)
-        guards = [self._counting(session, tree.worker_version)]
+        guards = [self._increment_of(session, tree.worker_version)]
         operations = self._removal(session, self._node)
         mine = session.stat(tree.member(self._node))
         if mine is None or mine.session != session.id:
@@ -221,12 +221,12 @@ class ZooKeeperCoordination(Participant):
     def change_pool(self, job: str, items: Collection[str]) -> bool:
         wanted = checked_pools({job: items})[job]
         with self._asking() as session:
-            return self._again(lambda: self._change_pool(session, job, wanted))
+            return self._retry_after_conflicts(lambda: self._change_pool(session, job, wanted))
 
     def _change_pool(self, session: Session, job: str, items: frozenset[str]) -> bool:
         tree = self._tree
         session.sync(tree.root)
-        guards = [self._counting(session, tree.pool_version)]
+        guards = [self._increment_of(session, tree.pool_version)]
         operations = self._difference(session, job, items)
         if not operations:
             return False
@@ -305,7 +305,7 @@ class ZooKeeperCoordination(Participant):
 
     def look(self) -> ClusterState:
         with self._asking() as session:
-            for _again in range(_LOOKS):
+            for _attempt in range(_LOOKS):
                 with suppress(Absent):
                     return self._look(session)
             if not self._is_ours(session):
@@ -451,28 +451,30 @@ class ZooKeeperCoordination(Participant):
 
     def acquire(self, item: WorkItem, *, lease: dt.timedelta, note: str = "") -> ItemLock | LockSeen:
         with self._token_for(item) as token, self._sharing() as session:
-            return self._again(lambda: self._locks.acquire(session, item, token, lease=lease, note=note))
+            return self._retry_after_conflicts(
+                lambda: self._locks.acquire(session, item, token, lease=lease, note=note)
+            )
 
     def acquire_all(self, items: Sequence[WorkItem], *, lease: dt.timedelta) -> Sequence[ItemLock] | LockSeen:
         for item in items:
             checked("job", item.job)
             checked("item", item.item)
         with self._tokens_for(items) as tokens, self._sharing() as session:
-            return self._again(lambda: self._locks.acquire_all(session, items, tokens, lease=lease))
+            return self._retry_after_conflicts(lambda: self._locks.acquire_all(session, items, tokens, lease=lease))
 
     def prolong(self, lock: ItemLock, *, lease: dt.timedelta) -> ItemLock | None:
         return self.prolong_all([lock], lease=lease)[0]
 
     def prolong_all(self, locks: Sequence[ItemLock], *, lease: dt.timedelta) -> Sequence[ItemLock | None]:
         with self._sharing() as session:
-            return self._again(lambda: self._locks.prolong_all(session, locks, lease=lease))
+            return self._retry_after_conflicts(lambda: self._locks.prolong_all(session, locks, lease=lease))
 
     def release(self, lock: ItemLock) -> bool:
         return self.release_all([lock])[0]
 
     def release_all(self, locks: Sequence[ItemLock]) -> Sequence[bool]:
         with self._sharing() as session:
-            return self._again(lambda: self._locks.release_all(session, locks))
+            return self._retry_after_conflicts(lambda: self._locks.release_all(session, locks))
 
     def lock_of(self, item: WorkItem) -> LockSeen | None:
         with self._asking() as session:
@@ -545,7 +547,9 @@ class ZooKeeperCoordination(Participant):
             session.end()
             raise
         if self._guarding is None:
-            self._guarding = threading.Thread(target=self._guard, name=f"guard of {self._node}", daemon=True)
+            self._guarding = threading.Thread(
+                target=self._end_untrusted_sessions, name=f"guard of {self._node}", daemon=True
+            )
             self._guarding.start()
         session.reconnected = self._set_watches
         if is_there:
@@ -620,7 +624,7 @@ class ZooKeeperCoordination(Participant):
         self._session = self._joined = None
         self._office = None
 
-    def _guard(self) -> None:
+    def _end_untrusted_sessions(self) -> None:
         """End the session if its member no longer beats, or if it has had no connection for too long."""
         longest = self._timeout.total_seconds()
         while not self._closing.wait(longest / 8):
@@ -639,7 +643,7 @@ class ZooKeeperCoordination(Participant):
 
     # --- Steps shared by the functions above -----------------------------------------------------
 
-    def _again(self, step: Callable[[], _T]) -> _T:
+    def _retry_after_conflicts(self, step: Callable[[], _T]) -> _T:
         """
         Return the result of a step. Repeat the step if another process changed its nodes between its read and its
         write.
@@ -652,7 +656,7 @@ class ZooKeeperCoordination(Participant):
                 return step()
         raise Unreachable(f"the cluster {self._cluster} changed {_TRIES} times while it was written to")
 
-    def _counting(self, session: Session, path: str) -> Set:
+    def _increment_of(self, session: Session, path: str) -> Set:
         """
         Return the operation that increments the version at this path. The operation is refused if another process
         increments it first.
@@ -692,7 +696,7 @@ class ZooKeeperCoordination(Participant):
         return [latch for latch, name in zip(latches, names, strict=True) if name and name[0] == self._node.encode()]
 
     @contextmanager
-    def _wholly(self) -> Iterator[None]:
+    def _dropping_session_on_error(self) -> Iterator[None]:
         """
         If the block fails, drop the session. ZooKeeper then removes the ephemeral nodes that the block has created.
         """

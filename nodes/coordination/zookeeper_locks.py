@@ -242,7 +242,7 @@ class ZooKeeperLocks:
                 with suppress(Conflict):
                     session.create(self._tree.locks(job))
 
-    def _whole(self, session: Session) -> Check:
+    def _check_of_removals(self, session: Session) -> Check:
         """Return the check that no lock was removed between the following read and the write."""
         return Check(self._tree.all_locks, session.get(self._tree.all_locks)[1].version)
 

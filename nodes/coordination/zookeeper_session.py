@@ -337,7 +337,7 @@ class Session:
             if isinstance(result, _CONFLICTS):
                 raise Conflict(repr(result))
             if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-                raise self._said(result)
+                raise self._as_contract_error(result)
 
     def commit_in_parts(
         self, guards: Sequence[Set], operations: Sequence[Operation], *, needs: Iterable[Check] = ()
@@ -410,9 +410,9 @@ class Session:
         except _CONFLICTS as error:
             raise Conflict(repr(error)) from error
         except (KazooException, KazooTimeoutError) as error:
-            raise self._said(error) from error
+            raise self._as_contract_error(error) from error
 
-    def _said(self, error: Exception) -> Refused | Unreachable:
+    def _as_contract_error(self, error: Exception) -> Refused | Unreachable:
         """Return the error of the contract that stands for this error of kazoo."""
         if isinstance(error, _REFUSALS):
             return Refused(

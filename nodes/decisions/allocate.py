@@ -63,7 +63,10 @@ def allocate(
             actions.append(Give(item=item.id, owner=item.owner, epoch=item.epoch, to=to))
         else:
             actions.append(_release(item, to=to))
-    return (*actions, *_welcome(items, placed=placed, available_managers=available_managers, strategy=strategy))
+    return (
+        *actions,
+        *_moves_to_newcomers(items, placed=placed, available_managers=available_managers, strategy=strategy),
+    )
 
 
 def rebalance(
@@ -106,7 +109,7 @@ def _place(
     )
 
 
-def _welcome(
+def _moves_to_newcomers(
     items: Collection[ItemSeen], *, placed: Mapping[int, UUID], available_managers: frozenset[UUID], strategy: Strategy
 ) -> list[Release]:
     """Return the moves to managers that hold nothing, if others have items to spare."""

@@ -124,7 +124,7 @@ def name_of_this_process() -> str:
     return f"{_NOT_IN_NAMES.sub('-', socket.gethostname())[:100]}-{os.getpid()}"
 
 
-def way_to(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
+def coordination_of_cluster(cluster: str, *, node: str, timeout: dt.timedelta) -> Coordination:
     """
     Return a node's connection to a cluster of distributed jobs, in the configured store.
 
@@ -168,7 +168,7 @@ class JobsOfThisProcess:
         has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
         ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_book else []
         self._manager = DistributedJobManager(
-            way_to(cluster, node=node, timeout=timeout),
+            coordination_of_cluster(cluster, node=node, timeout=timeout),
             [*jobs, *ours],
             strategy=strategy_named(strategy),
             tuning=tuning,

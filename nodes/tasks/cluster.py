@@ -174,7 +174,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
 
     def _report_lost_attempt(self, ended: BaseProcess) -> bool:
         """End the attempt that an ended child left behind. Return False if the worker was retired."""
-        reason = "its process ended" if ended.exitcode is None else _how(ended.exitcode)
+        reason = "its process ended" if ended.exitcode is None else _reason_of_end(ended.exitcode)
         return self._session.run(
             lambda connection: roster.lose_attempt(connection, worker=self._worker, reason=reason),
             wait_at_most=_RETRY_FOR,
@@ -215,7 +215,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         os.write(self._wakes_by_signal, b".")
 
 
-def _how(exitcode: int) -> str:
+def _reason_of_end(exitcode: int) -> str:
     if exitcode < 0:
         return f"signal {-exitcode} ended its process"
     return f"its process ended with exit code {exitcode}"

@@ -94,7 +94,7 @@ def die(walk, reach):
         walk.sink.let_go(held)
     for signal in ("go", "seed"):
         walk.world.signal(signal)
-    walk.start_anew()
+    walk.start_everything()
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ class _Bench:
 
     def report_idle(self, seconds: float) -> None:
         """Print the cost of ten idle nodes, beside few and many documents, and few and many seeds."""
-        job, lane = self._make_job_at_rest(seeds=_FEW[1])
+        job, lane = self._make_stopped_job(seeds=_FEW[1])
         self._fill(job, lane, first=1, last=_FEW[0])
         few = self._cpu_of_idle(seconds)
         self._fill(job, lane, first=_FEW[0] + 1, last=_MANY_DOCUMENTS[0])
@@ -195,7 +195,7 @@ class _Bench:
         _say(f"ratio CPU of an idle cluster 10^6 to 10^3 documents: {many_documents / few:.2f}")
         _say(f"ratio CPU of an idle cluster 10^4 to 10 seeds: {many_seeds / many_documents:.2f}")
 
-    def _make_job_at_rest(self, *, seeds: int) -> tuple[int, int]:
+    def _make_stopped_job(self, *, seeds: int) -> tuple[int, int]:
         from tests.support.factories import make_job, make_lane
 
         job = make_job(urls=["http://a.test/"])

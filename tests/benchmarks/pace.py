@@ -106,7 +106,9 @@ def _measure(directory: Path, *, environment: Mapping[str, str], seconds: int) -
             made = fetches(read_log(starts), read_log(ends))
             sys.stdout.write("gap: share of the allowed rate with one job, with two jobs (gaps that were not kept)\n")
             for alone, shared in zip(paces[::2], paces[1::2], strict=True):
-                told = [_told(made, host, gap=gap, since=since, until=until) for host, gap in (alone, shared)]
+                told = [
+                    _share_and_breaches(made, host, gap=gap, since=since, until=until) for host, gap in (alone, shared)
+                ]
                 sys.stdout.write(f"{alone[1]:5.2f} s: {', '.join(told)}\n")
         finally:
             connection.close()
@@ -256,7 +258,7 @@ def _start_jobs(host: str, urls: Sequence[str], *, gap: float, jobs: int) -> Non
         control.start(job.pk, made_by="a benchmark", now=timezone.now())
 
 
-def _told(made: Sequence[Fetch], host: str, *, gap: float, since: float, until: float) -> str:
+def _share_and_breaches(made: Sequence[Fetch], host: str, *, gap: float, since: float, until: float) -> str:
     of_host = [fetch for fetch in made if fetch.host == host]
     share = share_of_rate(of_host, gap=gap, since=since, until=until)
     return f"{100 * share:5.1f} % ({len(broken(of_host, [LeastGap(seconds=gap, since=since, until=until)]))})"

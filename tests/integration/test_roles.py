@@ -246,7 +246,7 @@ def address(path, world):
     ids = {
         "jobs": world.job.pk,
         # No deleted job exists, so a role that may request one gets a 404.
-        "deleted-jobs": getattr(world, "buried", 1),
+        "deleted-jobs": getattr(world, "deleted_job", 1),
         # No chain exists, so a role that may use one gets a 404.
         "job-chains": getattr(world, "chain", 1),
         "documents": document_id(world.document),

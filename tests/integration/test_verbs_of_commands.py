@@ -38,7 +38,7 @@ COMMANDS = {
     "hosts_stop": _host("stop", "--reason", "they called"),
     "hosts_stop_by_name": _host("stop", "--reason", "they called"),
     "cluster_rebalance": lambda world: ["rebalance", "--dry-run"],
-    "deleted_jobs_restore": lambda world: ["restore", "buried", "--deleted"],
+    "deleted_jobs_restore": lambda world: ["restore", "deleted", "--deleted"],
     "deny_list_add": lambda world: ["host", "*.test", *_DENY],
     "deny_list_remove": lambda world: ["host", "*.denied.test", "allow"],
     "trap_suspects_accept": lambda world: ["trap", "accept", str(world.suspect)],

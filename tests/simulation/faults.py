@@ -26,14 +26,14 @@ class Faults:
         kinds: tuple[Callable[[], None], ...] = (
             self._crash, self._freeze, self._stick, self._cut, self._make_flaky,
             self._refuse, self._hang, self._slow_down, self._ask_to_leave, self._join,
-            self._befall_at_decision, self._freeze_for_good, self._stick_for_good, self._shift_load,
+            self._inject_at_decision, self._freeze_for_good, self._stick_for_good, self._shift_load,
         )  # fmt: skip
         if world.ensemble is not None:
             kinds += (self._lose_ensemble, self._wipe_ensemble, self._cut_off_ensemble, self._cut_off_ensemble)
         self._kinds = self._random.sample(kinds, k=self._random.randint(1, 5))
         # Fences matter in the moment between a decision and its write, so faults at that moment are more frequent.
         if self._random.random() < 0.5:
-            self._kinds += 2 * [self._befall_at_decision]
+            self._kinds += 2 * [self._inject_at_decision]
 
     def plan(self) -> float:
         """Schedule faults from now on, and return the seconds until they end."""
@@ -79,7 +79,7 @@ class Faults:
         process.is_frozen = True
         self._trouble(process, until=lambda: (self._tell(f"n{process.id.int} wakes"), process.thaw()))
 
-    def _befall_at_decision(self) -> None:
+    def _inject_at_decision(self) -> None:
         process = self._pick()
         fault = self._random.choice((self._freeze, self._crash))
         process.at_next_decision = lambda: fault(process)

@@ -61,10 +61,10 @@ class Line:
         if going > self.silence:
             # The sender has given up when the question arrives, and the database still executes it.
             self._after(self.silence, lambda: answer(None, Unreachable()))
-            self._after(going, lambda: self._arrive(question, _nobody, wait_at_most))
+            self._after(going, lambda: self._arrive(question, _no_receiver, wait_at_most))
             return
         if self.flakiness and self.scheduler.random.random() < self.flakiness:
-            self._after(going + self._delay(), lambda: self._arrive(question, _nobody, wait_at_most))
+            self._after(going + self._delay(), lambda: self._arrive(question, _no_receiver, wait_at_most))
         self._after(going, lambda: self._arrive(question, answer, wait_at_most))
 
     def _arrive(self, question: Question, answer: Answer, wait_at_most: float) -> None:
@@ -96,9 +96,9 @@ class Line:
         Repeat the question until the database can execute it. After `wait_at_most` seconds the client gets
         `Unreachable`, and the question is still executed.
         """
-        if wait_at_most < 0 and answer is not _nobody:
+        if wait_at_most < 0 and answer is not _no_receiver:
             answer(None, Unreachable())
-            answer = _nobody
+            answer = _no_receiver
         self._after(_LOOK, lambda: self._arrive(question, answer, wait_at_most - _LOOK))
 
     def _delay(self) -> float:
@@ -114,5 +114,5 @@ class Line:
         self.scheduler.after(seconds, action)
 
 
-def _nobody(_said: Any, _error: Exception | None) -> None:
+def _no_receiver(_said: Any, _error: Exception | None) -> None:
     pass

@@ -133,7 +133,10 @@ class Process:
         session = session_timeout(self.timeout)
         self._membership_trust = TrustWindow(timeout=session, clock=self.machine.clock)
         self._membership = Loop(
-            self, self._sits(session.total_seconds()), wait_at_most=session.total_seconds(), line=self.other_line
+            self,
+            self._stay_in_ensemble(session.total_seconds()),
+            wait_at_most=session.total_seconds(),
+            line=self.other_line,
         )
 
     def start(self) -> None:
@@ -201,7 +204,7 @@ class Process:
 
     # --- The membership session ------------------------------------------------------------------
 
-    def _sits(self, session: float) -> Steps:
+    def _stay_in_ensemble(self, session: float) -> Steps:
         """Be a member of the ensemble, and stand for election there, while the process trusts itself."""
         ensemble, clock = self.world.ensemble, self.machine.clock
         assert ensemble is not None

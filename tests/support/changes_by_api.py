@@ -202,11 +202,11 @@ def _pause_schedule(world):
     schedules.pause(world.job.pk, made_by="a test", now=NOON)
 
 
-def _bury(world):
-    """Delete a job, so that a test can restore it. Its id is `world.buried`."""
-    job = make_job("buried", policy=None)
+def _delete_job(world):
+    """Delete a job, so that a test can restore it. Its id is `world.deleted_job`."""
+    job = make_job("deleted", policy=None)
     store_deleted_job(job, now=NOON)
-    world.buried = job.pk
+    world.deleted_job = job.pk
     job.delete()
 
 
@@ -352,7 +352,7 @@ CHANGES: Final = {
     "service_tokens_destroy": Change(thing=SERVICE_TOKEN, prepare=authorize),
     "cluster_rebalance": Change({"dry_run": True}, prepare=_elect),
     "definitions_import": Change(_definition, _definition_of),
-    "deleted_jobs_restore": Change(prepare=_bury),
+    "deleted_jobs_restore": Change(prepare=_delete_job),
     "deny_list_add": Change({"pattern": "*.test", "confirm": True, **_REASON}, DENY_LIST),
     "trap_suspects_accept": Change(thing=SUSPECT, prepare=suspect),
     "trap_suspects_release": Change(thing=SUSPECT, prepare=suspect),

@@ -424,9 +424,9 @@ def _losing_answers_of(place, name):
     """Let a function do its work, and lose its answer."""
     real = getattr(place, name)
 
-    def unheard(*arguments, **named):
+    def lose_answer(*arguments, **named):
         real(*arguments, **named)
         raise _AnswerLost
 
-    with mock.patch.object(place, name, unheard):
+    with mock.patch.object(place, name, lose_answer):
         yield

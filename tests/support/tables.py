@@ -42,7 +42,7 @@ def each_row(names, rows, ids=None):
             def run(**fixtures):
                 differences = _Differences()
                 for name, values in named:
-                    with differences.row(name), _forgotten():
+                    with differences.row(name), _undoing_writes():
                         test(**fixtures, **values)
                 differences.report(len(named))
 
@@ -69,7 +69,7 @@ def _named(names, rows, ids):
         yield name, dict(zip(names, values, strict=True))
 
 
-def _forgotten():
+def _undoing_writes():
     """Return a context after which the database is as before, if the test runs in a transaction."""
     return _rolled_back() if connection.in_atomic_block else nullcontext()
 
@@ -96,7 +96,7 @@ class _Differences:
 
     def report(self, count):
         if self._failed:
-            shown = "\n\n".join(f"[{name}]\n{_told(error)}" for name, error in self._failed.items())
+            shown = "\n\n".join(f"[{name}]\n{_error_with_line(error)}" for name, error in self._failed.items())
             first = next(iter(self._failed.values()))
             raise AssertionError(f"{len(self._failed)} of {count} rows differ:\n\n{shown}") from first
 
@@ -119,7 +119,7 @@ class _Row:
         return True
 
 
-def _told(error):
+def _error_with_line(error):
     """Return the message of an error, and the line where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     lines = "".join(traceback.format_exception_only(error)).splitlines()

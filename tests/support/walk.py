@@ -127,7 +127,7 @@ class Walk:
         for daemon in (*self.managers, *self.workers):
             daemon.kill()
 
-    def start_anew(self):
+    def start_everything(self):
         self.managers = self.cluster.start("runmanager")
         self.workers = self.cluster.start("runworker")
 

@@ -272,9 +272,9 @@ class _Group:
 
     def _live(self) -> None:
         try:
-            self._follow()
+            self._wait_for_earlier_groups()
             while not self._stopping.is_set():
-                pause = self._pause()
+                pause = self._seconds_to_next_run()
                 if pause > 0:
                     self._stopping.wait(min(pause, _LOOK))
                 elif not self._around.may_begin():
@@ -284,7 +284,7 @@ class _Group:
         finally:
             self._ended.set()
 
-    def _follow(self) -> None:
+    def _wait_for_earlier_groups(self) -> None:
         """
         Wait until the earlier groups have ended. Then take over the past of these items, with the runs of those groups.
         """
@@ -299,7 +299,7 @@ class _Group:
         self.past = self._owner.past_of(self._items, taken_up_at=self.past.taken_up_at)
         self._ending = ()
 
-    def _pause(self) -> float:
+    def _seconds_to_next_run(self) -> float:
         """Return the time until the next run is due (seconds)."""
         try:
             schedule, initial_delay = self._owner.job.schedule(), self._owner.job.initial_delay()
@@ -334,7 +334,7 @@ class _Group:
             logger.warning("job %s cannot lock its items: %s", self._owner.job_id, error)
         if isinstance(run_locks, RunLocks):
             try:
-                if not self._is_too_soon(run_locks) and self._takes_up(context):
+                if not self._is_too_soon(run_locks) and self._may_begin(context):
                     self._run(context, run_locks)
             finally:
                 self._context = None
@@ -352,7 +352,7 @@ class _Group:
             return next_start(self._schedule, self.past) > seconds_since_boot()
         return False
 
-    def _takes_up(self, context: JobContext) -> bool:
+    def _may_begin(self, context: JobContext) -> bool:
         """
         Return True if the run may begin, and make it the current run. Return False if something told it to stop
         meanwhile.

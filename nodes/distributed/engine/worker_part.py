@@ -79,7 +79,7 @@ class WorkerPart:
             CoordinationError: the store does not answer, or refuses the connection.
         """
         for job in self._jobs:
-            self._ask(job)
+            self._read_pool(job)
         self._join()
         for thread in self._threads:
             thread.start()
@@ -176,15 +176,15 @@ class WorkerPart:
         asked_at = seconds_since_boot()
         failures = 1 if self.pool_of(job).problem else 0
         while not self._closing.is_set():
-            wait = asked_at + self._period(job, failures) - seconds_since_boot()
+            wait = asked_at + self._seconds_to_next_read(job, failures) - seconds_since_boot()
             if wait > 0:
                 self._closing.wait(min(wait, _LOOK))
                 continue
             asked_at = seconds_since_boot()
-            self._ask(job)
+            self._read_pool(job)
             failures = failures + 1 if self.pool_of(job).problem else 0
 
-    def _period(self, job: str, failures: int) -> float:
+    def _seconds_to_next_read(self, job: str, failures: int) -> float:
         """
         Return the seconds until a pool is read again. After a failed read, a pool without a check period is read again,
         too.
@@ -198,7 +198,7 @@ class WorkerPart:
             return period
         return back_off(failures).total_seconds() if failures else float("inf")
 
-    def _ask(self, job: str) -> None:
+    def _read_pool(self, job: str) -> None:
         """Read the pool of a job, and note the pool that is in use now."""
         before = self.pool_of(job)
         with self._observer.work(Work.CHECK_POOL):
@@ -216,7 +216,7 @@ class WorkerPart:
     def _known_after(self, job: str, before: KnownPool) -> KnownPool:
         now = seconds_since_boot()
         try:
-            items = checked_pools({job: _several(self._jobs[job].job.work_pool())})[job]
+            items = checked_pools({job: _collection_of_names(self._jobs[job].job.work_pool())})[job]
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the status shows any exception of a user's job
             problem = f"{type(error).__name__}: {error}"
             return before.after_failure(problem, keep=self._tuning().keep_failed_pool, now=now)
@@ -233,7 +233,7 @@ class WorkerPart:
                     self._unreported.discard(job)
 
 
-def _several(items: Collection[str]) -> Collection[str]:
+def _collection_of_names(items: Collection[str]) -> Collection[str]:
     """Return the items. Raise TypeError for a string, because its letters would become items."""
     if isinstance(items, str | bytes):
         raise TypeError(f"a pool is a set of names, and not the text {items!r}")

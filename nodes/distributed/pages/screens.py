@@ -54,7 +54,7 @@ def job_row(job: JobSeen, *, now: dt.datetime) -> Record:
         "name": job.job,
         "state": state,
         "tone": tone,
-        "said": _said(job.switch, now=now) if job.switch else "",
+        "said": _author_and_age(job.switch, now=now) if job.switch else "",
         "items": items,
         "given": given,
         "shared": _("%(given)s of %(items)s assigned") % {"given": given, "items": items},
@@ -148,7 +148,7 @@ def _switch(switch: Switch, *, job: str, name: str, now: dt.datetime) -> Record:
         "name": name,
         "state": _("disabled") if switch.is_disabled else _("enabled"),
         "tone": "failed" if switch.is_disabled else "indexed",
-        "said": _said(switch, now=now),
+        "said": _author_and_age(switch, now=now),
         "actions": _actions(is_disabled=switch.is_disabled, has_switch=False),
     }
 
@@ -163,7 +163,7 @@ def _actions(*, is_disabled: bool, has_switch: bool) -> list[Record]:
     return [turn, {"key": "follow", "label": _("Remove switch"), "tone": "quiet"}] if has_switch else [turn]
 
 
-def _said(switch: Switch, *, now: dt.datetime) -> str:
+def _author_and_age(switch: Switch, *, now: dt.datetime) -> str:
     if switch.at is None:
         return ""
     return _("%(who)s, %(when)s") % {"who": switch.by, "when": formats.age(switch.at, now=now)}
