@@ -31,8 +31,8 @@ class Event:
     """
     An event of a task: `started`, `ended` or `failed_finally`.
 
-    `detail` has the kind, the group and the name of the task. An end also has `why` (empty if another attempt follows),
-    and the class and the message of the exception.
+    `detail` has the kind, the group and the name of the task. For `ended` and `failed_finally` it also has `why` (empty
+    if another attempt follows), and the class and the message of the exception.
     """
 
     id: int

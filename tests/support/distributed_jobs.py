@@ -14,7 +14,7 @@ ITEMS = tuple(f"item-{number}" for number in range(6))
 
 class Diary(DistributedJob):
     """
-    A job that notes for each run of an item its begin, its work and its end, by the machine's clock.
+    A job that notes the beginning, the work and the end of each run of an item, by the machine's clock.
 
     It checks the remaining time of its lease before each entry, because it may have been frozen. Runs with irreversible
     effects should do the same.
@@ -66,7 +66,7 @@ def entries_of(diary: Path, *, since=0.0):
 
 
 def conflicts_in(diary: Path):
-    """Return pairs of entries: the begin of an item, and a later entry for the item by another process."""
+    """Return pairs of entries: one that begins an item, and a later entry for the item by another process."""
     in_hand, found = {}, []
     for entry in entries_of(diary):
         holder = in_hand.get(entry.item)

@@ -83,7 +83,7 @@ class ObserverGroup(Observer):
 
     @contextmanager
     def work(self, kind: Work) -> Iterator[None]:
-        """Report the work of the block: its begin, its end and its failure."""
+        """Report the beginning and the end of the work in the block, and its failure."""
         began_at = monotonic()
         self.work_begun(kind)
         failed = True

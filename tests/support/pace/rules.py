@@ -195,11 +195,12 @@ def _most(one: _Number | None, other: _Number | None) -> _Number | None:
 
 def over_time(changes: Sequence[tuple[float, Limits]], *hosts: str) -> list[Rule]:
     """
-    Return the rules of limits that were edited. Each holds from its moment on, the first one from the start.
+    Return the rules of limits that were edited. Each entry has limits and the moment from which they hold. The first
+    limits hold from the start.
 
     Until an edit has reached all nodes, each node uses the old or the new limits. So there are two kinds of rules.
     Rules of the new limits hold from `EDIT_GRACE` seconds after an edit until the next edit. Rules that allow what
-    either limits allow hold from the begin of the old limits to the end of the new ones.
+    either limits allow hold from the beginning of the old limits to the end of the new ones.
     """
     rules: list[Rule] = []
     ends = [moment for moment, _ in changes[1:]] + [_ALWAYS]
