@@ -16,7 +16,7 @@ _TEMPLATES: Final = ROOT / "templates"
 _UNSEEN: Final = re.compile(r"<(script|style|svg)\b.*?</\1>|<!--.*?-->|<[^>]*>", re.DOTALL)
 _SEEN_ATTRIBUTE: Final = re.compile(r"""\s(?:alt|aria-label|data-label|placeholder|title)=(["'])(.*?)\1""", re.DOTALL)
 _WORD: Final = re.compile(r"[^\W\d_]{2,}(?:[ .,:;-]+[^\W\d_]+)*")
-# A value that a template puts between its texts.
+# Stands for a value that a template puts between its texts.
 _VALUE: Final = "\0"
 
 

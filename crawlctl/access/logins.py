@@ -33,7 +33,7 @@ WINDOW: Final = dt.timedelta(minutes=5)
 MOST_OF_A_NAME: Final = 10
 MOST_OF_AN_ADDRESS: Final = 50
 
-# Bits of an IPv6 address that name the network of one customer. The customer chooses the other bits.
+# Number of leading bits of an IPv6 address that name the network of one customer. The customer chooses the other bits.
 _NETWORK_BITS: Final = 64
 
 # One attempt of an address is counted at a time, until its transaction commits.

@@ -15,9 +15,9 @@ LARGEST_DESCRIPTION: Final = 64 * 1024
 _LARGEST_SIZE: Final = 2**63 - 1
 _LSN: Final = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-# Names of servers are parts of keys.
+# Pattern of the names of servers, which are parts of keys.
 _WORD: Final = re.compile(r"(?!\.)[A-Za-z0-9_.+-]{1,100}")
-# Sizes that PostgreSQL allows.
+# Sizes of a segment that PostgreSQL allows (bytes).
 _SEGMENT_SIZES: Final = frozenset(2**power for power in range(20, 31))
 
 

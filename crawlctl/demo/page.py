@@ -20,7 +20,8 @@ _WORDS_IN_A_PARAGRAPH = 48
 # Fewest and most paragraphs on one page. With 18 to 50 links of 70 bytes they make 8 to 19 KB.
 _SHORTEST_TEXT, _LONGEST_TEXT = 23, 51
 
-# Links in the cache: far more than a page has, far fewer than a million. Most links go to a few popular pages.
+# Number of links in the cache: far more than a page has, and far fewer than a million. Most links go to a few popular
+# pages.
 _LINKS_KEPT = 1 << 16
 
 

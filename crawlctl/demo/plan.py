@@ -29,8 +29,8 @@ FEWEST_LINKS, MOST_LINKS = 18, 50
 # Divisor of the share of quiet pages: no revision can remove more than this share of the pages.
 _QUIET_SHARE = 5
 
-# Steepness of the power law. Page `n * u ** 3` for a uniform u gives a tenth of all links to the first thousandth of
-# the pages. So most links that a crawler finds are duplicates, as on a real site.
+# Exponent in the formula of the power law. Page `n * u ** 3` for a uniform u gives a tenth of all links to the first
+# thousandth of the pages. So most links that a crawler finds are duplicates, as on a real site.
 _STEEPNESS = 3
 
 # The random numbers of a page: eight for its own traits, and one for each link that it may have.

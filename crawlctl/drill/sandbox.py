@@ -40,7 +40,7 @@ GAP: Final = 0.1
 _OPEN_REQUESTS: Final = 4
 _NODES: Final = 2
 _READY_WITHIN: Final = 60.0
-# Requests after which the crawl has reached its full pace.
+# Number of requests after which the crawl has reached its full pace.
 _IN_SWING: Final = 60
 _ENDS_WITHIN: Final = 30.0
 _TICK: Final = 0.1

@@ -49,7 +49,7 @@ _BEATS_A_SESSION: Final = 6
 _IDLE: Final = 2
 # Interval at which a node checks whether it trusts itself again (seconds).
 _RECHECK: Final = 0.1
-# Connection attempts at the start of a process, each for the length of a session.
+# Number of connection attempts at the start of a process. Each lasts at most for the length of a session.
 _TRIES: Final = 5
 
 

@@ -15,7 +15,7 @@ from nodes.coordination.port import Refused
 from nodes.coordination.zookeeper_session import UNREADABLE, Absent, Address, Session
 
 PAGE: Final = 50
-# Characters shown of a node's data. Our own nodes hold no more.
+# Number of characters shown of a node's data. The nodes that crawlctl writes have no more.
 _MOST: Final = 2000
 _SECRET: Final = re.compile("token|uuid|password|secret|credential|latch", re.IGNORECASE)
 _HIDDEN: Final = "(hidden)"

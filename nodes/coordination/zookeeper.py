@@ -64,11 +64,11 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Attempts of a transaction that is refused because another one was faster. Each begins with a fresh read. DJM makes the
-# same number of attempts to register a node.
+# Number of attempts of a transaction that is refused because another one was faster. Each begins with a fresh read. DJM
+# makes the same number of attempts to register a node.
 _TRIES: Final = 10
 
-# Attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
+# Number of attempts of a read of many nodes, which starts again if a node is missing and a version has changed.
 _LOOKS: Final = 10
 
 

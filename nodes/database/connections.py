@@ -42,8 +42,8 @@ GivesUp = Callable[[float], bool]
 _LOOK: Final = 0.1
 # Time that this process waits for a statement beyond the server's own limit.
 _WAY: Final = dt.timedelta(seconds=2)
-# Executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and the server
-# parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
+# Number of executions after which a statement is prepared. Daemons execute the same large statements repeatedly, and
+# the server parses and plans an unprepared statement each time. Only a statement executed once gains nothing.
 _PREPARED_AFTER: Final = 1
 
 # Divisor of a node's timeout: its beat waits for a lock for this part of the timeout.
@@ -252,8 +252,8 @@ def _limits_of_node(timeout: dt.timedelta) -> Limits:
     )
 
 
-# Keepalives in seconds: the first probe of a silent line after two, then one each second. After three unanswered probes
-# the line counts as dead.
+# Keepalives of TCP. A connection that was silent for 2 seconds gets a probe, and then one each second. After 3
+# unanswered probes it counts as dead.
 _KEEPALIVES: Final = {"idle": 2, "interval": 1, "count": 3}
 
 

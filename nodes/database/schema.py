@@ -75,7 +75,7 @@ SELECT kind || ' ' || name || ' on ' || host FROM nodes_node
  ORDER BY kind, name, host
 """
 
-# The advisory lock of the process that creates the tables; no other lock has this number.
+# Number of the advisory lock of the process that creates the tables. No other lock has this number.
 _MIGRATING: Final = 7_215_608_411
 
 

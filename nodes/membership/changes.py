@@ -15,7 +15,7 @@ ANOTHER_MASK: Final = "(another secret)"
 # Largest numbers of items of a list, and of characters of a text, that a journal keeps.
 _ITEMS: Final = 20
 _CHARACTERS: Final = 500
-# Fields, and characters of a value, in a sentence.
+# Largest numbers of fields, and of characters of a value, in a sentence.
 _FIELDS_IN_WORDS: Final = 5
 _CHARACTERS_IN_WORDS: Final = 60
 

@@ -12,7 +12,8 @@ from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
 
-# At most 18 digits, as PostgreSQL's bigint holds. With far more digits int() would also take far more time.
+# Whole numbers with at most 18 digits, which PostgreSQL's bigint can hold. With far more digits int() would also take
+# far more time.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLAGS: Final = {

@@ -21,7 +21,7 @@ MOST_TIMES: Final = 10_000
 # Largest depth of nested policies, and largest number of rows in a list of a policy.
 _MOST_NESTED: Final = 5
 _MOST_ROWS: Final = 100
-# Lost workers of one task, in a row, after which no policy retries it. The task probably kills its workers.
+# Number of workers that one task lost in a row, after which no policy retries it. The task probably kills its workers.
 MOST_CRASHES: Final = 5
 # Class of the failure of a task whose worker was lost.
 WORKER_LOST: Final = "WorkerLost"

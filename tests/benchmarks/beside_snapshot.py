@@ -34,10 +34,10 @@ _HUNDRED: Final = 100
 _OF_A_TURN: Final = ("stuff", "take", "close")
 _TURN: Final = "stuff + take + close"
 _MARKS: Final = ("batch", "turn", "delta")
-# Documents that pass through the queue before the first measurement.
+# Number of documents that pass through the queue before the first measurement.
 _SETTLING: Final = 3_000
-# Rounds before the measured ones. The driver prepares a statement at its sixth execution. Five executions later, the
-# server chooses a plan for all further ones.
+# Number of rounds before the measured ones. The driver prepares a statement at its sixth execution. Five executions
+# later, the server chooses a plan for all further ones.
 _WARMING: Final = 12
 # The present marks, with some of them at 0. The last row applies.
 _WITHOUT: Final = """

@@ -50,7 +50,7 @@ _CLUSTERS: Sequence[tuple[str, int, Mapping[str, Sequence[str]]]] = (
 _LOCKS = 200
 # Number of items of one job, and of its simultaneous runs.
 _ITEMS, _RUNS = 1_000, 50
-# A short timeout; the time to notice a silence is a multiple of it.
+# Timeout of nodes: short, because the time to notice a silence is a multiple of it.
 _SHORT_TIMEOUT = dt.timedelta(seconds=2)
 # Number and timeout of daemons by default, and the seconds for which their membership sessions are watched.
 _SESSIONS, _NODE_TIMEOUT, _WATCHED = 8, dt.timedelta(seconds=15), 20.0

@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 _GAP = 0.25
 # Seconds until a new crawl has an even rate.
 _WARM_UP = 8.0
-# Pages of the large host that are fetched before the job gets the small hosts.
+# Number of pages of the large host that are fetched before the job gets the small hosts.
 _UNDER_WAY = 5
 
 # The documents of the next run, as seeding would leave them.

@@ -42,7 +42,7 @@ _SHAPES = "1,1 1,2 1,4 2,2 2,4"
 _ALLOWED = 1.15
 _LONGEST = 600.0
 _LOOK = 0.05
-# Pages of the site that daemons have crawled before they are measured.
+# Number of pages of the site that daemons crawl before they are measured.
 _CRAWLED_BEFORE = 500
 # Numbers of processes that simultaneously read one page over and over, and the seconds for which they read.
 _READERS = (1, 2, 4)

@@ -46,13 +46,15 @@ _MOST_TIME: Final = 2.5
 # dominate; below this number of ms, the clock does.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
-# Where bins are throttled, a step of a round reads the limits of at most 350 lanes (`jobs/queue/rounds.py`).
+# Largest number of buffers of a step of a round where bins are throttled: it reads the limits of at most 350 lanes
+# (`jobs/queue/rounds.py`), at 25 buffers each.
 _MOST_OF_A_ROUND: Final = 350 * 25
 _STEPS: Final = ("ask", "stuff", "take", "flush", "close", "round")
 _UNTIL_PREPARED: Final = 12
-# Documents that pass through the small queue before it is measured, so that its tables and indexes are no longer new.
+# Number of documents that pass through the small queue before it is measured, so that its tables and indexes are no
+# longer new.
 _SETTLING: Final = 6_000
-# Rounds between two rises of the low-water mark by the main manager, at a thousand documents a second.
+# Number of rounds between two rises of the low-water mark by the main manager, at a thousand documents a second.
 _ROUNDS_A_RAISE: Final = 20
 
 

@@ -38,7 +38,7 @@ SELECT md5(%(job)s || '/' || n)::uuid, %(job)s, %(lane)s, 'http://127.0.0.1/' ||
   FROM generate_series(1, %(documents)s) AS n
 """
 _SMALL = 1_000
-# Steps of the duties after which a job must have arrived.
+# Number of steps of the duties after which a job must be in its new state.
 _PATIENCE = 200
 
 

@@ -36,7 +36,7 @@ _FLUSH_INTERVAL = 0.1
 # A page has about 14 KB and 35 links to others of its host, as those of the synthetic site.
 _TEXT = "".join(f"<p>{' '.join(f'word{number % 97}' for number in range(80))}</p>" for _ in range(24))
 _LINKS_A_PAGE = 35
-# Hosts that share a certificate, and so a port.
+# Number of hosts that share a certificate, and so a port.
 HOSTS_A_CERTIFICATE = 50
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 

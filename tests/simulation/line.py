@@ -8,7 +8,7 @@ from nodes.membership.fences import FenceRefused
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import MustWait, NodeTaken
 
-# Maximum seconds of a question and its answer without a fault.
+# Longest time of a question and its answer without a fault (seconds).
 _USUAL = 0.04
 # Seconds between two tries of a question that has to wait.
 _LOOK = 0.1

@@ -30,9 +30,9 @@ from tests.simulation.checks import Violation
 from tests.simulation.partition_rows import SLOTS_HERE, Partition, PartitionRules, require
 
 _DOCUMENTS = 40
-# Steps after which a history must be over.
+# Number of steps after which a history must be over.
 _STEPS = 6_000
-# Steps for which one connection stands still.
+# Number of steps for which one connection transfers nothing.
 _STANDS_STILL = 700
 
 

@@ -35,9 +35,9 @@ from tests.simulation.store import NodeTaken, Store, Write
 BEAT = dt.timedelta(seconds=2)
 # Seconds between two passes of an idle manager's loop, which looks at its cluster twice a beat.
 _PASS = 1.0
-# Maximum seconds by which a sleep is too long.
+# Longest time by which a sleep is too long (seconds).
 _OVERSLEPT = 0.01
-# Maximum seconds of a write without a fault.
+# Longest time of a write without a fault (seconds).
 _STATEMENT = 0.2
 # Seconds between a worker's checks of its permission to begin requests.
 _GLANCE = 0.8
@@ -46,7 +46,7 @@ _FIRST_RETRY = 0.1
 # as main manager (in timeouts).
 _SITS_A_SESSION = 6
 _IDLE = 2
-# Passes that a draining manager waits for the move of its groups before it leaves anyway.
+# Number of passes for which a draining manager waits for the move of its groups. After them it leaves anyway.
 _DRAINING_PASSES = 4
 
 Steps = Generator[float | Question, Any, Any]

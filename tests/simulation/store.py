@@ -49,7 +49,7 @@ class TermRow:
     resigned: bool = False
 
 
-# Weights of groups by their seeds or their load.
+# Possible weights of a group.
 WEIGHTS = (1.0, 1.0, 2.0, 5.0, 10.0)
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.simulation.histories import replay, run_histories, takeover
 
-# The environment can set a larger number. Each seed always gives the same history. Parts of it run in parallel.
+# Number of histories. The environment can set a larger number. Each seed always gives the same history. The tests run
+# parts of them in parallel.
 _HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "500"))
 _PARTS = 2
 

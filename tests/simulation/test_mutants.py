@@ -5,8 +5,8 @@ import pytest
 from tests.simulation.histories import run_histories
 from tests.simulation.rules import NAMES, Rules
 
-# Histories. At least one of them must fail. The rarest failure is in one of 250: an election that does not wait for a
-# write.
+# Number of histories. At least one of them must fail. The rarest failure is in one of 250: an election that does not
+# wait for a write.
 _HISTORIES = 3_000
 
 

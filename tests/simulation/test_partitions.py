@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.partitions import PARTITION_RULES, PartitionRules, replay_partitions, run_partitions
 
 _HISTORIES = int(os.environ.get("SIMULATED_HISTORIES", "300"))
-# The history with which the search for a missing rare rule begins.
+# Number of the history with which the search begins, for rules whose absence seldom makes a history fail.
 _FROM = {"settled_before_copies": 450, "existing_stay": 330, "new_series": 950}
 _SEARCHED = 200
 

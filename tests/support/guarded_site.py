@@ -6,7 +6,7 @@ from jobs.verbs import control
 from tests.support.scripted import name_of
 from tests.support.stepped_cluster import SteppedCluster
 
-# Rounds of the cluster after which a run must have ended.
+# Number of rounds of the cluster after which a run must have ended.
 _ENOUGH = 60
 
 

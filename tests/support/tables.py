@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 from django.db import connection, transaction
 
-# Lines of a failed row that a report shows.
+# Number of lines of a failed row that a report shows.
 _SHOWN = 12
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 GOOD: Final = 300
 WASTED: Final = 2_000
-# Articles that a list names.
+# Number of articles that a list names.
 _LISTED: Final = 20
 _MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 _DAYS: Final = "Monday\nTuesday\nWednesday\nThursday\nFriday\nSaturday\nSunday"

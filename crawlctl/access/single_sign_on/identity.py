@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 from crawlctl.access.roles import ROLES
 
 _LONGEST_SUBJECT: Final = 255
-# Names that Django accepts for a user.
+# Pattern of the names that Django accepts for a user.
 _NAME: Final = re.compile(r"[\w.@+-]{1,150}")
 
 

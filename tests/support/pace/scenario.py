@@ -21,7 +21,7 @@ from tests.support.factories import make_job, make_policy
 from tests.support.pace.rules import DENIAL_GRACE, EDIT_GRACE, LeastGap, Limits, Silence, broken, over_time
 from tests.support.processes import serve_site, wait_for
 
-# Crawl-delay in seconds of one site's robots.txt.
+# Crawl-delay in robots.txt of one of the sites (seconds).
 DELAY = 0.4
 _PAGES = 1200
 _PERIODS = {1.0: "second", 60.0: "minute", 3600.0: "hour"}
