@@ -168,7 +168,7 @@ def run(arguments: Sequence[str]) -> None:
         SystemExit: 2 with a sentence on stderr, for an unusable setting or database.
     """
     if arguments[1:] in (["--version"], ["version"]):
-        # Django would print its own version.
+        # Django would print Django's version here.
         sys.stdout.write(f"{__version__}\n")
         return
     use_json_lines(arguments)

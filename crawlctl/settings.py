@@ -108,7 +108,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "crawlctl.web.security.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    # Below static files, which browsers may store.
+    # After the middleware of static files, which browsers may store.
     "crawlctl.web.security.NoStore",
     "crawlctl.web.stored_settings.FollowStoredSettings",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -171,7 +171,7 @@ LOGOUT_REDIRECT_URL = "/login/"
 LANGUAGE_CODE = languages.ENGLISH
 TIME_ZONE = "UTC"
 USE_I18N = True
-# English pages look up no text.
+# Replaces Django's functions of translation, so that English pages look up no text.
 languages.install()
 LANGUAGES = languages.LANGUAGES
 LANGUAGE_COOKIE_NAME = "language"
@@ -180,7 +180,7 @@ LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
 LANGUAGE_COOKIE_SECURE = _TLS
 LOCALE_PATHS = [places.CATALOGUES]
 USE_TZ = True
-# Moments on the set-up pages, to the second.
+# Package with the formats of moments on the set-up pages.
 FORMAT_MODULE_PATH = ["crawlctl.web.formats"]
 
 STATIC_URL = "/static/"

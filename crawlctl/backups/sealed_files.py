@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _HEADER: Final = b"crawlctl sealed file 1\n"
-# Bytes of content in a chunk, and of the proof after it.
+# Numbers of bytes: of the content in a chunk, and of the proof after the chunk.
 _CHUNK: Final = 1024 * 1024
 _PROOF: Final = 16
 

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 SLOT: Final = "crawlctl_backup"
 _STEP: Final = 0.5
-# Time for the last segment at the end (seconds).
+# Longest time in which the last segment is stored at the end (seconds).
 _LAST_WITHIN: Final = 4.0
 _CONNECT_WITHIN: Final = 5
 

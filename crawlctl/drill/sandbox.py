@@ -101,7 +101,7 @@ def sandbox(connection: psycopg.Connection[Any], *, say: Callable[[str], None]) 
         # The nodes of the cluster complete the work that the nodes of the sandbox left.
         Job.objects.filter(node_scope=scope).update(node_scope=CLUSTER_SCOPE)
         forget_scope(connection, scope=scope)
-    # After an exception the logs of its processes are kept.
+    # After an exception the logs of the sandbox's processes are kept.
     shutil.rmtree(cluster.directory)
 
 

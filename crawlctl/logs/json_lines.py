@@ -73,5 +73,5 @@ def _uses_json() -> bool:
     try:
         return Effective(table=TABLE, environment=read_environment(TABLE, os.environ))[LOG_JSON]
     except (SettingError, InvalidSettings):
-        # The command refuses these settings itself.
+        # The command itself reports the invalid setting.
         return False

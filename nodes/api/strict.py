@@ -30,7 +30,7 @@ _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (
     ),
 )
 _OF_QUERY: Final = "is_query"
-# The earliest moment that a report accepts.
+# The earliest moment that a request may name.
 FIRST_MOMENT: Final = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 # Largest number of characters of a value, or of an unknown name, that an error shows.
 _LONGEST_SHOWN: Final = 100

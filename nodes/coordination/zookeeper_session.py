@@ -56,7 +56,7 @@ _CONFLICTS: Final = (BadVersionError, NodeExistsError, NoNodeError, NotEmptyErro
 # Largest number of operations in one transaction: their paths stay well below a server's limit of 1 MB for a request.
 _AT_ONCE: Final = 1000
 
-# A server by name or address. The default port is ZooKeeper's own, 2181.
+# Pattern of a server: a name or an address, and a port. The default port is ZooKeeper's own, 2181.
 _SERVER: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
 _LAST_PORT: Final = 65_535
 

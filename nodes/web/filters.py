@@ -9,7 +9,7 @@ class FilterForm(forms.Form):
     """The filters of a list, as parameters of its address."""
 
     use_required_attribute = False
-    # Values of fields that leave nothing out.
+    # By field, the value with which the filter leaves no row out.
     choosing_all: Mapping[str, str] = {}
 
     @property

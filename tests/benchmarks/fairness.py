@@ -156,7 +156,7 @@ def _crawl(site: _Site, *, first: int, bins: int, documents: int, seconds: float
         ]
 
     if documents:
-        # The large host is being crawled when the small ones come.
+        # The crawl of the large host is in progress before the job gets the small hosts.
         _fill(facts, names=[large], each=documents)
         control.start(job.pk, made_by="a benchmark", now=timezone.now())
         wait_until(lambda: sum(request.host == large for request in seen()) > _UNDER_WAY)

@@ -20,7 +20,7 @@ from tests.benchmarks.meter import Meter, busy_seconds_of_machine, cpu_seconds_o
 HOSTS = 4
 CONNECTIONS = 64
 WORKERS = 2
-# Seconds, as the search output promises.
+# Longest time until a search finds a new text (seconds), as the search output promises.
 FINDABLE_WITHIN = 10.0
 SCRAPY_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 

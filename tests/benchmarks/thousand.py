@@ -200,7 +200,7 @@ def _run_nodes(kind: str, number: int) -> int:
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    # Hundreds of threads, each with few calls.
+    # Small stacks are enough: each of the hundreds of threads nests few calls.
     threading.stack_size(256 * 1024)
     if kind.startswith(_SIMULATED):
         _simulate(kind.removeprefix(_SIMULATED), number)

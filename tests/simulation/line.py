@@ -14,7 +14,7 @@ _USUAL = 0.04
 _LOOK = 0.1
 # Seconds until a client learns that no server listens.
 _REFUSED = 0.01
-# Refusals of the database.
+# Errors by which the database refuses a request.
 REFUSALS = (FenceRefused, NodeTaken)
 
 

@@ -61,7 +61,7 @@ class PartitionWorld:
         self.backups: dict[str, Partition] = {}
         self.moves = 0
         self.steps = 0
-        # A connection that stands still at first.
+        # A connection that transfers nothing at first.
         self.slow = self.chance.choice(list(self.streams)) if self.chance.random() < 0.3 else None
         for document in self.chance.sample(range(_DOCUMENTS), 5):
             self._refer(self.all["a"], document)

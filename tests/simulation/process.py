@@ -103,7 +103,7 @@ class Process:
     is_leaving: bool = False
     # True if the fault of the process never ends.
     is_lost: bool = False
-    # Fault that happens at its next decision.
+    # Fault to inject at the next decision of the process.
     at_next_decision: Callable[[], None] | None = None
     last_request_at: float = float("-inf")
     open_requests: int = 0
@@ -406,7 +406,7 @@ class Process:
         try:
             yield from self._write(begin)
         except FenceRefused as refused:
-            # The group was lost meanwhile, which ends only the work for it.
+            # The manager lost the group meanwhile, which ends only the work for this group.
             if refused.fence != "group":
                 raise
 
@@ -449,7 +449,7 @@ class Loop:
     # Seconds for which the process waits for a server that does not answer.
     wait_at_most: float
     is_work: bool = False
-    # Connection for its questions. None means the connection to the database.
+    # Connection for the questions of the loop. None means the connection to the database.
     line: Line | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 

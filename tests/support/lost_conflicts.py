@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-# A deadlock, and a serialization failure.
+# SQLSTATE codes of a deadlock and of a serialization failure.
 CODES = ("40P01", "40001")
 
 

@@ -518,5 +518,5 @@ CHAINED_ADD_CHANGE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE)
 CHAINED_ADD_CHANGE_DELETE: Final = ScriptedKind(Model.CHAINED_ADD_CHANGE_DELETE)
 PARTIAL: Final = ScriptedKind(Model.PARTIAL)
 
-# Value of the setting CRAWLCTL_CONNECTORS that installs all of them.
+# Value of the setting CRAWLCTL_CONNECTORS that installs all scriptable connectors.
 CONNECTORS: Final = tuple(f"tests.support.scripted:{model.name}" for model in Model)
