@@ -11,6 +11,7 @@ import pytest
 from jobs.archive import files
 from jobs.archive.files import sha256_of
 from jobs.archive.records import Format, RecordKind, digest_of
+from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFile, ArchiveRecord, FailingStore, Job, QueueItem
 from tests.support.processes import held_by, wait_for
 
@@ -156,9 +157,11 @@ def test_the_next_run_rereads_exactly_the_documents_of_a_destroyed_disk(cluster,
 
     workers[0].kill()
     (root / lost.path).unlink()
-    wait_for(lambda: ArchiveFile.objects.get(pk=lost.pk).state == "lost", within=30, saying="the file is lost")
+    due = QueueItem.objects.filter(hash__in=documents, stage=Stage.PENDING)
+    wait_for(lambda: due.count() == len(documents), within=30, saying="the documents of the file are due")
     cluster.run(job)
 
+    assert ArchiveFile.objects.get(pk=lost.pk).state == "lost"
     again = ArchiveRecord.objects.filter(run_no=2, kind="response")
     assert set(again.values_list("hash", flat=True)) == documents
     assert held_by(cluster.output) == site.documents
