@@ -85,7 +85,7 @@ class Demo:
         for name in NAMES:
             add_documents(made, partition_in(self.directory, name), name)
         check_places(made)
-        # A document that was read again has not changed.
+        # The site does not change, so unchanged documents count as read ones.
         made.documents = Counter({of: amount for of, amount in made.documents.items() if of != _UNCHANGED})
         made.documents[_READ] = len(made.hosts) - sum(made.documents.values()) + made.documents[_READ]
         return made

@@ -27,7 +27,7 @@ def own_address():
     )
 
 
-def test_a_database_keeps_its_partition(connection, settings):
+def test_a_database_cannot_become_another_partition(connection, settings):
     without = settings.CRAWLCTL_ENVIRONMENT
     be_partition(settings, "a")
     check_partitions(connection)

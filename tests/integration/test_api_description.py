@@ -68,7 +68,7 @@ def test_a_refusal_is_json_even_if_the_client_accepts_yaml(db):
     assert_problem(refused, 401, "not_authenticated")
 
 
-def test_titles_are_in_the_requested_language(viewer):
+def test_titles_in_the_description_are_in_the_requested_language(viewer):
     title = "Why the last attempt failed"
 
     english, german = (viewer.get(f"{ADDRESS}?format=json&lang={lang}") for lang in ("en", "de"))

@@ -98,7 +98,7 @@ def read(connection):
     return entries
 
 
-def test_the_tenth_turn_of_a_lane_reads_as_much_as_the_second(connection, other_connection):
+def test_the_tenth_turn_of_a_lane_reads_as_few_rows_as_its_second_turn(connection, other_connection):
     queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
 
     with backup(other_connection):
@@ -109,7 +109,7 @@ def test_the_tenth_turn_of_a_lane_reads_as_much_as_the_second(connection, other_
     assert of_turns[-1] <= 1.2 * of_turns[0]
 
 
-def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection, other_connection):
+def test_the_hundredth_turn_of_a_few_lanes_reads_as_few_rows_as_the_tenth(connection, other_connection):
     bins = 20
     queue = FilledQueue(connection, documents=500 * bins, shape=Shape(bins=bins))
 
@@ -125,7 +125,7 @@ def test_the_hundredth_turn_of_a_few_lanes_reads_as_much_as_the_tenth(connection
     assert many_turns <= 1.2 * few_turns
 
 
-def test_rare_steps_read_as_much_after_many_turns_as_after_few(connection, other_connection):
+def test_rare_steps_read_as_few_rows_after_many_turns_as_after_a_few(connection, other_connection):
     queue = FilledQueue(connection, documents=12 * A_ROUND, shape=Shape(bins=BINS))
 
     with backup(other_connection):

@@ -118,7 +118,7 @@ LOGIN = {
     "configuration_logins-0-fields-0-value": "crawler",
     "configuration_logins-0-fields-1-name": "password",
     "configuration_logins-0-fields-1-secret": "sesame",
-    # The empty form that a page adds after the others.
+    # The page adds an empty form after the forms of stored logins.
     "configuration_logins-1-name": "",
 }
 

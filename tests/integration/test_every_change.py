@@ -173,7 +173,7 @@ def test_the_first_administrator_is_recorded_without_a_password():
     assert "pbkdf2" not in line
 
 
-def test_a_later_start_is_not_recorded():
+def test_a_later_start_records_no_administrator_in_the_journal():
     ensure_administrator()
     before = lines()
 

@@ -91,7 +91,7 @@ def test_sessions_that_have_ended_are_deleted():
     assert Session.objects.get().session_key == "lasts"
 
 
-def test_each_subject_has_a_built_in_template():
+def test_each_subject_of_retention_has_a_built_in_template():
     templates = TaskTemplate.objects.filter(kind="clean", is_built_in=True)
 
     assert sorted(template.arguments["subject"] for template in templates) == sorted(SUBJECTS)

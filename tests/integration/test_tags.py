@@ -68,7 +68,7 @@ def test_without_a_worker_that_has_the_tag_nothing_is_offered(connection, runnin
     assert offer(running, connection) == 0
 
 
-def test_the_workers_of_a_one_shot_read_everything(connection):
+def test_the_workers_of_a_one_shot_crawl_read_seeds_with_any_tag(connection):
     alone = register_node(connection, "manager", scope="crawl:1")
     running = make_running_job(alone, policy=make_policy())
     Seed.objects.filter(pk=running.seed.pk).update(tag="inside")

@@ -106,7 +106,7 @@ async def test_every_request_of_a_login_obeys_the_pace_of_its_host(visitor):
     assert visitor.pace.requests == len(visitor.site.told) + len(visitor.site.logins)
 
 
-async def test_the_form_is_sent_with_its_own_and_the_given_values(visitor):
+async def test_a_login_form_is_sent_with_its_own_values_and_the_given_values(visitor):
     await visitor.process("/page/1")
 
     (sent,) = visitor.site.logins

@@ -212,7 +212,7 @@ def test_old_or_new_limits_hold_during_an_edit(before, after):
     assert not are_broken(100.0 + EDIT_GRACE, after)
 
 
-def test_the_share_of_a_rate_is_shown():
+def test_the_used_share_of_a_rate_is_computed():
     assert share_of_rate(starts(*range(100)), gap=1.0, since=20.0, until=80.0) == pytest.approx(1.0)
     assert share_of_rate(starts(*range(0, 100, 2)), gap=1.0, since=20.0, until=80.0) == pytest.approx(0.5)
     assert share_of_rate(starts(*range(50)), gap=1.0, since=20.0, until=80.0) < 0.5

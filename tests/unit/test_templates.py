@@ -1,4 +1,4 @@
-"""Proves properties of every template by itself."""
+"""Proves properties of the source of every template, without a page that uses the template."""
 
 import re
 from pathlib import Path

@@ -99,7 +99,7 @@ def test_a_bin_with_a_gap_has_one_turn_with_all_its_requests():
 
 
 @each_row(("gap", "documents"), [(0.05, 40), (0.25, 8), (1.0, 2), (2.0, 1), (10.0, 1), (3600.0, 1)])
-def test_a_turn_with_a_gap_is_two_seconds_of_work(gap, documents):
+def test_a_turn_with_a_gap_has_documents_for_two_seconds(gap, documents):
     turns, _ = plan(seen_bin(gap=gap))
     successors, _ = plan(seen_bin(gap=gap, turns=[sent()], open_requests=4))
 
@@ -107,7 +107,7 @@ def test_a_turn_with_a_gap_is_two_seconds_of_work(gap, documents):
     assert sum(turn.documents for turn in turns + successors) * gap <= LONGEST_PLAN.total_seconds() or not successors
 
 
-def test_a_limit_of_bytes_gives_a_bin_one_turn_of_the_bytes_in_its_time():
+def test_a_bin_with_a_limit_of_bytes_has_one_turn_of_the_allowed_bytes():
     turns, _ = plan(seen_bin(bytes_per_second=2 * EXPECTED_BYTES), seen_lane(), seen_lane(), workers=3)
 
     assert shapes(turns) == [(4, 4)]
@@ -123,7 +123,7 @@ def test_a_bytes_limit_counts_pages_as_large_as_those_that_were_read():
     ("answer_seconds", "documents"),
     [(None, DOCUMENTS_A_TURN), (0.001, MOST_A_TURN), (0.02, 400), (0.5, 16), (2.0, 4), (60.0, 4)],
 )
-def test_a_turn_without_a_gap_is_two_seconds_of_answers(answer_seconds, documents):
+def test_a_turn_without_a_gap_has_documents_for_two_seconds_of_answers(answer_seconds, documents):
     turns, _ = plan(seen_bin(requests=4, answer_seconds=answer_seconds))
     successors, _ = plan(seen_bin(requests=4, answer_seconds=answer_seconds, turns=[sent()], open_requests=4))
 
@@ -138,7 +138,7 @@ def test_a_turn_holds_an_eighth_of_the_smallest_workers_limit(claims, documents)
     assert shapes(turns) == [(documents, 250)]
 
 
-def test_slow_answers_make_turns_with_a_gap_smaller():
+def test_slow_answers_reduce_the_documents_of_turns_with_a_gap():
     turns, _ = plan(seen_bin(requests=1, gap=0.1, answer_seconds=1.0))
 
     assert shapes(turns) == [(2, 1)]
@@ -379,7 +379,7 @@ def test_a_limited_parent_gets_no_turn_while_its_worker_is_unknown(workers):
     assert turns == []
 
 
-def test_a_limited_parent_gives_at_most_ten_seconds_of_its_pace():
+def test_a_limited_parent_hands_out_documents_for_at_most_ten_seconds():
     turns, _ = plan_under(seen_parent(gap=1.0), *below(*range(1, 30), gap=1.0))
 
     assert sum(turn.documents for turn in turns) == 10

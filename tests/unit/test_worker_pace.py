@@ -45,7 +45,7 @@ def test_the_gap_counts_from_the_late_start_of_a_request_on_a_busy_loop():
     assert queue.next_start > time.monotonic() + GAP - BUSY / 2
 
 
-def test_a_request_sent_before_its_worker_froze_is_not_sent_after():
+def test_no_request_is_sent_after_a_freeze_that_may_have_failed_the_worker():
     queue = queue_with(gap=GAP)
 
     with pytest.raises(asyncio.CancelledError):
