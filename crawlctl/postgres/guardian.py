@@ -34,7 +34,7 @@ _SIGNALS = {*_STOP_REQUESTS, signal.SIGCHLD}
 
 def main(directory: str, module: str = "") -> None:
     """
-    Start a guardian for that directory, which stays when this process has ended. Start none if there is one already.
+    Start a guardian for that directory, unless it has one already. The guardian continues when this process has ended.
     """
     if os.fork() != 0:
         # The caller waits for this process, and never for the guardian, which init adopts.

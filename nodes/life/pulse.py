@@ -40,7 +40,7 @@ class Pulse:
         self._progress_at = self._born_at = clock()
         self._steady_since: float | None = None
         # The pauses between beats since `_steady_since`, as (seconds, moment of the end). Each is shorter than the one
-        # before: a pause is dropped as soon as a longer one follows, which tells more.
+        # before: once a longer pause follows, the shorter and earlier one never decides.
         self._pauses: list[tuple[float, float]] = []
         self._last_beat_at: float | None = None
         self.trust = TrustWindow(timeout=timeout, clock=clock)

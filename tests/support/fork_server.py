@@ -67,8 +67,8 @@ class _Imported:
         MigrationLoader(None)
         for module in ("crawlctl.urls", "crawlctl.live.routing", "crawlctl.demo.site", "channels.routing"):
             importlib.import_module(module)
-        # Connections are made after the fork, and UNFOLD is a constant with lazy links. `_apply_directory` handles
-        # the directory and its key.
+        # These settings may differ: connections are made after the fork, and UNFOLD is a constant with lazy links.
+        # `_apply_directory` handles the directory and its key.
         names = {*vars(settings)} - {"_wrapped", "DATABASES", "UNFOLD", "SECRET_KEY", "VAR_DIR"}
         self._settings = {name: getattr(settings, name) for name in names}
         self._variables = _variables_of_the_interpreter()
