@@ -238,8 +238,8 @@ def _write(
     now: dt.datetime | None = None,
 ) -> set[int]:
     """
-    Lock and write the groups. Skip a group if it changed since it was read, or if its state does not allow this cause.
-    Return the written groups.
+    Lock and write the groups. Skip a group if it changed since it was read, or if its state does not allow a change
+    with this cause. Return the written groups.
     """
     if not actions:
         return set()

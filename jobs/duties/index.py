@@ -143,7 +143,7 @@ class Characters:
         self._known: dict[str, str | None] = {}
 
     def of(self, cursor: psycopg.Cursor[Any], characters: set[str]) -> Mapping[str, str | None]:
-        """Return the small form of each of these letters, a blank for a character between words, else None."""
+        """Return the lower-case form of each of these letters, a blank for a character between words, else None."""
         unknown = characters.difference(self._known)
         if unknown:
             rows = cursor.execute(_CHARACTERS, {"characters": sorted(unknown)})

@@ -176,7 +176,8 @@ def _postpone(
     """
     Schedule a retry, or give up after the last attempt; return False, since no seed was seeded.
 
-    A starting job goes back; a running one continues with the earlier documents of its seeds.
+    A starting job becomes ready for startup again, or ends with an error after the last attempt. A running job
+    continues with the earlier documents of its seeds.
     """
     logger.warning("job %d cannot be seeded now: %s", seed.job_id, why)
     later = failed_attempt(

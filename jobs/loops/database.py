@@ -152,7 +152,7 @@ class WorkConnection:
         """
         Close the connections if an error has ended one; return the driver's error, which Django wraps.
 
-        Some work uses Django's connection of this thread, and Django may have noticed its loss or not. An error that is
+        Some work uses Django's connection of this thread, and Django may not have noticed its loss. An error that is
         neither about a connection nor about waiting is raised again.
         """
         error = raised if isinstance(raised, psycopg.Error) else raised.__cause__

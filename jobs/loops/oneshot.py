@@ -132,7 +132,7 @@ class OneShot:
         return progress
 
     def _leave(self) -> None:
-        """Return an inactive or paused job to the cluster: its pages can start or resume it."""
+        """Return an inactive or paused job to the cluster, so that its pages can start or resume it."""
         at_rest = Job.objects.filter(pk=self.job_id).filter(Q(phase=Phase.INACTIVE) | Q(pause=Pause.PAUSED))
         if at_rest.update(node_scope=CLUSTER_SCOPE):
             with psycopg.connect(database_dsn(), autocommit=True) as connection:

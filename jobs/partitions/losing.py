@@ -93,7 +93,7 @@ def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> 
 
 def remove_lost(placement: Placement, addresses: Mapping[str, str], name: str) -> Loss:
     """
-    Remove a partition whose database is lost from all others; the settings are changed afterwards.
+    Remove a partition whose database is lost from all other databases. The operator changes the settings afterwards.
 
     While a move copies documents, only let the move continue without the partition, and return a loss that
     `ends_a_move`.

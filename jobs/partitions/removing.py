@@ -72,7 +72,7 @@ def plan_removal(placement: Placement, addresses: Mapping[str, str], name: str) 
 
 def remove(placement: Placement, addresses: Mapping[str, str], name: str) -> Removal:
     """
-    Remove a partition from all databases; the settings are changed afterwards.
+    Remove a partition from all databases. The operator changes the settings afterwards.
 
     Raises:
         Invalid, NotRemovable: as for the plan, or the exchange is still in use.

@@ -66,7 +66,7 @@ SELECT item.hash, item.job_id
 
 @dataclass(frozen=True, slots=True)
 class WithoutBody:
-    """A document whose newest archived body is lost. It cannot be scheduled while a batch has claimed it."""
+    """A document whose newest archived body is lost. The document cannot be scheduled while a batch has claimed it."""
 
     hash: str
     job_id: int

@@ -46,9 +46,9 @@ class Choice:
     """
     A filter of documents of one job; an empty field means no condition.
 
-    `documents` are the hashes of the only documents. `contains` is a part of the address, of at least
-    `address_index.GRAM` bytes. `pattern` is a regular expression of PostgreSQL for identifiers.
-    `fetched_before` chooses documents that were last fetched before this moment, or never. `state` is one of `NAMES`.
+    If `documents` are given, only documents with these hashes are chosen. `contains` is a part of the address, of at
+    least `address_index.GRAM` bytes. `pattern` is a regular expression of PostgreSQL for identifiers. `fetched_before`
+    chooses documents that were last fetched before this moment, or never. `state` is one of `NAMES`.
     """
 
     job_id: int

@@ -29,7 +29,7 @@ class Flow:
     _offered_at: float = -math.inf
 
     def note(self, documents: int, *, at: float) -> None:
-        """Add the documents of a pass at this moment (seconds of a clock that is never set)."""
+        """Add the documents of a pass at this moment (seconds of a monotonic clock)."""
         self._since_reading += documents
         if documents:
             self._offered_at = at

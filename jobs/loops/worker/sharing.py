@@ -57,7 +57,7 @@ SELECT source, target, is_followed FROM jobs_seedredirect WHERE job_id = %(job)s
 @dataclass(frozen=True, slots=True)
 class SharedByWorkers:
     """
-    `stop_job` pauses the job, with a reason; it returns when that is committed. `version` is that of the specification
+    `stop_job` pauses the job, with a reason, and returns after the commit. `version` is that of the specification
     that the worker knows.
     """
 

@@ -47,7 +47,7 @@ class Upkeep:
 
     def note_answers(self, true: frozenset[str]) -> None:
         """
-        Wake the parts of the worker for which the heartbeat found work. `true` has the questions answered with yes.
+        Wake the parts of the worker for which the heartbeat found work. `true` has the names of the true conditions.
         """
         self.may_hold_batches = asks.SENT in true
         events = {

@@ -347,7 +347,7 @@ def _hold_gates(
 
 
 def _requests(results: Sequence[Result]) -> Iterator[tuple[int, int, int]]:
-    """Yield the number of requests of these results for each job and run, without jobs that made none."""
+    """Yield the number of requests of these results for each job and run. Jobs without requests are left out."""
     made: Counter[tuple[int, int]] = Counter()
     for result in results:
         made[result.job.id, result.job.run_no] += sum(

@@ -119,8 +119,7 @@ def longest_of(at_most: dt.timedelta | None) -> float:
 
 def _tells_of_changes(result: Result) -> bool:
     """
-    True if a difference to the stored version shows a change: that version was made under the job's present
-    configuration.
+    True if a difference from the stored version means a change, since both have the job's present configuration.
     """
     made_under = result.claimed.document.version.partition(":")[0].partition("+")[0]
     return made_under == result.job.configuration

@@ -589,8 +589,8 @@ def _pack(chosen: list[tuple[TurnPlan, list[Any]]]) -> list[list[tuple[TurnPlan,
     Pack turns into batches.
 
     Small turns share a batch. Successors share a batch with others for the same worker. A document that may kill its
-    worker is alone. Turns that need a tag have separate batches, and turns that must go to one worker together have
-    them, too. New turns of one bin are for different workers, so they never share a batch.
+    worker is alone. Turns that need a tag have separate batches, and so do turns that must go to one worker together.
+    New turns of one bin are for different workers, so they never share a batch.
     """
     packed: list[list[tuple[TurnPlan, list[Any]]]] = []
     filling: dict[Any, list[tuple[TurnPlan, list[Any]]]] = {}

@@ -49,7 +49,9 @@ _SEND: Final[LiteralString] = "SELECT pg_notify(channel, '') FROM unnest(%(chann
 
 @dataclass(slots=True)
 class Workers:
-    """The `ids` of the running workers, and the documents that all of them, and the smallest, can hold."""
+    """
+    The `ids` of the running workers, and the numbers of documents that all of them, and the smallest one, can hold.
+    """
 
     ids: list[uuid.UUID] = field(default_factory=list)
     capacity: int = 0

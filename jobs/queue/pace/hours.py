@@ -2,8 +2,8 @@
 The requests of bins by hour, counted when their turns are deleted.
 
 A turn has its counts from the moment at which it closes. It is deleted once, some minutes later, and the statement that
-deletes it adds it to the row of its bin and hour. So each request counts once, whichever process dies, and no turn
-costs an additional statement.
+deletes it adds these counts to the row of its bin and hour. So each request counts once, whichever process dies, and no
+turn costs an additional statement.
 """
 
 from typing import Final, LiteralString

@@ -137,7 +137,7 @@ def let_go(
 ) -> None:
     """
     Remove documents and their parts from an output and from IndexedDocument, whose rows the caller has locked.
-    Keep their texts for days.
+    Keep their texts as tombstones for some days.
     """
     hashes = [row.hash for row in held]
     if current()[KEEP_REMOVED]:
