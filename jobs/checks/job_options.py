@@ -56,22 +56,26 @@ def check_options(
     """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
     if job.max_documents is not None and not 1 <= job.max_documents < 2**53:
-        problems["max_documents"] = [f"{job.max_documents} documents is not a limit; write a whole number from 1 on."]
+        problems["max_documents"] = [f"{job.max_documents} is not a valid document limit. Write a whole number from 1."]
     if not 1 <= job.priority <= 10:
-        problems["priority"] = ["A priority is a number from 1, which is served first, to 10."]
+        problems["priority"] = ["Write a whole number from 1 (served first) to 10 (served last)."]
     if job.guard_percent is not None and not 0 <= job.guard_percent <= 100:
-        problems["guard_percent"] = ["Write a whole number from 0 to 100, or nothing to switch the delete guard off."]
+        problems["guard_percent"] = ["Write a whole number from 0 to 100. Without a number, the delete guard is off."]
     if job.guard_host_percent is not None and not 0 <= job.guard_host_percent <= 100:
-        problems["guard_host_percent"] = ["Write a whole number from 0 to 100, or nothing to leave single hosts out."]
+        problems["guard_host_percent"] = [
+            "Write a whole number from 0 to 100. Without a number, single hosts do not count."
+        ]
     if not 0 <= job.guard_documents < 2**31:
         problems["guard_documents"] = [f"Write a whole number from 0 to {2**31 - 1}."]
     if job.archive not in {"", *Format}:
-        problems["archive"] = [f"{job.archive} is no format of archives. Choose {' or '.join(Format)}, or nothing."]
+        problems["archive"] = [
+            f"{job.archive!r} is not an archive format. Choose {' or '.join(Format)}, or no archive."
+        ]
     if not 0 <= job.kept_versions <= MOST_VERSIONS:
         problems["kept_versions"] = [f"Write a whole number from 0 to {MOST_VERSIONS}; 0 keeps no versions."]
     if job.freshness_goals and job.kind != Kind.CONTINUOUS:
         problems["freshness_goals"] = [
-            "Only a continuous job has goals: a job that ends looks at each document once a run."
+            "Only a continuous job can have freshness goals. Other jobs read each document once per run."
         ]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
@@ -115,19 +119,23 @@ def _check_intervals(job: Job) -> dict[str, list[str]]:
         if not dt.timedelta() < span <= LONGEST:
             problems[name] = ["Write a duration greater than 0 and at most 100 years."]
         elif job.kind != Kind.CONTINUOUS:
-            problems[name] = ["Only a continuous job has it: a job that ends looks at each document once a run."]
+            problems[name] = [
+                "Only a continuous job can have this interval. Other jobs read each document once per run."
+            ]
     most = job.recrawl_at_most
     if most is not None and not problems:
         if job.recrawl_after is None:
-            problems["recrawl_at_most"] = ["It limits `recrawl_after`, which is not set: documents are not read again."]
+            problems["recrawl_at_most"] = [
+                "Set `recrawl_after`, too. Without it, no document is read again, and this limit has no effect."
+            ]
         elif most < job.recrawl_after:
-            problems["recrawl_at_most"] = ["It is shorter than `recrawl_after`, which it bounds from above."]
+            problems["recrawl_at_most"] = ["Write a duration of at least `recrawl_after`."]
     return problems
 
 
 def _check_windows(windows: Sequence[schedule.Window], *, now: dt.datetime) -> dict[str, list[str]]:
     if len(windows) > MOST_WINDOWS:
-        return {"windows": [f"A job has {MOST_WINDOWS} windows at most."]}
+        return {"windows": [f"A job can have at most {MOST_WINDOWS} windows."]}
     problems = {place: _why_no_window(window) for place, window in enumerate(windows)}
     wrong = {place: sentence for place, sentence in problems.items() if sentence}
     wrong = wrong or schedule.why_not_windows(windows, now=now)
@@ -136,12 +144,12 @@ def _check_windows(windows: Sequence[schedule.Window], *, now: dt.datetime) -> d
 
 def _why_no_window(window: schedule.Window) -> str:
     if window.time_zone not in time_zones():
-        return f"There is no time zone {window.time_zone!r}; write one like Europe/Berlin."
+        return f"There is no time zone {window.time_zone!r}. Write one like Europe/Berlin."
     if window.duration is not None and not dt.timedelta() < window.duration <= LONGEST:
-        return "A window is open for more than nothing, and 100 years at most."
+        return "Write a duration greater than 0 and at most 100 years."
     for name, (least, most) in FIELDS.items():
         if not all(least <= number <= most for number in getattr(window, name)):
-            return f"{name}: numbers from {least} to {most}."
+            return f"{name}: write numbers from {least} to {most}."
     return ""
 
 

@@ -95,7 +95,7 @@ def check(
     """
     problems = {**_check_name(policy), **_check_numbers(policy)}
     if policy.time_zone not in time_zones():
-        problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}; write one like Europe/Berlin."]
+        problems["time_zone"] = [f"There is no time zone {policy.time_zone!r}. Write one like Europe/Berlin."]
     if len(rules) > MOST_RULES:
         problems["rules"] = [
             f"A policy can have at most {MOST_RULES:,} rules, and this one has {len(rules):,}. Remove some."
@@ -128,12 +128,12 @@ def _check_numbers(said: Said) -> dict[str, list[str]]:
         number = getattr(said, name)
         if number is not None and not 1 <= number <= most:
             problems[name] = [
-                f"{number} {what} is not a limit; write a whole number from 1 to {most}."
+                f"{number} {what} is not a limit. Write a whole number from 1 to {most}."
                 + (" To fetch nothing, write a rule that denies." if number == 0 else "")
             ]
     # A condition that refuses NaN too.
     if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
-        problems["min_gap"] = [f"{said.min_gap} is not a gap; write seconds from 0 to {LONGEST_GAP:g}."]
+        problems["min_gap"] = [f"{said.min_gap} is not a gap. Write seconds from 0 to {LONGEST_GAP:g}."]
     return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
 
 
@@ -183,7 +183,7 @@ def _check_times(rule: RuleWanted) -> dict[str, list[str]]:
     if not rule.days:
         problems["days"] = ["A rule without days never applies. Choose days, or leave the days out for every day."]
     elif not set(rule.days) <= set(EVERY_DAY):
-        problems["days"] = ["Days are numbers from 1, which is Monday, to 7."]
+        problems["days"] = ["Write days as numbers from 1 (Monday) to 7 (Sunday)."]
     if (rule.from_time is None) != (rule.to_time is None):
         missing = "from_time" if rule.from_time is None else "to_time"
         problems[missing] = ["A time of day has a beginning and an end. Leave out both for the whole day."]

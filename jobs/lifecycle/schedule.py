@@ -218,9 +218,9 @@ def why_not_windows(windows: Sequence[Window], *, now: dt.datetime) -> dict[int,
     problems = {}
     for place, window in enumerate(windows):
         if not window.names_a_time:
-            problems[place] = "It names no time: name a day, an hour or minutes."
+            problems[place] = "The window has no time. Write at least a day, an hour or minutes."
         elif window.next_opening(after=now) is None:
-            problems[place] = "It never opens: no day in the future has such a time."
+            problems[place] = "The window never opens, because no future day has this date and time."
     return problems or _overlaps(windows, now=now)
 
 
@@ -237,7 +237,9 @@ def _overlaps(windows: Sequence[Window], *, now: dt.datetime) -> dict[int, str]:
         window = windows[place]
         if opening < open_until.get(place, opening):
             when = opening_in_words(opening, window)
-            return {place: f"It opens again while it is open, on {when}: name fewer times, or let it be open for less."}
+            return {
+                place: f"The window opens again while it is open, on {when}. Write fewer times or a shorter duration."
+            }
         for other, ends_at in open_until.items():
             if other != place and opening < ends_at and window.duration is not None:
                 return _overlap(place, other, opening, windows)
@@ -256,4 +258,4 @@ def _first_openings(window: Window, *, after: dt.datetime) -> Iterator[dt.dateti
 def _overlap(place: int, other: int, opening: dt.datetime, windows: Sequence[Window]) -> dict[int, str]:
     latter, former = max(place, other), min(place, other)
     when = opening_in_words(opening, windows[place])
-    return {latter: f"It overlaps with window {former + 1}, on {when}."}
+    return {latter: f"The window overlaps with window {former + 1}, on {when}."}

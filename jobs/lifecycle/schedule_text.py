@@ -24,7 +24,7 @@ def parse_span(text: str) -> dt.timedelta:
         ValueError: the text is not a duration. The message can be shown.
     """
     if _SPAN.sub("", text).strip() or not text.strip():
-        raise ValueError(f"{text!r} is not a duration; write one such as 90 s, 15 min, 8 h or 1 d 12 h.")
+        raise ValueError(f"{text!r} is not a duration. Write one such as 90 s, 15 min, 8 h or 1 d 12 h.")
     try:
         return dt.timedelta(seconds=sum(float(amount) * _UNITS[unit] for amount, unit in _SPAN.findall(text)))
     except OverflowError:
@@ -82,7 +82,7 @@ def _read_part(part: str) -> tuple[str, object]:
         if part.startswith(f"{shown} "):
             return name, _read_numbers(part.removeprefix(shown))
     known = ", ".join(name.replace("_", " ") for name in _FIELDS)
-    raise ValueError(f"{part!r} is not a part of a window; write one of: {known}, open, zone, minimal.")
+    raise ValueError(f"{part!r} is not a part of a window. Write one of: {known}, open, zone, minimal.")
 
 
 def _read_numbers(text: str) -> tuple[int, ...]:

@@ -300,7 +300,7 @@ def _check(
     if any(seed.tag and not _TAG.fullmatch(seed.tag) for seed in seeds):
         problems["seeds"] = ["A tag needs 1 to 64 letters, digits, dots, dashes and underscores."]
     if "seeds" in job.specification:
-        problems["specification"] = ["seeds: they are the job's own, not part of its specification."]
+        problems["specification"] = ["seeds: Give the seeds in the field “seeds” of the job."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
     problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
     kind = find_connector(job.repository.connector)

@@ -664,7 +664,7 @@ def test_the_form_of_a_new_job_shows_the_thresholds_of_its_guard():
         ({"seeds-0-urls": "gopher://docs.test/"}, "gopher://docs.test/"),
         ({"specification_include": "a("}, "missing"),
         ({"max_documents": "-1"}, "greater than or equal to"),
-        ({"recrawl_after": "1 h"}, "Only a continuous job has it"),
+        ({"recrawl_after": "1 h"}, "Only a continuous job can have this interval"),
         ({"kind": "continuous", "recrawl_after": "soon"}, "is not a duration"),
         ({"start_method": "window_begin"}, "without one, the schedule never starts the job"),
         ({"windows": "hours 25"}, "numbers from 0 to 23"),

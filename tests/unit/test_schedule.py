@@ -255,7 +255,7 @@ def test_the_next_opening_is_shown_by_its_own_clock():
     ("windows", "problems"),
     [
         ([NIGHTLY], {}),
-        ([Window()], {0: "names no time"}),
+        ([Window()], {0: "has no time"}),
         ([NIGHTLY, Window(days_of_month=(30,), months=(2,))], {1: "never opens"}),
         ([NIGHTLY, Window(hours=(6,), duration=16 * HOUR, minimal=True)], {}),
         ([NIGHTLY, Window(hours=(5,), duration=HOUR)], {1: "overlaps with window 1, on Wed 2 Jan 2030 05:00"}),
