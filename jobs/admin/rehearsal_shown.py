@@ -43,7 +43,7 @@ def _leaving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
     for reason, group in rehearsal.refused.items():
         yield _group(_("Leave: %(reason)s") % {"reason": reason}, group)
     if rehearsal.unlinked.number:
-        yield _group(_("Leave: no link of a document that stays leads to them"), rehearsal.unlinked)
+        yield _group(_("Leave: no document that stays links to them"), rehearsal.unlinked)
     if rehearsal.beyond.number:
         yield _group(_("Leave: they are beyond a hop limit"), rehearsal.beyond)
 
@@ -52,7 +52,9 @@ def _arriving(rehearsal: Rehearsal) -> Iterable[Mapping[str, Any]]:
     if rehearsal.arrivals.found.number:
         yield _group(_("Arrive: the present rules refuse them"), rehearsal.arrivals.found)
     if rehearsal.arrivals.new_forms.number:
-        yield _group(_("Arrive: links lead to them instead of to addresses that leave"), rehearsal.arrivals.new_forms)
+        yield _group(
+            _("Arrive: links lead to them, because query parameters are dropped"), rehearsal.arrivals.new_forms
+        )
     if rehearsal.arrivals.within.number:
         yield _group(_("Arrive: they come within the hop limits"), rehearsal.arrivals.within)
 

@@ -321,7 +321,7 @@ class Seed(models.Model):
         default="",
         db_default="",
         blank=True,
-        help_text="Only workers that were started with this tag read it. Empty: any.",
+        help_text="Only workers with this tag read the documents of the seed. If empty, any worker does.",
     )
 
     class Meta:

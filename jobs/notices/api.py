@@ -73,7 +73,7 @@ class RulePartsSerializer(StrictSerializer):
         child=serializers.ChoiceField(list(TOPICS)),
         max_length=len(TOPICS),
         default=list,
-        help_text="Topics of the rule. Without any: all lines of the attention list.",
+        help_text="Topics of the rule. If the list is empty, the rule sends all lines of the attention list.",
     )
     job = serializers.IntegerField(
         min_value=1,

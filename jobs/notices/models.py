@@ -47,7 +47,7 @@ class NotificationRule(models.Model):
     name = models.CharField(max_length=200, unique=True)
     topics = ArrayField(
         models.CharField(max_length=40, choices=[(name, name) for name in TOPICS]),
-        help_text=_("Topics of the rule. Without any: all lines of the attention list."),
+        help_text=_("If none is chosen, the rule sends all lines of the attention list."),
         default=list,
         blank=True,
     )
