@@ -14,7 +14,7 @@ from jobs.verbs import webmasters as verbs
 from jobs.webmasters.dns_proof import problem_of_record
 from jobs.webmasters.figures import forget_figures
 from jobs.webmasters.file_proof import problem_of_file
-from jobs.webmasters.wishes import Wish, file_path, name_without_port, record_name
+from jobs.webmasters.limit_requests import LimitRequest, file_path, name_without_port, record_name
 from nodes.database.clock import read_clock
 from nodes.errors import Refused
 from nodes.settings.running import current
@@ -67,9 +67,9 @@ _PLACES: Final = threading.BoundedSemaphore(_AT_ONCE)
 forget_checks: Final = _PACE.forget
 
 
-def check(wish: Wish, proof: Proof) -> str:
+def check(wanted: LimitRequest, proof: Proof) -> str:
     """
-    Check a proof. If it is valid, apply the wish and return ''. Otherwise, return the problem as a sentence.
+    Check a proof. If it is valid, apply the requested limit and return ''. Otherwise, return the problem as a sentence.
 
     Raises:
         TooOften: the last check was too recent.
@@ -79,26 +79,28 @@ def check(wish: Wish, proof: Proof) -> str:
     if not _PLACES.acquire(blocking=False):
         raise TooOften("Other checks are running. Try again in a few seconds.")
     try:
-        _PACE.begin(name_without_port(wish.host))
-        problem = _problem(wish, proof)
+        _PACE.begin(name_without_port(wanted.host))
+        problem = _problem(wanted, proof)
     finally:
         _PLACES.release()
     if not problem:
-        _put_in_force(wish, proof)
+        _put_in_force(wanted, proof)
         forget_figures()
     return problem
 
 
-def _problem(wish: Wish, proof: Proof) -> str:
+def _problem(wanted: LimitRequest, proof: Proof) -> str:
     if proof is Proof.FILE:
-        return problem_of_file(wish.host, file_path(wish), wish.token)
-    name = record_name(wish.host)
-    return problem_of_record(name, wish.token) if name else "A host that is an address has no DNS record. Use the file."
+        return problem_of_file(wanted.host, file_path(wanted), wanted.token)
+    name = record_name(wanted.host)
+    return (
+        problem_of_record(name, wanted.token) if name else "A host that is an address has no DNS record. Use the file."
+    )
 
 
-def _put_in_force(wish: Wish, proof: Proof) -> None:
-    if wish.lifts:
-        verbs.lift(wish.host, proof=proof)
+def _put_in_force(wanted: LimitRequest, proof: Proof) -> None:
+    if wanted.lifts:
+        verbs.lift(wanted.host, proof=proof)
         return
     lasts = dt.timedelta(days=current()[KEEP_LIMITS])
-    verbs.put_in_force(wish.host, gap=wish.gap, proof=proof, token=wish.token, lasts=lasts, now=read_clock())
+    verbs.put_in_force(wanted.host, gap=wanted.gap, proof=proof, token=wanted.token, lasts=lasts, now=read_clock())

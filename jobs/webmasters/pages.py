@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from jobs.settings.webmasters import KEEP_LIMITS, PAGES
 from jobs.ui.webmasters_views import limit_in_words
 from jobs.verbs.hosts import name_meant
-from jobs.webmasters import checking, wishes
+from jobs.webmasters import checking, limit_requests
 from jobs.webmasters.figures import are_public, read_figures
 from jobs.webmasters.screens import crawler, figures_shown
 from nodes.errors import Invalid, NotDone, TooSlow
@@ -66,30 +66,30 @@ def host(request: HttpRequest, host: str) -> HttpResponse:
 @public
 @require_POST
 def ask(request: HttpRequest, host: str) -> HttpResponse:
-    """Make a wish for another limit, and redirect to its page."""
+    """Sign a request for another limit, and redirect to the page that shows how to prove control of the host."""
     name = _name_or_404(host)
     try:
-        wish = _wish_of(request.POST, name)
+        wanted = _limit_request_of(request.POST, name)
     except Invalid as invalid:
         return _host_page(request, name, problems=invalid.problems, asked=request.POST)
-    return redirect(_address_of_wish(wish))
+    return redirect(_address_of_request(wanted))
 
 
 @public
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove(request: HttpRequest, host: str) -> HttpResponse:
-    """Show the ways to prove control of the host. POST checks the proof, and applies the wish if the proof is valid."""
+    """Show the ways to prove control of the host. POST checks the proof, and applies the requested limit if the proof is valid."""
     name = _name_or_404(host)
     try:
-        wish = wishes.read(request.GET.get("wish", ""), host=name)
-    except wishes.NoWish:
+        wanted = limit_requests.read(request.GET.get("request", ""), host=name)
+    except limit_requests.InvalidLimitRequest:
         return redirect(address_of(name))
     context: dict[str, Any] = {"problem": "", "is_done": False}
     status = 200
     if request.method == "POST":
         proof = checking.Proof.FILE if request.POST.get("proof") == "file" else checking.Proof.DNS
         try:
-            context["problem"] = checking.check(wish, proof)
+            context["problem"] = checking.check(wanted, proof)
             context["is_done"] = not context["problem"]
         except checking.TooOften as too_often:
             context["problem"], status = str(too_often), 429
@@ -97,11 +97,11 @@ def prove(request: HttpRequest, host: str) -> HttpResponse:
             context["problem"], status = str(refused), 409
     facts = {
         "name": name,
-        "wish": wish,
-        "wanted": _("no limit of your own") if wish.lifts else limit_in_words(wish.gap),
+        "limit_request": wanted,
+        "wanted": _("no limit of your own") if wanted.lifts else limit_in_words(wanted.gap),
         "days": current()[KEEP_LIMITS],
-        "record_line": wishes.record_line(wish),
-        "file": f"https://{name}{wishes.file_path(wish)}",
+        "record_line": limit_requests.record_line(wanted),
+        "file": f"https://{name}{limit_requests.file_path(wanted)}",
         "is_public": True,
     }
     return render(request, "webmasters/prove.html", {**facts, **context}, status=status)
@@ -131,13 +131,13 @@ def _host_page(
     return answer
 
 
-def _wish_of(sent: Mapping[str, str], name: str) -> wishes.Wish:
-    """Return the wish that a form requests."""
+def _limit_request_of(sent: Mapping[str, str], name: str) -> limit_requests.LimitRequest:
+    """Return the request of a form that was sent."""
     wanted = sent.get("limit", "")
     if wanted not in {"gap", "stop", "none"}:
         raise Invalid({"gap": [_("Choose a limit.")]})
     gap = _gap(sent.get("gap", "")) if wanted == "gap" else None
-    return wishes.make(name, gap=gap, lifts=wanted == "none")
+    return limit_requests.make(name, gap=gap, lifts=wanted == "none")
 
 
 def _gap(typed: str) -> float:
@@ -154,8 +154,8 @@ def _name_or_404(host: str) -> str:
         raise Http404(str(invalid)) from None
 
 
-def _address_of_wish(wish: wishes.Wish) -> str:
-    return f"{reverse('webmaster-prove', args=[wish.host])}?{urlencode({'wish': wish.text})}"
+def _address_of_request(wanted: limit_requests.LimitRequest) -> str:
+    return f"{reverse('webmaster-prove', args=[wanted.host])}?{urlencode({'request': wanted.text})}"
 
 
 def host_meant(typed: str) -> str:

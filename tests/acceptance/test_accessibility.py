@@ -37,7 +37,7 @@ from jobs.queue.sql.arrays import register_arrays
 from jobs.settings.logins import ISSUER
 from jobs.settings.webmasters import PAGES, SHOWN
 from jobs.ui import coordination_views
-from jobs.webmasters.wishes import make
+from jobs.webmasters.limit_requests import make
 from nodes.coordination.raw_tree import Branch, TreeNode
 from tests.integration.test_archive_doors import make_archive_record
 from tests.support.addresses import VALUES, addresses
@@ -124,7 +124,7 @@ def pages(machine, settings, monkeypatch, tmp_path):
     assert [text for text in wanted if text not in said] == []
     # The login page has both ways to log in.
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, ISSUER.path: "https://login.example"}
-    proof = f"/webmasters/h7.example/proof/?{urlencode({'wish': make('h7.example', gap=10.0).text})}"
+    proof = f"/webmasters/h7.example/proof/?{urlencode({'request': make('h7.example', gap=10.0).text})}"
     return {**shown, **rendered(Client(), ["/login/?ended", proof])}
 
 

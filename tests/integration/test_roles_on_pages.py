@@ -255,8 +255,8 @@ def test_a_public_page_is_for_every_visitor_or_for_none(is_on, settings):
 
     # Without a requested limit, the page of its proof redirects to the page of the host. The page of a form accepts
     # only POST.
-    of_wishes = {"webmaster-ask": 405, "webmaster-prove": 302}
-    assert answers == {name: of_wishes.get(name, 200) if is_on else 404 for name in names}
+    of_requests = {"webmaster-ask": 405, "webmaster-prove": 302}
+    assert answers == {name: of_requests.get(name, 200) if is_on else 404 for name in names}
 
 
 @each_row(("name", "operation"), sorted(CHANGES.items()))

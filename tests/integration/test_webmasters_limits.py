@@ -22,7 +22,7 @@ from jobs.queries.webmasters import read_webmasters_limits
 from jobs.queue.pace.limits import read_limits
 from jobs.settings import webmasters as settings_of_webmasters
 from jobs.verbs import policies, webmasters
-from jobs.webmasters import checking, dns_proof, wishes
+from jobs.webmasters import checking, dns_proof, limit_requests
 from jobs.webmasters.file_proof import problem_of_file
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
@@ -152,12 +152,12 @@ def test_a_host_without_a_record_is_not_limited(visitor, record):
 
 def test_a_requested_limit_is_for_one_host_and_cannot_be_changed(visitor):
     address, _ = ask(visitor, limit="stop")
-    wish = parse_qs(urlsplit(address).query)["wish"][0]
+    signed = parse_qs(urlsplit(address).query)["request"][0]
 
-    for host, text in (("b.example", wish), (HOST, wish + "x"), (HOST, ""), (HOST, "x" * 5000)):
-        with pytest.raises(wishes.NoWish):
-            wishes.read(text, host=host)
-        assert visitor.get(f"/webmasters/{host}/proof/", {"wish": text})["Location"] == f"/webmasters/{host}/"
+    for host, text in (("b.example", signed), (HOST, signed + "x"), (HOST, ""), (HOST, "x" * 5000)):
+        with pytest.raises(limit_requests.InvalidLimitRequest):
+            limit_requests.read(text, host=host)
+        assert visitor.get(f"/webmasters/{host}/proof/", {"request": text})["Location"] == f"/webmasters/{host}/"
 
 
 @each_row("form", [{}, {"limit": "x"}, *({"limit": "gap", "gap": gap} for gap in ("", "0", "nan", "-1", "1e9", "x"))])

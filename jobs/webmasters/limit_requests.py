@@ -1,9 +1,9 @@
 """
-Wishes of webmasters for other limits, as signed texts.
+Requests of webmasters for other limits, as signed texts.
 
-Nothing is stored before a proof, so visitors cannot fill a table. A wish is in the address of its page. The token that
-the webmaster publishes is computed from the wish, but the wish cannot be computed from the token. So a visitor who
-reads the token in the DNS can neither repeat the wish nor make another one.
+Nothing is stored before a proof, so visitors cannot fill a table: the address of a page contains the request. The token
+that the webmaster publishes is computed from the request, but the request cannot be computed from the token. So a
+visitor who reads the token in the DNS can neither repeat the request nor make another one with the same token.
 """
 
 import datetime as dt
@@ -17,25 +17,25 @@ from django.utils.crypto import salted_hmac
 
 from jobs.verbs.webmasters import check_gap
 
-_SALT: Final = "crawlctl.webmasters.wish"
+_SALT: Final = "crawlctl.webmasters.limit_request"
 _PUBLISHED: Final = "crawlctl.webmasters.published"
-# Time for which a wish is valid.
+# Time for which a request is valid.
 VALID_FOR: Final = dt.timedelta(days=7)
-# Longest text of a wish (characters).
+# Longest text of a request (characters).
 _LONGEST: Final = 1_000
 _PORT: Final = re.compile(r":\d+$")
 
 
-class NoWish(Exception):
-    """The text is not a wish of this server, or it is too old."""
+class InvalidLimitRequest(Exception):
+    """The text is not a request that this server has signed, or the request is too old."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LimitRequest:
     """
-    A limit that a visitor asks for. `gap` is the time between two starts (seconds), or None for no requests at all.
+    A visitor's request for a limit. `gap` is the time between two starts (seconds); None stops all requests to the host.
 
-    A wish that `lifts` ends the limit of an earlier wish. `text` is its signed form.
+    If it `lifts`, it ends the limit of an earlier request. `text` is its signed form.
     """
 
     host: str
@@ -49,34 +49,34 @@ class Wish:
         return salted_hmac(_PUBLISHED, self.text, algorithm="sha256").hexdigest()[:40]
 
 
-def make(host: str, *, gap: float | None, lifts: bool = False) -> Wish:
+def make(host: str, *, gap: float | None, lifts: bool = False) -> LimitRequest:
     """
-    Return a new wish, with a token of its own.
+    Return a new request. Each request has another token.
 
     Raises:
         Invalid: the gap is out of range.
     """
     check_gap(gap)
     text = signing.dumps([host, gap, lifts, secrets.token_urlsafe(12)], salt=_SALT)
-    return Wish(host, gap, lifts, text)
+    return LimitRequest(host, gap, lifts, text)
 
 
-def read(text: str, *, host: str) -> Wish:
+def read(text: str, *, host: str) -> LimitRequest:
     """
-    Return the wish of a signed text.
+    Return the request of a signed text.
 
     Raises:
-        NoWish: the text is not a wish for this host, or it is too old.
+        InvalidLimitRequest: the text is not a request for this host, or the request is too old.
     """
     if len(text) > _LONGEST:
-        raise NoWish
+        raise InvalidLimitRequest
     try:
         meant, gap, lifts, _nonce = signing.loads(text, salt=_SALT, max_age=VALID_FOR)
     except signing.BadSignature:
-        raise NoWish from None
+        raise InvalidLimitRequest from None
     if meant != host:
-        raise NoWish
-    return Wish(host, gap, lifts, text)
+        raise InvalidLimitRequest
+    return LimitRequest(host, gap, lifts, text)
 
 
 def name_without_port(host: str) -> str:
@@ -91,12 +91,12 @@ def record_name(host: str) -> str:
     return "" if is_address else f"_crawlctl.{name}"
 
 
-def record_line(wish: Wish) -> str:
+def record_line(wanted: LimitRequest) -> str:
     """Return the record as a line of a zone file; '' if the host is an address."""
-    name = record_name(wish.host)
-    return f'{name}. TXT "{wish.token}"' if name else ""
+    name = record_name(wanted.host)
+    return f'{name}. TXT "{wanted.token}"' if name else ""
 
 
-def file_path(wish: Wish) -> str:
+def file_path(wanted: LimitRequest) -> str:
     """Return the path of the file that proves control of a host."""
-    return f"/.well-known/crawlctl-{wish.token}.txt"
+    return f"/.well-known/crawlctl-{wanted.token}.txt"
