@@ -127,14 +127,14 @@ class ThrottleGroupAdmin(Rebalancing):
         """True for a group of the cluster that does not move."""
         if not self.has_control_permission(request):
             return False
-        possible = object_id is None or _groups_at_rest().filter(pk=number_of(object_id)).exists()
+        possible = object_id is None or _groups_that_can_move().filter(pk=number_of(object_id)).exists()
         why = _("The group is moving, or is not a group of the cluster.")
         return offers(request, "move", is_possible=possible, why=why, model=ThrottleGroup, object_id=object_id)
 
     @admin.action(description=gettext_lazy("Move a group"), permissions=["control"])
     def move_selected(self, request: HttpRequest, chosen: QuerySet[ThrottleGroup]) -> HttpResponseBase | None:
         group = one_selected(request, chosen)
-        if group is not None and _groups_at_rest().filter(pk=group.pk).exists():
+        if group is not None and _groups_that_can_move().filter(pk=group.pk).exists():
             return redirect("cluster-group", group.pk)
         if group is not None:
             self.message_user(
@@ -201,7 +201,7 @@ def _live_nodes() -> QuerySet[Node]:
     return Node.objects.filter(scope=CLUSTER_SCOPE, status__in=_LIVE)
 
 
-def _groups_at_rest() -> QuerySet[ThrottleGroup]:
+def _groups_that_can_move() -> QuerySet[ThrottleGroup]:
     return ThrottleGroup.objects.filter(node_scope=CLUSTER_SCOPE, releasing_since=None)
 
 

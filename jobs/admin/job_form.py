@@ -2,7 +2,7 @@
 The form of a job and its seeds.
 
 The job's form holds the specification and the outputs. Django checks the formset of the seeds after this form. So the
-formset can check the whole job, and does so in `_try`.
+formset can check the whole job, and does so in `_check_whole_job`.
 """
 
 from collections.abc import Iterable
@@ -177,7 +177,7 @@ class JobForm(ConnectorForm, OptionsForm):
         )
         self.instance.changed_by = self.user
         if keeps_its_seeds(self.instance):
-            _try(self.instance, seeds=None, rehearses=REHEARSE in self.data)
+            _check_whole_job(self.instance, seeds=None, rehearses=REHEARSE in self.data)
         return values
 
     def is_valid(self) -> bool:
@@ -226,7 +226,7 @@ def rehearsal_of(job: Job) -> Rehearsal | Task | None:
     return getattr(job, "rehearsal", None)
 
 
-def _try(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
+def _check_whole_job(job: Job, *, seeds: list[SeedWanted] | None, rehearses: bool) -> None:
     """Store the job of a form, and roll this back, to find the problems that only the whole job shows. If the form
     `rehearses` a change of a stored job, keep the effects at the job instead.
 
@@ -251,7 +251,7 @@ class SeedFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         wanted = getattr(self.instance, "wanted", None)
         if wanted is None or any(self.errors):
             return
-        _try(self.instance, seeds=self.wanted_seeds(), rehearses=REHEARSE in self.data)
+        _check_whole_job(self.instance, seeds=self.wanted_seeds(), rehearses=REHEARSE in self.data)
 
     def is_valid(self) -> bool:
         """False for a rehearsal, so that it is never stored."""

@@ -22,13 +22,20 @@ _NEVER = float("inf")
 
 
 def old_backup(now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each of these: an old backup, an old log, a gap in the log, an old or failed drill."""
-    sentences = {"": _of_backup(), "log": _of_log(now), "gap": _of_gap(now), "drill": _of_drill(now)}
+    """
+    Return a line for each of these: an old backup, an old write-ahead log, a gap in this log, an old or failed drill.
+    """
+    sentences = {
+        "": _sentence_of_backup(),
+        "log": _sentence_of_log(now),
+        "gap": _sentence_of_gap(now),
+        "drill": _sentence_of_drill(now),
+    }
     return [_line(key, sentence) for key, sentence in sentences.items() if sentence]
 
 
-def _of_backup() -> str:
-    """Return a sentence if this machine makes backups and the last one is older than the setting."""
+def _sentence_of_backup() -> str:
+    """Return a sentence if this machine makes backups and the last one is older than the setting; '' otherwise."""
     most, age = settings.CRAWLCTL_BACKUP_MAX_AGE.total_seconds(), age_of_last_backup()
     if age is None or not most or age <= most:
         return ""
@@ -39,8 +46,10 @@ def _of_backup() -> str:
     return sentence % {"hours": formats.number(round(age / 3600)), "most": formats.number(round(most / 3600))}
 
 
-def _of_log(now: dt.datetime) -> str:
-    """Return a sentence if the write-ahead log is stored, and its stored part is older than the setting."""
+def _sentence_of_log(now: dt.datetime) -> str:
+    """
+    Return a sentence if the write-ahead log is stored, and its stored part is older than the setting; '' otherwise.
+    """
     most, age = settings.CRAWLCTL_BACKUP_LOG_MAX_AGE.total_seconds(), age_of_log(now=now)
     if age is None or not most or age <= most:
         return ""
@@ -52,8 +61,8 @@ def _of_log(now: dt.datetime) -> str:
     return sentence % {"minutes": formats.number(round(age / 60)), "most": formats.number(round(most / 60))} + problem
 
 
-def _of_gap(now: dt.datetime) -> str:
-    """Return a sentence if the stored log has a gap after the last backup."""
+def _sentence_of_gap(now: dt.datetime) -> str:
+    """Return a sentence if the stored write-ahead log has a gap after the last backup; '' otherwise."""
     state = LogState.read(file_of_log_state()) if is_log_copied() else None
     if state is None or not state.gap_at:
         return ""
@@ -65,8 +74,11 @@ def _of_gap(now: dt.datetime) -> str:
     return sentence % {"at": f"{gap_at.astimezone(dt.UTC):%Y-%m-%d %H:%M}"}
 
 
-def _of_drill(now: dt.datetime) -> str:
-    """Return a sentence if the last drill of a restore failed, or if it is older than the setting."""
+def _sentence_of_drill(now: dt.datetime) -> str:
+    """
+    Return a sentence if the last drill of a restore failed or is older than the setting, or if there was none; ''
+    otherwise.
+    """
     most = settings.CRAWLCTL_DRILL_MAX_AGE
     # Drills restore the embedded server only.
     if not settings.CRAWLCTL_BACKUP_STORE or not most or settings.CRAWLCTL_DATABASE_URL:

@@ -31,36 +31,36 @@ from nodes.life.attachment import call_when_orphaned
 logger = logging.getLogger(__name__)
 
 # Time between two reads of the connections, and the time that open requests get at a stop (seconds).
-_LOOKS_EVERY: Final = 1.0
+_READ_EVERY: Final = 1.0
 _GRACE: Final = 5.0
 _PLAIN: Final = "text/plain; charset=utf-8"
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
-class Keeper:
+class RefreshedService:
     """
-    Gives the service the present connections to authorities. The queries run in one thread, with one database
-    connection.
+    The service, with connections to authorities that are read again when they are a second old. The queries run in one
+    thread, with one database connection.
     """
 
     def __init__(self) -> None:
         self._news = ConnectionNews()
         self.service = new_service(self._news)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
-        self._looked_at = float("-inf")
-        self._looking: asyncio.Task[None] | None = None
+        self._read_at = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
 
     async def refresh(self) -> Snapshot:
         """
-        Return the connections to authorities. They are read again if the last read is too long ago.
+        Return the connections to authorities. These are read again if the last read is more than a second ago.
 
         Raises:
             OperationalError, InterfaceError: the database does not answer.
         """
-        if time.monotonic() - self._looked_at > _LOOKS_EVERY:
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.ensure_future(self._look())
-            await asyncio.shield(self._looking)
+        if time.monotonic() - self._read_at > _READ_EVERY:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.ensure_future(self._read_if_changed())
+            await asyncio.shield(self._reading)
         return self.service.snapshot
 
     async def close(self) -> None:
@@ -68,13 +68,13 @@ class Keeper:
         await asyncio.get_running_loop().run_in_executor(self._thread, lambda: connection.close())  # noqa: PLW0108 (each thread has its own)
         self._thread.shutdown()
 
-    async def _look(self) -> None:
+    async def _read_if_changed(self) -> None:
         began = time.monotonic()
         known = self.service.snapshot
         found = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, known)
         if found is not known:
             self.service.install(found)
-        self._looked_at = began
+        self._read_at = began
 
     def _read(self, known: Snapshot) -> Snapshot:
         try:
@@ -89,8 +89,8 @@ class Keeper:
 class Server:
     """The addresses of the process."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, refreshed: RefreshedService) -> None:
+        self._refreshed = refreshed
 
     def application(self) -> web.Application:
         made = web.Application(client_max_size=1024)
@@ -123,14 +123,14 @@ class Server:
 
     async def _ready(self, _request: web.Request) -> web.Response:
         try:
-            await self._keeper.refresh()
+            await self._refreshed.refresh()
         except OUTAGES as error:
             return _unavailable(error)
         return web.json_response({"status": "ok"}, headers=_NO_STORE)
 
     async def _answers(self, request: web.Request) -> tuple[Question, list[Answer]] | web.Response:
         try:
-            snapshot = await self._keeper.refresh()
+            snapshot = await self._refreshed.refresh()
         except OUTAGES as error:
             return _unavailable(error)
         if not _may_ask(request, snapshot):
@@ -140,7 +140,7 @@ class Server:
             question = read_question(request.query.items())
         except Invalid as invalid:
             return _refusal(400, f"{invalid.by_field}\n")
-        return question, await self._keeper.service.ask(question.users)
+        return question, await self._refreshed.service.ask(question.users)
 
 
 def _may_ask(request: web.Request, snapshot: Snapshot) -> bool:
@@ -168,12 +168,12 @@ async def serve(listener: socket.socket, *, attached: bool) -> None:
         loop.add_signal_handler(number, stopped.set)
     if attached:
         call_when_orphaned(lambda: loop.call_soon_threadsafe(stopped.set))
-    keeper = Keeper()
-    runner = web.AppRunner(Server(keeper).application(), access_log=None, shutdown_timeout=_GRACE)
+    refreshed = RefreshedService()
+    runner = web.AppRunner(Server(refreshed).application(), access_log=None, shutdown_timeout=_GRACE)
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
         await stopped.wait()
     finally:
         await runner.cleanup()
-        await keeper.close()
+        await refreshed.close()

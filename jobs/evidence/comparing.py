@@ -104,11 +104,13 @@ def differences(
     reach = math.ceil(tolerance)
     is_inside = _inside(evidence, reach)
     found = [
-        _of_requests(contents, [line.second for line in lines], is_inside=is_inside, reach=reach),
-        _of_answers(contents, [line.second for line in lines], is_inside=is_inside, reach=reach),
-        _of_limits(contents, [line.second for line in lines if is_inside(line.second)], reach=reach, jitter=jitter),
-        _of_refusals(contents, lines, is_inside=is_inside, reach=reach),
-        _of_waits(contents, lines, is_inside=is_inside, reach=reach),
+        _request_without_record(contents, [line.second for line in lines], is_inside=is_inside, reach=reach),
+        _answer_without_log_line(contents, [line.second for line in lines], is_inside=is_inside, reach=reach),
+        _excess_over_limits(
+            contents, [line.second for line in lines if is_inside(line.second)], reach=reach, jitter=jitter
+        ),
+        _refusal_or_reaction_alone(contents, lines, is_inside=is_inside, reach=reach),
+        _request_during_wait(contents, lines, is_inside=is_inside, reach=reach),
     ]
     return sorted(one for one in found if one is not None)
 
@@ -142,7 +144,7 @@ def _inside(evidence: Sequence[Evidence], reach: int) -> Callable[[float], bool]
     return is_inside
 
 
-def _of_requests(
+def _request_without_record(
     contents: Sequence[Facts], seconds: Sequence[int], *, is_inside: Callable[[float], bool], reach: int
 ) -> Difference | None:
     """Find requests of the log that the record lacks."""
@@ -155,7 +157,7 @@ def _of_requests(
     )
 
 
-def _of_answers(
+def _answer_without_log_line(
     contents: Sequence[Facts], seconds: Sequence[int], *, is_inside: Callable[[float], bool], reach: int
 ) -> Difference | None:
     """Find answered requests of the record that the log lacks."""
@@ -191,7 +193,9 @@ def _without_partner(ones: Sequence[int], others: Sequence[int], reach: int) -> 
             yield second
 
 
-def _of_limits(contents: Sequence[Facts], seconds: Sequence[int], *, reach: int, jitter: float) -> Difference | None:
+def _excess_over_limits(
+    contents: Sequence[Facts], seconds: Sequence[int], *, reach: int, jitter: float
+) -> Difference | None:
     """Find requests of the log that are closer together than the limits in force allow."""
     found = _Allowed(contents).first_excess(seconds, margin=reach, jitter=jitter)
     return None if found is None else _excess(*found, "the log")
@@ -204,7 +208,7 @@ def _excess(first: int, last: int, name: str) -> Difference:
     )
 
 
-def _of_refusals(
+def _refusal_or_reaction_alone(
     contents: Sequence[Facts], lines: Sequence[Line], *, is_inside: Callable[[float], bool], reach: int
 ) -> Difference | None:
     """Find an answer 429 or 503 in the log without a reaction in the evidence, or a reaction without its answer."""
@@ -234,7 +238,7 @@ def _of_refusals(
     return min(found, default=None)
 
 
-def _of_waits(
+def _request_during_wait(
     contents: Sequence[Facts], lines: Sequence[Line], *, is_inside: Callable[[float], bool], reach: int
 ) -> Difference | None:
     """Find a request at a time when the crawler had to wait."""

@@ -355,7 +355,7 @@ def is_possible(row: Transition, state: JobState) -> bool:
     )
 
 
-_AT_REST: Final[Mapping[str, object]] = {
+_STOPPED: Final[Mapping[str, object]] = {
     "pause": Pause.NO,
     "window": Window.INSIDE,
     "stop_request": StopRequest.NONE,
@@ -610,7 +610,7 @@ TRANSITIONS: Final = by_name(
         Transition(
             "end aborted",
             frozenset({"aborting"}),
-            {"phase": Phase.READY_FOR_NOTIFY, **_AT_REST},
+            {"phase": Phase.READY_FOR_NOTIFY, **_STOPPED},
             Owner.MAIN,
             guard="no document of the job is claimed",
             message="ended early",
@@ -619,7 +619,7 @@ TRANSITIONS: Final = by_name(
         Transition(
             "start again",
             frozenset({"restarting"}),
-            {"phase": Phase.READY_FOR_STARTUP, **_AT_REST},
+            {"phase": Phase.READY_FOR_STARTUP, **_STOPPED},
             Owner.MAIN,
             guard="no document of the job is claimed",
             message="ended early, and restarts",

@@ -54,7 +54,7 @@ class Window:
         """Yield the moments (UTC) in `(after, until]` at which the window opens, in order."""
         held: list[dt.datetime] = []
         for date in self._dates(after, until):
-            found = self._on(date, after, until)
+            found = self._openings_on(date, after, until)
             if not found:
                 continue
             # Sorted, because a clock that is set back across midnight shows the end of a day again after the next day
@@ -68,7 +68,7 @@ class Window:
         """Return the latest moment in `(after, until]` at which the window opened, or None."""
         latest: list[dt.datetime] = []
         for date in self._dates(after, until, backwards=True):
-            found = self._on(date, after, until)
+            found = self._openings_on(date, after, until)
             if not found:
                 continue
             latest.append(found[-1])
@@ -115,7 +115,7 @@ class Window:
                     if first <= date <= last and (not self.days_of_week or date.isoweekday() in self.days_of_week):
                         yield date
 
-    def _on(self, date: dt.date, after: dt.datetime, until: dt.datetime) -> list[dt.datetime]:
+    def _openings_on(self, date: dt.date, after: dt.datetime, until: dt.datetime) -> list[dt.datetime]:
         """Return the moments of one day at which the window opens, within the limits, in order."""
         found = set()
         for time in self._minutes_of_day:

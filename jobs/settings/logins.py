@@ -109,7 +109,7 @@ def _no_roles(value: Callable[[Setting[Any]], Any]) -> str:
     return f"No user could log in. Set {ROLES.environment}." if value(ISSUER) and not value(ROLES) else ""
 
 
-def _no_way_in(value: Callable[[Setting[Any]], Any]) -> str:
+def _why_no_login_is_possible(value: Callable[[Setting[Any]], Any]) -> str:
     missing = not value(PASSWORD_LOGIN) and not value(ISSUER)
     return f"Without passwords, users need a provider. Set {ISSUER.environment}." if missing else ""
 
@@ -117,5 +117,5 @@ def _no_way_in(value: Callable[[Setting[Any]], Any]) -> str:
 RULES: Final = (
     Rule(paths=(CLIENT_ID.path, ISSUER.path), breach=_no_client),
     Rule(paths=(ROLES.path, ISSUER.path), breach=_no_roles),
-    Rule(paths=(PASSWORD_LOGIN.path, ISSUER.path), breach=_no_way_in),
+    Rule(paths=(PASSWORD_LOGIN.path, ISSUER.path), breach=_why_no_login_is_possible),
 )

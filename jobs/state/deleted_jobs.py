@@ -20,7 +20,7 @@ from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
 # Values that replace those of the last run, and of nodes that may no longer exist.
-_AT_REST: Final[dict[str, Any]] = {
+_RESTORED_FACTS: Final[dict[str, Any]] = {
     "node_scope": CLUSTER_SCOPE,
     "run_end": "",
     "reason": "",
@@ -77,7 +77,7 @@ def recreate_deleted_job(job_id: int, *, now: dt.datetime) -> Job:
             row: Any = found.object
             if isinstance(row, Job):
                 _check(row, outputs=(found.m2m_data or {}).get("outputs", ()))
-                for name, value in {**_facts_of(JobState()), **_AT_REST, "schedule_checked_at": now}.items():
+                for name, value in {**_facts_of(JobState()), **_RESTORED_FACTS, "schedule_checked_at": now}.items():
                     setattr(row, name, value)
             if isinstance(row, Seed):
                 row.group_id = None

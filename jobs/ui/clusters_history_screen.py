@@ -39,7 +39,7 @@ def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, parti
     rows: Callable[[Any], Record] = lambda one: _event_row(one, now=now, partition=partition)  # noqa: E731
     return {
         "first": min(firsts, default=None),
-        "then": _then(parts, found.silent, now=now),
+        "then": _screen_of_minute(parts, found.silent, now=now),
         "events": [rows(one) for one in events],
         "large_events": [rows(one) for one in changes],
         "chart": _chart({name: part.day for name, part in parts.items()}),
@@ -52,7 +52,7 @@ def _parts(found: Merged[HistorySeen | None]) -> dict[str, HistorySeen]:
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _then(parts: Mapping[str, HistorySeen], silent: Sequence[Silent], *, now: dt.datetime) -> Record | None:
+def _screen_of_minute(parts: Mapping[str, HistorySeen], silent: Sequence[Silent], *, now: dt.datetime) -> Record | None:
     known = {name: part.then for name, part in parts.items() if part.then is not None}
     if not here.control_name():
         return next((then_screen(then) for then in known.values()), None)

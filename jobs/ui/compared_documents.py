@@ -54,7 +54,7 @@ def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetim
     return {
         "is_sample": found.is_sample,
         "has_ranges": not found.are_counted or found.are_limits,
-        "says": _says(found),
+        "says": _sentence_of_accuracy(found),
         "silent": silent_partitions(found.silent, now=now),
         "kinds": [_kind(one, found, job_id=job_id) for one in found.kinds],
         "slower": [_host(one) for one in found.slower],
@@ -62,7 +62,7 @@ def compared_documents(found: ComparedDocuments, *, job_id: int, now: dt.datetim
     }
 
 
-def _says(found: ComparedDocuments) -> str:
+def _sentence_of_accuracy(found: ComparedDocuments) -> str:
     compared = formats.number(found.compared)
     if found.is_exact:
         return _("All documents of both runs were compared: %(n)s. These numbers are exact.") % {"n": compared}

@@ -25,7 +25,7 @@ from nodes.web import formats
 from nodes.web.screens import Record
 
 # Verdicts that hold the whole crawl until an operator acts.
-_STAND_STILL: Final = {Cause.NO_MANAGER, Cause.NO_WORKER, Cause.DISK}
+_STOP_THE_CRAWL: Final = {Cause.NO_MANAGER, Cause.NO_WORKER, Cause.DISK}
 
 
 def overview_screen(page: OverviewPage, attention: Iterable[AttentionLine], *, now: dt.datetime) -> Record:
@@ -88,7 +88,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
     verdict, tone = crawl.verdict, verdicts.tone(crawl.verdict)
     if not crawl.is_running:
         headline, detail = _("No job is running"), _("Start a job, or create one.")
-    elif verdict.cause in _STAND_STILL:
+    elif verdict.cause in _STOP_THE_CRAWL:
         headline, detail = _("No progress"), verdicts.sentence(verdict, now=now)
     elif verdict.failing is not None:
         headline, detail = _("Failing"), f"{verdicts.failures(verdict.failing)} {_queue(page)}"

@@ -50,7 +50,7 @@ CHANGES_WHILE_IT_RUNS: Final = frozenset({"priority", "start_method", "windows",
 _FROM_THE_FIRST: Final = uuid.UUID(int=0)
 # Names that a connector gives to its problems, if these are about a field of the job and not about a key of its
 # specification.
-_SAID_OF: Final = {"seeds": "seeds", "specification": "specification"}
+_JOB_FIELDS: Final = {"seeds": "seeds", "specification": "specification"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def _check(
     if "seeds" in job.specification:
         problems["specification"] = ["seeds: Give the seeds in the field “seeds” of the job."]
     checked = check_specification(job.repository, specification=job.specification, seeds=urls)
-    problems.update((_SAID_OF.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
+    problems.update((_JOB_FIELDS.get(name, f"specification.{name}"), said) for name, said in checked.problems.items())
     kind = find_connector(job.repository.connector)
     link_types = kind.link_types
     if job.archive and not getattr(kind, "has_exchanges", False):

@@ -33,7 +33,8 @@ class InvalidLimitRequest(Exception):
 @dataclass(frozen=True, slots=True)
 class LimitRequest:
     """
-    A visitor's request for a limit. `gap` is the time between two starts (seconds); None stops all requests to the host.
+    A visitor's request for a limit. `gap` is the time between two starts (seconds); None stops all requests to the
+    host.
 
     If it `lifts`, it ends the limit of an earlier request. `text` is its signed form.
     """

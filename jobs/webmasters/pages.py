@@ -78,7 +78,10 @@ def ask(request: HttpRequest, host: str) -> HttpResponse:
 @public
 @require_http_methods(["GET", "HEAD", "POST"])
 def prove(request: HttpRequest, host: str) -> HttpResponse:
-    """Show the ways to prove control of the host. POST checks the proof, and applies the requested limit if the proof is valid."""
+    """
+    Show the ways to prove control of the host. POST checks the proof, and applies the requested limit if the proof is
+    valid.
+    """
     name = _name_or_404(host)
     try:
         wanted = limit_requests.read(request.GET.get("request", ""), host=name)

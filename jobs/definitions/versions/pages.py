@@ -159,11 +159,11 @@ def _row(version: DefinitionVersion, *, now: dt.datetime) -> Mapping[str, object
         "restores": version.restores,
         "fields": _fields(dict(list(version.changes.items())[:_FIELDS])),
         "more": ngettext("and %(n)d more field", "and %(n)d more fields", hidden) % {"n": hidden} if hidden > 0 else "",
-        "says": "" if version.changes else _says(version),
+        "says": "" if version.changes else _sentence_without_fields(version),
     }
 
 
-def _says(version: DefinitionVersion) -> str:
+def _sentence_without_fields(version: DefinitionVersion) -> str:
     """Return the sentence about a version without a changed field."""
     if version.number > 1:
         return _("Only secrets changed.")
