@@ -39,7 +39,7 @@ from jobs.settings.webmasters import PAGES, SHOWN
 from jobs.ui import coordination_views
 from jobs.webmasters.limit_requests import make
 from nodes.coordination.raw_tree import Branch, TreeNode
-from tests.integration.test_archive_doors import make_archive_record
+from tests.integration.test_archive_interfaces import make_archive_record
 from tests.support.addresses import VALUES, addresses
 from tests.support.api import NOON, client_of
 from tests.support.changes_by_api import authorize, give_token, limit_by_webmaster

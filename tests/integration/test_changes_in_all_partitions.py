@@ -36,7 +36,7 @@ from jobs.state import trap_rules
 from jobs.state.deleted_jobs import store_deleted_job
 from jobs.verbs import traps
 from nodes.tasks.models import Task
-from tests.integration.test_archive_doors import BODY, make_archive_record
+from tests.integration.test_archive_interfaces import BODY, make_archive_record
 from tests.integration.test_pages_of_other_partitions import administrator, control, operator, silent  # noqa: F401
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON

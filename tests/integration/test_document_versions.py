@@ -14,7 +14,7 @@ from jobs.queue.flushing.versions import MOST_TEXT
 from jobs.queue.removing.drop import drop
 from jobs.ui.specification import describe
 from jobs.verbs import editing
-from tests.integration.test_archive_doors import reader
+from tests.integration.test_archive_interfaces import reader
 from tests.integration.test_queue_flush import OneWorker
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, seconds

@@ -125,7 +125,7 @@ CONFIGURATION = {
     "versions_revert",
 }
 # Commands that carry out the work themselves, or wait for the end of its task (tests/integration/test_bulk.py,
-# test_verification_doors.py and test_archive_verification_doors.py).
+# test_verification_interfaces.py and test_archive_verification_interfaces.py).
 WAITING = {"bulk_create", "verifications_create", "archive_verifications_create"}
 
 
