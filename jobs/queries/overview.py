@@ -186,7 +186,7 @@ def _held(span: str) -> HeldAnswers[_Part]:
 
 def _policies(hosts: Sequence[HostStatus]) -> dict[Cause, str]:
     """
-    Return the name of the policy for each cause with one policy: its limit is the reason for all hosts of the cause.
+    For each cause whose hosts all wait because of a limit of one policy, return the name of this policy.
     """
     found: dict[Cause, set[str]] = {}
     for line in hosts:

@@ -145,7 +145,7 @@ def create_for_task(
     task: int, name: str, *, sample: float | None, repairs: bool, most: int | None
 ) -> OutputVerification:
     """
-    Return the verification of a task. A template makes tasks that have none yet.
+    Return the verification of a task. For a task that a template made, create the verification first.
 
     Raises:
         Unknown: no output has this name.

@@ -224,7 +224,7 @@ class Serving:
 
 
 def hold_back_next(queue: BinQueue, state: WorkerState) -> Ended | None:
-    """End the next document without a request if it is new and a suspect of its job holds it back; return the end."""
+    """End the next document without a request if it is new and a suspect of its job holds it back; return its end."""
     _, claimed = queue.waiting[0]
     job = state.job_of(claimed)
     if job is None or job.facts.quarantine is None:

@@ -58,7 +58,7 @@ def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: b
     """
     Return the last minute that this partition kept.
 
-    With several partitions, return a minute that is at most one minute old: other partitions keep minutes even if this
+    With several partitions, the result is at most one minute old, because other partitions keep minutes even if this
     one has no main manager.
     """
     if last is None:

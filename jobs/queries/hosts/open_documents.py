@@ -13,7 +13,8 @@ class OpenDocuments:
     """
     Documents that workers are processing, as of their last heartbeats.
 
-    `by_host` is None if no live worker has reported. `are_full` if every worker has reached its limit of claims.
+    `by_host` is None if no live worker has reported. `are_full` is true if every worker has reached its limit of
+    claims.
     """
 
     by_host: Mapping[str, int] | None

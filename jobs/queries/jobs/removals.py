@@ -61,10 +61,10 @@ def read_removals(job_id: int) -> Removals | None:
 
 def read_removals_everywhere(job_id: int) -> Removals | None:
     """
-    Return the removals of a job in all partitions, with the numbers of this one; None if there is no such job.
+    Return the removals of a job in all partitions, with the ids of this partition; None if there is no such job.
 
-    The numbers of documents of a run, or of a removal from an output, are added up. The question is about all
-    partitions already.
+    The numbers of documents of a run, or of a removal from an output, are added up. The question needs no addition,
+    because it covers all partitions.
     """
     found: Merged[_Part | None] = read_everywhere(lambda: None, lambda _name: _read_part(job_id))
     own = read_removals(job_id)

@@ -42,7 +42,7 @@ class JobSetUp:
     """
     The settings of a job, which its open page does not read again.
 
-    `has_more_seeds` if the job has more seeds than are shown.
+    `has_more_seeds` is true if the job has more seeds than are shown.
     """
 
     seeds: Sequence[SeedLine]

@@ -109,7 +109,7 @@ def start_everywhere(
 
 
 def create_for_task(task: int, *, sample: float | None, repairs: bool, lost_machine: str = "") -> ArchiveVerification:
-    """Return the verification of a task. A template makes tasks that have none yet."""
+    """Return the verification of a task. For a task that a template made, create the verification first."""
     found = ArchiveVerification.objects.filter(task=task).first()
     if found is not None:
         return found
