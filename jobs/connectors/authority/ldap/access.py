@@ -116,7 +116,7 @@ class Directory:
 
 def check_base(session: Session, base: str) -> str:
     """
-    Return the sentence about parts of a base of users that are on other servers, or "".
+    Return a sentence about the parts of a base of users that are on other servers; "" if there are none.
 
     Raises:
         LDAPException, Unreachable: the base cannot be read.

@@ -175,7 +175,7 @@ class Session:
                 return
 
     def users_elsewhere(self, base: str) -> str:
-        """Return the sentence about parts of a base of users that are on other servers, or ""."""
+        """Return a sentence about the parts of a base of users that are on other servers; "" if there are none."""
         elsewhere: list[str] = []
         # A referral does not depend on the filter.
         list(self.search(base, _NO_ENTRY, ("1.1",), elsewhere=elsewhere))

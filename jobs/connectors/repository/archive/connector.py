@@ -273,7 +273,7 @@ class ArchiveConnector:
 
 def _needed(locations: Sequence[Location]) -> list[Location]:
     """
-    Return the newest of these answers of a page, and the newest answer with a body of its own if this is another one.
+    Return the newest of these answers of a page. If its record has no body, also return the newest answer with a body.
     """
     newest = max(locations)
     bodies = [location for location in locations if location.has_body]

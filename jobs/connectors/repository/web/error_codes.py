@@ -8,7 +8,7 @@ from aiohttp.http import HttpProcessingError
 
 
 class AddressForbidden(OSError):
-    """Raised in place of a socket. The text names no address, so that several of them are one error."""
+    """Raised in place of a socket. The text names no address, so that errors of several addresses count as one."""
 
     def __init__(self) -> None:
         super().__init__(errno.EACCES, "the address is not public")
