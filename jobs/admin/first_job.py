@@ -142,7 +142,7 @@ class FirstJobForm(TimesForm, JobForm):
         return bool(self.stages.stages) or not self.errors.keys() <= _SHORT
 
     def is_valid(self) -> bool:
-        """False for a form that was sent to add a stage, so that it is not stored."""
+        """False for a form that was sent to add a stage, so that the job is not stored."""
         return super().is_valid() and not self.stages.was_asked_for_a_stage()
 
     def clean(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from nodes.api.strict import StrictSerializer
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 
-# Least and greatest factor of a change that a forecast assumes.
+# Least and greatest factor by which a client may multiply the workers or the rate in a forecast.
 _LEAST: Final = 0.01
 _MOST: Final = 1_000.0
 

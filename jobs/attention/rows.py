@@ -15,7 +15,7 @@ def rows(lines: Iterable[AttentionLine], *, now: dt.datetime) -> list[dict[str, 
 
 
 def in_words(line: AttentionLine) -> str:
-    """Return the sentence of a line. The sentence names the partition if it is not this one."""
+    """Return the sentence of a line, followed by the name of the partition if it is another one."""
     if not line.partition:
         return line.sentence
     return _("%(sentence)s (partition %(name)s)") % {"sentence": line.sentence, "name": line.partition}

@@ -178,8 +178,8 @@ def _in_total(found: Sequence[int]) -> str:
 
 def _without_partner(ones: Sequence[int], others: Sequence[int], reach: int) -> Iterator[int]:
     """
-    Yield the sorted seconds that have no partner among the seconds of the other side at most `reach` away. Each partner
-    counts for one second.
+    Yield the seconds without a partner, sorted. A partner is a second of the other side that is at most `reach` away,
+    and that is the partner of no other second.
 
     The earliest possible partner is the best choice, because `reach` is the same for all seconds.
     """

@@ -73,7 +73,7 @@ class DocumentStream:
         self._is_over.set()
         self._thread.join()
         if not self._is_closed:
-            # Everything was written, so the file is deleted. If it is missing at the next crawl, no line is lost.
+            # Everything was written, so the file is deleted, and the next crawl of the job has nothing to copy first.
             memory_of(self._connection.pk, self._path).forget()
             self._path.unlink(missing_ok=True)
         return not self._is_closed

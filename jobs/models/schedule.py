@@ -20,7 +20,7 @@ FIELDS: Final[Mapping[str, tuple[int, int]]] = {
 
 
 def _any_of() -> "ArrayField[list[int], list[int]]":
-    """Return a field of numbers, one of which has to match; empty: any value matches."""
+    """Return a field with a list of numbers, of which one has to match. If the list is empty, any number matches."""
     return ArrayField(models.PositiveSmallIntegerField(), default=list, blank=True)
 
 

@@ -1,4 +1,4 @@
-"""The view of all subjects of retention, and their cleaning on request."""
+"""Shows each subject of retention with its old rows, and schedules the cleaning of one."""
 
 from dataclasses import dataclass
 

@@ -109,7 +109,10 @@ def check_file(output: OutputConnection) -> None:
 
 
 def lock_files() -> None:
-    """Lock the comparison of files of outputs until the end of this transaction."""
+    """
+    Take the lock for comparisons of the files of outputs, so that no other transaction compares them before this one
+    ends.
+    """
     with database.cursor() as cursor:
         cursor.execute(_ONE_AT_A_TIME)
 

@@ -14,7 +14,7 @@ class ResultClass(enum.StrEnum):
     EXCLUDED = "excluded"
     DENIED = "denied"
     GONE = "gone"
-    # The source refused: 4xx but for 404 and 410.
+    # The source refused: 4xx except 404 and 410.
     REFUSED = "refused"
     FAILED = "failed"
     NONE = "quiet"

@@ -10,7 +10,7 @@ from jobs.models import Job
 from jobs.queries.jobs.counter_check import Difference, WrongSum, compare_counters, find_wrong_sums, repair_counters
 from nodes.management.database import check_database
 
-# Largest number of differences shown for each job. Further ones are counted.
+# Largest number of differences that are shown of each job. Further differences are only counted.
 _SHOWN: Final = 20
 
 
