@@ -82,7 +82,7 @@ class Shipper:
     _stored_histories: set[str] = field(default_factory=set)
 
     def run(self, stopping: threading.Event) -> None:
-        """Copy until the event is set. Then close and store the last segment, if that is quick."""
+        """Copy until the event is set. Then close the last segment, and store it if the store is fast enough."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(self.folder / "lock")
         try:

@@ -184,7 +184,9 @@ class OutageObservation:
 
 
 def judge_requests(report: Report, requests: Iterable[Request], *, began_at: float, gap: float) -> None:
-    """Complete a report from the requests that the site saw. `gap` is the gap that its policy allows (seconds)."""
+    """
+    Complete a report from the requests that the site saw. `gap` is the minimum gap of the crawl (seconds).
+    """
     last_of_host: dict[str, float] = {}
     seen: set[str] = set()
     before = began_at

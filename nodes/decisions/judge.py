@@ -69,7 +69,7 @@ def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[Node
 
 
 def verdict_on(node: NodeSeen, *, is_steady: Steadiness) -> MarkFailed | None:
-    """Return the verdict on one node; None if it has ended already or is not at fault."""
+    """Return the verdict on one node; None if the node has ended already, or if there is no cause to mark it failed."""
     if node.has_ended:
         return None
     if node.same_machine_process_gone:

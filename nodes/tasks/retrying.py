@@ -70,7 +70,7 @@ class Policy(Protocol):
     """A retry policy. Moments are the database's."""
 
     def decide(self, failure: Failure, *, now: dt.datetime) -> Retry | Archive:
-        """Return the consequence of a failed attempt."""
+        """Return the decision after a failed attempt: a retry, or the archive."""
         ...
 
     def is_last(self, *, attempts: int, created_at: dt.datetime, now: dt.datetime) -> bool:

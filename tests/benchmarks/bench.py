@@ -148,7 +148,7 @@ def _directory() -> Iterator[Path]:
 
 
 class _Step:
-    """One run on standard error: a counting line on a terminal, else only its end."""
+    """Shows one run on standard error: a counting line on a terminal, otherwise one line at the end of the run."""
 
     def __init__(self, title: str, *, pages: int) -> None:
         self._title, self._pages = title, pages

@@ -99,7 +99,7 @@ class ForkServer:
 
 
 def _file(target, closed_later, *, writes, usual=None):
-    """Return the descriptor for the child, and our end if it is a pipe."""
+    """Return the file descriptor for the child; for a pipe, also the end that this process keeps."""
     if target == subprocess.PIPE:
         reading, writing = os.pipe()
         theirs, ours = (reading, writing) if writes else (writing, reading)

@@ -14,7 +14,7 @@ class Rival:
         self._future = None
 
     def start_and_wait(self, call, *arguments, **facts):
-        """Start the call, and return once it waits."""
+        """Start the call, and return once it waits for the lock."""
         self._future = self._pool.submit(call, *arguments, **facts)
         wait_until(lambda: self._is_blocked() or self._future.done())
         assert not self._future.done(), f"it did not wait: {self._future}"
