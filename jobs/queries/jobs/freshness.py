@@ -69,7 +69,7 @@ class Freshness:
     """
     The goals of a job in their order, and the first hosts that are too slow for them.
 
-    `silent` partitions did not answer, so numbers of documents are at least these.
+    `silent` partitions did not answer, so the numbers of documents are lower limits.
     """
 
     goals: Sequence[GoalLine] = ()

@@ -51,7 +51,10 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The columns of a document's row and of its job's that decide its state; documents of a continuous job recur."""
+    """
+    The columns that decide the state of a document, of its row and of its job's row. If its job is continuous, it
+    `recurs`.
+    """
 
     stage: Stage
     indexed_before: bool
