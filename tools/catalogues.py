@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import django
 from babel.messages.catalog import Catalog
@@ -34,6 +34,7 @@ from jobs.settings.table import TABLE  # noqa: E402
 from jobs.verbs.control import VERBS  # noqa: E402
 from nodes.lifecycle import NodeStatus  # noqa: E402
 from nodes.settings.declaration import Applies  # noqa: E402
+from nodes.settings.kinds import Kind  # noqa: E402
 from nodes.tasks import kinds  # noqa: E402
 from tools.templates import messages_of, templates  # noqa: E402
 
@@ -102,9 +103,22 @@ def messages_of_tables() -> Iterator[tuple[str, Message]]:
     yield from (("nodes/lifecycle.py", str(status)) for status in NodeStatus)
     yield from (("nodes/settings/declaration.py", str(applies)) for applies in Applies)
     yield from (("jobs/settings/table.py", setting.meaning) for setting in TABLE.settings)
+    yield from (("nodes/settings/kinds.py", text) for setting in TABLE.settings for text in _texts_of(setting.kind))
     yield from (("jobs/duties/cleaning.py", subject.title) for subject in SUBJECTS.values())
     yield from (("crawlctl/access/adminsite.py", name) for name in SHOWN_NAMES)
     yield from (("unfold", text) for text in _OF_UNFOLD)
+
+
+def _texts_of(kind: Kind[Any]) -> list[str]:
+    """Return the texts that describe the values of a setting, before values are inserted."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    kind.describe(note)
+    return texts
 
 
 def messages_of_templates() -> Iterator[tuple[str, Message]]:

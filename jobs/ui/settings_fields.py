@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 from jobs.settings.table import TABLE
 from nodes.settings.declaration import Setting
 from nodes.settings.kinds import NotOfThisKind
+from nodes.web.words import translated
 
 _PREFIX: Final = "set-"
 
@@ -41,7 +44,10 @@ def read(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, list[str]]
         try:
             value = setting.kind.from_text(text)
         except NotOfThisKind:
-            problems[setting.path] = [f"“{text}” is invalid. It must be {setting.kind.allowed}."]
+            allowed = setting.kind.describe(translated)
+            problems[setting.path] = [
+                _("“%(text)s” is invalid. It must be %(allowed)s.") % {"text": text, "allowed": allowed}
+            ]
         else:
             document.setdefault(setting.section, {})[setting.name] = setting.as_json(value)
     return document, problems

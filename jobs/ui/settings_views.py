@@ -192,7 +192,7 @@ def _line_row(
         "path": setting.path,
         "meaning": translated(setting.meaning),
         "environment": setting.environment,
-        "allowed": setting.kind.allowed,
+        "allowed": setting.kind.describe(translated),
         "value": _value(line.value),
         "source": _("stored") if line.source == Source.STORED else _("default"),
         "tone": "working" if line.source == Source.STORED else "quiet",

@@ -7,6 +7,7 @@ value.
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -37,10 +38,15 @@ class NotOfThisKind(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[_T]):
-    """One kind of values. `allowed` describes them."""
+    """One kind of values."""
 
     @property
     def allowed(self) -> str:
+        """Return a description of the values, in English."""
+        return self.describe(str)
+
+    def describe(self, translate: Callable[[str], str]) -> str:
+        """Return a description of the values. `translate` gets each text of it before values are inserted."""
         raise NotImplementedError
 
     def from_text(self, text: str) -> _T:
@@ -79,11 +85,10 @@ class Text(Kind[str]):
     ascii_only: bool = False
     matches: str = ""
 
-    @property
-    def allowed(self) -> str:
-        limits = [f"of at most {self.most} characters"] if self.most else []
-        limits += ["in printable ASCII, not empty"] if self.ascii_only else []
-        return " ".join([self.what, *limits])
+    def describe(self, translate: Callable[[str], str]) -> str:
+        limits = [translate("of at most %(most)s characters") % {"most": self.most}] if self.most else []
+        limits += [translate("in printable ASCII, not empty")] if self.ascii_only else []
+        return " ".join([translate(self.what), *limits])
 
     def from_text(self, text: str) -> str:
         if self.most is not None and len(text) > self.most:
@@ -106,9 +111,8 @@ class Choice(Kind[str]):
 
     words: tuple[str, ...]
 
-    @property
-    def allowed(self) -> str:
-        return "one of " + ", ".join(self.words)
+    def describe(self, translate: Callable[[str], str]) -> str:
+        return translate("one of %(words)s") % {"words": ", ".join(self.words)}
 
     def from_text(self, text: str) -> str:
         if text.strip().upper() not in self.words:
@@ -133,9 +137,9 @@ class Words(Kind[tuple[str, ...]]):
     what: str = "words"
     matches: str = ""
 
-    @property
-    def allowed(self) -> str:
-        return f"{self.what}, separated by " + ("commas" if self.apart_by == "," else "blanks")
+    def describe(self, translate: Callable[[str], str]) -> str:
+        separated = "%(what)s, separated by commas" if self.apart_by == "," else "%(what)s, separated by blanks"
+        return translate(separated) % {"what": translate(self.what)}
 
     def from_text(self, text: str) -> tuple[str, ...]:
         parts = text.split(",") if self.apart_by == "," else text.split()
@@ -153,9 +157,8 @@ class WholeNumber(Kind[int]):
     most: int
     unit: str = ""
 
-    @property
-    def allowed(self) -> str:
-        return f"a whole number from {self.least} to {self.most}"
+    def describe(self, translate: Callable[[str], str]) -> str:
+        return translate("a whole number from %(least)s to %(most)s") % {"least": self.least, "most": self.most}
 
     def from_text(self, text: str) -> int:
         if not _INTEGER.fullmatch(text.strip()):
@@ -178,9 +181,8 @@ class WholeNumber(Kind[int]):
 class Flag(Kind[bool]):
     """True or false."""
 
-    @property
-    def allowed(self) -> str:
-        return "true or false"
+    def describe(self, translate: Callable[[str], str]) -> str:
+        return translate("true or false")
 
     def from_text(self, text: str) -> bool:
         try:
@@ -201,9 +203,9 @@ class Seconds(Kind[dt.timedelta]):
     least: float = 0
     most: float = A_CENTURY
 
-    @property
-    def allowed(self) -> str:
-        return f"a number of seconds from {self.least:.15g} to {self.most:.15g}"
+    def describe(self, translate: Callable[[str], str]) -> str:
+        limits = {"least": f"{self.least:.15g}", "most": f"{self.most:.15g}"}
+        return translate("a number of seconds from %(least)s to %(most)s") % limits
 
     def from_text(self, text: str) -> dt.timedelta:
         if not _NUMBER.fullmatch(text.strip()):

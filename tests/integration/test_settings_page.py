@@ -146,6 +146,17 @@ def test_an_invalid_field_keeps_its_text_with_the_error_beside_it():
     assert not SettingsVersion.objects.exists()
 
 
+def test_allowed_values_are_in_the_language_of_the_page():
+    client = visitor()
+    client.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+
+    page = sent(client, worker__claimed="many").content.decode()
+
+    assert "eine ganze Zahl von 1 bis 100000" in page
+    assert "„many“ ist ungültig. Zulässig: eine ganze Zahl von 1 bis 100000." in page
+    assert "a whole number" not in page
+
+
 def test_a_preview_keeps_the_entered_values():
     page = sent(visitor(), "preview", worker__claimed="7").content.decode()
 
