@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection, transaction
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from jobs.lifecycle.activity import OF_TRANSITIONS
 from jobs.lifecycle.job import TRANSITIONS, JobState, Phase, allowed_transitions, is_possible, situation_of
@@ -49,9 +51,27 @@ class TransitionRefused(Refused):
 
     def __init__(self, job: Job, name: str) -> None:
         self.job_id, self.name, self.state = job.pk, name, job.status
-        self.allowed = [row.verb for row in allowed_transitions(job.state, owner=Owner.OPERATOR)]
-        now_possible = ", ".join(self.allowed) or "none (the job continues by itself)"
-        super().__init__(f"Job {job.name} cannot {name} while it is “{job.status}”. Possible now: {now_possible}.")
+        possible = allowed_transitions(job.state, owner=Owner.OPERATOR)
+        self.allowed = [row.verb for row in possible]
+        facts = {
+            "job": job.name,
+            "transition": _in_words(name),
+            "state": _(job.status),
+            "possible": ", ".join(_in_words(row.name) for row in possible) or _("none (the job continues by itself)"),
+        }
+        super().__init__(
+            _("Job %(job)s cannot %(transition)s while it is “%(state)s”. Possible now: %(possible)s.") % facts
+        )
+
+
+def _in_words(name: str) -> str:
+    """
+    Return the label of a transition in the language of the page. English has the word that commands and the API expect.
+    """
+    row = TRANSITIONS.get(name)
+    if row is None or not row.label:
+        return name
+    return row.verb if (get_language() or "en").startswith("en") else _(row.label)
 
 
 class SlotsMove(TransitionRefused):
@@ -61,8 +81,11 @@ class SlotsMove(TransitionRefused):
 
     def __init__(self, job: Job, name: str) -> None:
         super().__init__(job, name)
-        hint = "Try again after the move, which `crawlctl partition list` shows."
-        self.args = (f"Job {job.name} cannot {name} while slots move between partitions. {hint}",)
+        sentence = _(
+            "Job %(job)s cannot %(transition)s while slots move between partitions. "
+            "Try again after the move, which `crawlctl partition list` shows."
+        )
+        self.args = (sentence % {"job": job.name, "transition": _in_words(name)},)
 
 
 def make_transition(

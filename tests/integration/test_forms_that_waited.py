@@ -344,6 +344,18 @@ def test_an_answer_to_a_question_answered_by_another_user_is_refused():
     assert "no role" not in refused
 
 
+def test_a_refused_transition_is_in_the_language_of_the_page():
+    client = page_client("operator")
+    client.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    job = make_job()
+    control.VERBS["start"].perform(job.pk, made_by="another", now=read_clock())
+
+    client.post(f"/jobs/{job.pk}/transition/", {"transition": "start"})
+
+    shown = client.get(f"/jobs/{job.pk}/").content.decode()
+    assert "Job manual: „Start“ ist im Zustand „Startet“ nicht möglich. Jetzt möglich: Abbrechen, " in shown
+
+
 def test_a_form_of_a_job_that_is_being_deleted_leads_to_its_page():
     client = page_client("administrator")
     job = make_job()
