@@ -60,16 +60,18 @@ def run_task_worker(
         asking.run(
             lambda connection: roster.retire_lost(connection, dead_after=dt.timedelta.max), wait_at_most=wait_at_most
         )
-        asking.run(lambda connection: roster.register(connection, me=me, work_on=work_on), wait_at_most=wait_at_most)
-        logger.info("task worker %s started (process %d on %s), for %s", me.name, me.pid, me.host, work_on)
-        TaskCluster(
+        # The cluster handles signals from here on. So a worker that is registered leaves the roster when it is told to stop.
+        cluster = TaskCluster(
             sessions,
             worker=me.id,
             beat=_beat(settings),
             stop_within=settings[STOP_WITHIN].total_seconds(),
             memory_limit=None if memory_limit is None else memory_limit * _KIB_OF_MB,
             attached=attached,
-        ).run()
+        )
+        asking.run(lambda connection: roster.register(connection, me=me, work_on=work_on), wait_at_most=wait_at_most)
+        logger.info("task worker %s started (process %d on %s), for %s", me.name, me.pid, me.host, work_on)
+        cluster.run()
     except WorkerRetired as retired:
         raise TaskWorkerFailed(str(retired)) from retired
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -185,20 +185,24 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         self._session.run(
             lambda connection: roster.begin_leaving(connection, worker=self._worker), wait_at_most=_RETRY_AT_END_FOR
         )
-        self.event_out.set()
-        with suppress(Full):
-            self.task_queue.put("STOP", timeout=_PARTING)
-        (executing,) = self.pool
-        # A second signal ends the wait.
-        os.read(self._ends_by_signal, 4096)
-        wait([executing.sentinel, self._ends_by_signal], timeout=self._stop_within)
-        executing.join(0)
-        reason = "it stopped, and the task did not end in time" if executing.is_alive() else "its process ended"
+        # A signal during the start comes before the first process.
+        reason = self._await_task(self.pool[0]) if self.pool else "it stopped before its first task"
         self._end_children()
         self._session.run(
             lambda connection: roster.leave(connection, worker=self._worker, reason=reason),
             wait_at_most=_RETRY_AT_END_FOR,
         )
+
+    def _await_task(self, executing: BaseProcess) -> str:
+        """Wait until the process has ended its task, for the time limit of a stop. Return the reason of its end."""
+        self.event_out.set()
+        with suppress(Full):
+            self.task_queue.put("STOP", timeout=_PARTING)
+        # A second signal ends the wait.
+        os.read(self._ends_by_signal, 4096)
+        wait([executing.sentinel, self._ends_by_signal], timeout=self._stop_within)
+        executing.join(0)
+        return "it stopped, and the task did not end in time" if executing.is_alive() else "its process ended"
 
     def _end_children(self) -> None:
         for child in self._children():

@@ -3,6 +3,8 @@
 import datetime as dt
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
@@ -11,6 +13,7 @@ import pytest
 from nodes.database.clock import read_clock
 from nodes.tasks import book
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
+from tests.support.forking import ROOT
 from tests.support.processes import QUICK_HEARTS, wait_for
 from tests.support.task_kinds import NAMED
 from tests.support.tasks import lines_of
@@ -21,6 +24,22 @@ AGAIN = {"policy": "times", "times": 5, "seconds": 0}
 # Number of tasks, and number of kills of the main manager meanwhile. A full test has 1,000 and 50, which takes some
 # minutes.
 TASKS, KILLS = (int(number) for number in os.environ.get("CRAWLCTL_TEST_LEADER_KILLS", "60,3").split(","))
+
+
+# Start a task worker that is told to stop right after its registration.
+STOPPED_DURING_ITS_START = """
+import os, signal
+import django
+django.setup()
+from jobs.loops.task_worker import run_task_worker
+from nodes.tasks import roster
+register = roster.register
+def register_and_stop(*arguments, **facts):
+    register(*arguments, **facts)
+    os.kill(os.getpid(), signal.SIGTERM)
+roster.register = register_and_stop
+run_task_worker(name="short", work_on="*")
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +102,23 @@ def main_of(cluster, managers):
 def executing_child(command):
     """Return the process that executes the tasks of a worker. It is the first child of the worker."""
     return min(psutil.Process(command.pid).children(), key=lambda child: child.pid)
+
+
+def test_a_task_worker_that_is_stopped_during_its_start_leaves_the_roster(machine):
+    environment = {**machine.database.environment, "DJANGO_SETTINGS_MODULE": "crawlctl.settings"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_DURING_ITS_START],
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not TaskWorker.objects.exists()
 
 
 def test_a_worker_is_on_the_roster_and_leaves_it_when_it_is_stopped(cluster, start_worker):

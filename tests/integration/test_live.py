@@ -200,14 +200,14 @@ async def test_screens_are_at_least_a_second_and_a_half_apart():
         # The first screen of a process fills its caches.
         await next_frame(socket, "screen", within=PATIENCE)
         arrived = []
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
+        until = time.monotonic() + PATIENCE
+        while len(arrived) < 3 and time.monotonic() < until:
             await add_documents(job, 1)
             while not socket.output_queue.empty():
                 if (await socket.receive_frame())["type"] == "screen":
                     arrived.append(time.monotonic())
 
-    assert 2 <= len(arrived) <= 4
+    assert len(arrived) >= 3
     # If a busy machine delays a screen, less time passes before the next screen.
     assert all(later - earlier > 1.3 for earlier, later in pairwise(arrived))
 
