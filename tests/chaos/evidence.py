@@ -19,7 +19,7 @@ class Evidence:
 
     def __init__(self, cluster, nemesis=None):
         self._crawls, self._freezes = cluster.crawls, cluster.freezes
-        self._steps_by_hand = list(cluster.steps_by_hand)
+        self._steps_by_hand = list(cluster.manual_steps)
         self._nemesis = nemesis
         self.log = audit.read(cluster.directory / "audit.jsonl")
         self.stalls = stalls.read_stalls(cluster.directory / "stalls")
