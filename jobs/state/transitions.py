@@ -64,16 +64,6 @@ class TransitionRefused(Refused):
         )
 
 
-def _in_words(name: str) -> str:
-    """
-    Return the label of a transition in the language of the page. English has the word that commands and the API expect.
-    """
-    row = TRANSITIONS.get(name)
-    if row is None or not row.label:
-        return name
-    return row.verb if (get_language() or "en").startswith("en") else _(row.label)
-
-
 class SlotsMove(TransitionRefused):
     """The transition must wait until slots have moved between partitions."""
 
@@ -86,6 +76,16 @@ class SlotsMove(TransitionRefused):
             "Try again after the move, which `crawlctl partition list` shows."
         )
         self.args = (sentence % {"job": job.name, "transition": _in_words(name)},)
+
+
+def _in_words(name: str) -> str:
+    """
+    Return the label of a transition in the language of the page. English has the word that commands and the API expect.
+    """
+    row = TRANSITIONS.get(name)
+    if row is None or not row.label:
+        return name
+    return row.verb if (get_language() or "en").startswith("en") else _(row.label)
 
 
 def make_transition(

@@ -348,7 +348,7 @@ def test_passwords_that_are_switched_off_are_not_accepted_anywhere(provider, cli
 
 @pytest.fixture
 def link(in_one_transaction, capsys):
-    """Return a login link of the user vera, who has no account at the provider."""
+    """Return a login link of the user vera. The provider has no account of this name."""
     make_user("viewer", name="vera")
     call_command("sso", "login-link", "vera")
     return parse_qs(urlsplit(capsys.readouterr().out.strip()).query)["link"][0]
