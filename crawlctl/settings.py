@@ -15,8 +15,8 @@ from crawlctl.postgres.settings import database_from_url
 from jobs.lifecycle.job import Kind
 from jobs.lifecycle.period import Period
 from jobs.metrics import process
-from jobs.settings import authorities, of_backups, table
-from nodes.settings import of_nodes
+from jobs.settings import authorities, backups, table
+from nodes.settings import node_settings
 from nodes.settings.declaration import read_environment
 from nodes.settings.effective import Effective
 from nodes.tasks import settings as tasks
@@ -141,15 +141,15 @@ TEMPLATES = [
 
 # Without DATABASE_URL an embedded PostgreSQL runs below VAR_DIR while any process uses it.
 # Address of an external server; '' for the embedded one.
-CRAWLCTL_DATABASE_URL = _given[of_nodes.DATABASE_URL]
+CRAWLCTL_DATABASE_URL = _given[node_settings.DATABASE_URL]
 # Store for backups, and for the write-ahead log of the embedded server if it is set.
-CRAWLCTL_BACKUP_STORE = _given[of_backups.BACKUP_STORE]
-CRAWLCTL_BACKUP_SHIP_EVERY = _given[of_backups.BACKUP_SHIP_EVERY]
+CRAWLCTL_BACKUP_STORE = _given[backups.BACKUP_STORE]
+CRAWLCTL_BACKUP_SHIP_EVERY = _given[backups.BACKUP_SHIP_EVERY]
 DATABASES = {
     "default": database_from_url(
-        _given[of_nodes.DATABASE_URL],
+        _given[node_settings.DATABASE_URL],
         var_dir=VAR_DIR,
-        companion="crawlctl.backups.beside" if CRAWLCTL_BACKUP_STORE else "",
+        companion="crawlctl.backups.log_copier" if CRAWLCTL_BACKUP_STORE else "",
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -276,21 +276,21 @@ SPECTACULAR_SETTINGS = {
 
 # --- Coordination ------------------------------------------------------------------------------
 
-CRAWLCTL_COORDINATION = _given[of_nodes.COORDINATION]
-CRAWLCTL_ZOOKEEPER = _given[of_nodes.ZOOKEEPER]
-CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[of_nodes.ZOOKEEPER_CREDENTIALS]
+CRAWLCTL_COORDINATION = _given[node_settings.COORDINATION]
+CRAWLCTL_ZOOKEEPER = _given[node_settings.ZOOKEEPER]
+CRAWLCTL_ZOOKEEPER_CREDENTIALS = _given[node_settings.ZOOKEEPER_CREDENTIALS]
 
 # --- Metrics -----------------------------------------------------------------------------------
 
 # Bearer token that grants access to /metrics.
 CRAWLCTL_METRICS_TOKEN = _given[table.METRICS_TOKEN]
 # File whose modification time is the time of the last backup.
-CRAWLCTL_BACKUP_FILE = _given[of_backups.BACKUP_FILE]
+CRAWLCTL_BACKUP_FILE = _given[backups.BACKUP_FILE]
 # Age of the last backup above which the attention list has a line.
-CRAWLCTL_BACKUP_MAX_AGE = _given[of_backups.BACKUP_MAX_AGE]
+CRAWLCTL_BACKUP_MAX_AGE = _given[backups.BACKUP_MAX_AGE]
 # Age of the last drill of a restore, and of the stored write-ahead log, above which the attention list has a line.
-CRAWLCTL_DRILL_MAX_AGE = _given[of_backups.DRILL_MAX_AGE]
-CRAWLCTL_BACKUP_LOG_MAX_AGE = _given[of_backups.BACKUP_LOG_MAX_AGE]
+CRAWLCTL_DRILL_MAX_AGE = _given[backups.DRILL_MAX_AGE]
+CRAWLCTL_BACKUP_LOG_MAX_AGE = _given[backups.BACKUP_LOG_MAX_AGE]
 process.show(version=__version__, directory=VAR_DIR)
 
 # --- Installed plugins -------------------------------------------------------------------------

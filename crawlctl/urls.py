@@ -9,9 +9,9 @@ from crawlctl.access.login_page import LoginPage, LogOut
 from crawlctl.drill.api import DrillView
 from crawlctl.drill.views import drills, start_drill
 from crawlctl.web.documentation import documentation
-from crawlctl.web.elsewhere import ApiInView, page_in
 from crawlctl.web.finding import find_anything
 from crawlctl.web.metrics import MetricsView
+from crawlctl.web.other_partitions import ApiInView, page_in
 from jobs.authorities.web import user_acls
 
 urlpatterns: list[URLPattern | URLResolver] = [

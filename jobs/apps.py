@@ -2,8 +2,8 @@
 
 from django.apps import AppConfig
 
-from jobs.queue.jump import CORRECTIONS
-from nodes.membership.jumps import follow_at_jump
+from jobs.queue.clock_jump import CORRECTIONS
+from nodes.membership.clock_jumps import follow_at_jump
 from nodes.membership.restores import raise_at_restore
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from crawlctl.backups import catalogue, packing, wal
 from crawlctl.backups.errors import Damaged
-from crawlctl.backups.reach import Way
+from crawlctl.backups.restorable_moments import Way
 from crawlctl.backups.sealing import Sealer, unseal
 from crawlctl.backups.workspace import workspace
 from crawlctl.postgres.binaries import Binaries

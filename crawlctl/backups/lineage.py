@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from crawlctl.backups import wal
-from crawlctl.backups.reach import Way
+from crawlctl.backups.restorable_moments import Way
 from crawlctl.backups.sealing import Sealer
 from nodes.stores.port import KeyTaken, Store, StoreRefused, digest_of
 

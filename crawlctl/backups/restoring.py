@@ -20,7 +20,7 @@ import psycopg
 from crawlctl.backups import catalogue, lineage, packing, wal
 from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import BackupError, Unusable
-from crawlctl.backups.reach import Way
+from crawlctl.backups.restorable_moments import Way
 from crawlctl.backups.sealing import Sealer, Secrets, unseal
 from crawlctl.postgres.account import choose_account
 from crawlctl.postgres.binaries import Binaries

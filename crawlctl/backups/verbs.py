@@ -9,16 +9,16 @@ from django.conf import settings
 from django.utils.dateparse import parse_datetime
 
 from crawlctl import __version__
-from crawlctl.backups import catalogue, reach, wal
+from crawlctl.backups import catalogue, restorable_moments, wal
 from crawlctl.backups.descriptions import Backup
 from crawlctl.backups.errors import Damaged, Unusable
-from crawlctl.backups.last import note_backup
+from crawlctl.backups.last_backup import note_backup
 from crawlctl.backups.places import open_place, work_folder
-from crawlctl.backups.reach import Way
+from crawlctl.backups.restorable_moments import Way
 from crawlctl.backups.sealing import Secrets
 from crawlctl.backups.taking import take
 from crawlctl.postgres.binaries import find_binaries
-from jobs.settings.of_backups import BACKUP_PASSPHRASE, BACKUP_STORE
+from jobs.settings.backups import BACKUP_PASSPHRASE, BACKUP_STORE
 from nodes.database.address import database_dsn
 from nodes.stores.port import Store
 
@@ -111,7 +111,7 @@ def prune(store: Store, *, keep: int, announce: Announce) -> None:
 
 def ways(store: Store) -> list[Way]:
     """Return the ways of all readable backups, oldest first."""
-    return [way for backup, log in _with_logs(store) for way in reach.ways_of(backup, log)]
+    return [way for backup, log in _with_logs(store) for way in restorable_moments.ways_of(backup, log)]
 
 
 def choose(store: Store, *, until: dt.datetime | None = None, name: str | None = None) -> Way:
@@ -126,7 +126,7 @@ def choose(store: Store, *, until: dt.datetime | None = None, name: str | None =
         backups = [(backup, wal.read_log(store, backup.system, segment_bytes=backup.segment_bytes))]
     else:
         backups = _with_logs(store)
-    return reach.choose(backups, until=until, place=store.address)
+    return restorable_moments.choose(backups, until=until, place=store.address)
 
 
 def _with_logs(store: Store) -> list[tuple[Backup, wal.Log]]:

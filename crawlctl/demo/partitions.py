@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from crawlctl.demo.plan import SitePlan
 from crawlctl.postgres.home import Home, address_of
-from jobs.partitions import here
+from jobs.partitions import this_partition
 
 # Largest number of partitions of a demo. Each partition has its own server and cluster.
 MOST: Final = 8
@@ -43,9 +43,9 @@ class DemoPartitions:
         """
         Return the partitions that the settings name, apart from this partition; an empty result without partitions.
         """
-        placement = here.placement()
+        placement = this_partition.placement()
         names = () if placement is None else placement.others
-        return cls(Path(settings.VAR_DIR).absolute().parent, names, here.addresses())
+        return cls(Path(settings.VAR_DIR).absolute().parent, names, this_partition.addresses())
 
     def environment_of(self, name: str) -> dict[str, str]:
         return {**os.environ, "CRAWLCTL_VAR": str(self.directory / name), "CRAWLCTL_PARTITION": name}

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome, QueueItem
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.models import MainTerm, Node
 
@@ -21,12 +21,12 @@ def show_end(console: Console, job: Job, *, since: dt.datetime) -> None:
     assert job.started_at is not None
     seconds = ((job.ended_at or job.started_at) - job.started_at).total_seconds()
     ended = QueueItem.objects.filter(job_id=job.pk, run_no=job.run_no, stage=Stage.DONE).count()
-    rate = f", {ended / seconds:,.0f} documents a second" if seconds and here.placement() is None else ""
+    rate = f", {ended / seconds:,.0f} documents a second" if seconds and this_partition.placement() is None else ""
     console.print(f"{job.name}: {job.run_end.replace('_', ' ')} after {seconds:.1f} s{rate}.")
 
 
 def _documents(job: Job) -> Table:
-    placement = here.placement()
+    placement = this_partition.placement()
     title = "Documents" if placement is None else f"Documents of partition {placement.here}"
     table = Table("state", "result code", title=title, title_justify="left")
     table.add_column("documents", justify="right")

@@ -13,7 +13,7 @@ from crawlctl.drill.observation import Observation, OutageObservation, Report, R
 from crawlctl.drill.sandbox import GAP, Sandbox, sandbox
 from nodes.database.address import database_dsn
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.settings.running import current
 
 # Time for all expected events (in timeouts).

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection
 
 from crawlctl.backups.errors import BackupError, Unusable
-from crawlctl.backups.reach import Way
+from crawlctl.backups.restorable_moments import Way
 from crawlctl.backups.restoring import restore
 from crawlctl.backups.verbs import choose, store_of_setting
 from crawlctl.drill.models import RESTORE, Drill
@@ -29,7 +29,7 @@ from crawlctl.postgres.errors import EmbeddedPostgresError
 from crawlctl.postgres.home import Home, address_of
 from crawlctl.postgres.server import Server
 from nodes.database.clock import read_clock
-from nodes.settings.of_nodes import DATABASE_URL
+from nodes.settings.node_settings import DATABASE_URL
 from nodes.stores.port import Store, StoreError
 
 _COUNT: Final = "SELECT count(*) FROM jobs_queueitem"

@@ -21,7 +21,7 @@ from jobs.ui.pages import page
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.models import DatabaseRestore
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.web import formats
 from nodes.web.pages import user_with_permission
 
@@ -66,7 +66,7 @@ def start_drill(request: HttpRequest) -> HttpResponse:
     wanted = request.POST.get("drill", "")
     kind, arguments = (DRILL_RESTORE, {}) if wanted == RESTORE else (DRILL, {"drill": wanted})
     try:
-        task = book.create(kind=kind.name, arguments=arguments, made_by=name)
+        task = verbs.create(kind=kind.name, arguments=arguments, made_by=name)
     except NotDone:
         messages.warning(request, _("Choose a drill from the list."))
         return redirect("drills")

@@ -25,14 +25,14 @@ from psycopg.abc import PQGen
 
 from crawlctl.languages import speaking
 from crawlctl.live.changes import changes
-from crawlctl.live.judging import Judge
+from crawlctl.live.session_permissions import Judge
 from crawlctl.live.topics import View, read_screen
 from jobs.queries.hosts.lines import observe_busiest_hosts
 from jobs.queries.jobs.lines import observe_rates
 from jobs.state import channels
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 from nodes.web.screens import Record
 from nodes.web.topics import TopicUnknown
 

@@ -23,7 +23,7 @@ from django.db import Error as DatabaseError
 
 from crawlctl.languages import ENGLISH
 from crawlctl.live.bridge import Bridge, bridge
-from crawlctl.live.judging import NOT_ALLOWED, NOT_LOGGED_IN
+from crawlctl.live.session_permissions import NOT_ALLOWED, NOT_LOGGED_IN
 from crawlctl.live.topics import View
 
 # Close codes: status codes of HTTP plus 4000, and codes of the socket itself.

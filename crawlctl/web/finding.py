@@ -9,10 +9,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from crawlctl.web.navigation import Shell
-from jobs.queries.finding import Found, find
+from jobs.queries.typed_search import Found, find
 from jobs.ui.hosts_screen import host_address
 from jobs.ui.pages import page
-from nodes.models.words import words_in
+from nodes.models.word_search import words_in
 
 
 @page

@@ -15,7 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
 from crawlctl.languages import LANGUAGES
-from jobs.partitions import here
+from jobs.partitions import this_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Place:
     @property
     def address(self) -> str:
         """Return the address in the partition of the web server, also on a page of another partition."""
-        elsewhere = here.path_in(here.foreign_name())
+        elsewhere = this_partition.path_in(this_partition.foreign_name())
         return "/" + reverse(self.view).removeprefix(elsewhere)
 
 
@@ -247,22 +247,24 @@ class Shell:
         otherwise.
         """
         is_of_one = self._name in _ONLY_OF_ONE_PARTITION or self._name.startswith(_OF_ONE_PARTITION)
-        return here.control_name() if is_of_one else ""
+        return this_partition.control_name() if is_of_one else ""
 
     @property
     def foreign(self) -> str:
         """Return the name of the other partition that the page shows; "" otherwise."""
-        return here.foreign_name()
+        return this_partition.foreign_name()
 
     @property
     def elsewhere(self) -> Sequence[Mapping[str, str]]:
         """Return the other partitions that have a page like this one, with its address."""
-        placement, match = here.placement(), self._match
+        placement, match = this_partition.placement(), self._match
         if placement is None or match is None or not self.partition or not is_of_one_partition(self._name):
             return []
         if match.kwargs:
             return []
-        return [{"name": name, "address": here.address_in(name, reverse(self._name))} for name in placement.others]
+        return [
+            {"name": name, "address": this_partition.address_in(name, reverse(self._name))} for name in placement.others
+        ]
 
     @property
     def set_up(self) -> Sequence[Place]:

@@ -19,7 +19,7 @@ from django.views.defaults import page_not_found, permission_denied
 from crawlctl.web.failures import answer_conflict
 from nodes.database.conflicts import is_late_conflict, lost_a_conflict
 from nodes.errors import NotAllowed, NotDone, Unknown
-from nodes.web.words import missing
+from nodes.web.translated_words import missing
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 
 from nodes.database.outage import OUTAGES
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL
 from nodes.settings.running import current, follow_newest
 
 

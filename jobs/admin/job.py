@@ -38,7 +38,7 @@ from nodes.admin.asking import ask_about_one, number_of, offers
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.tasks.models import Task
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 
 class SeedInline(StackedInline):  # type: ignore[misc]

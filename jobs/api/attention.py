@@ -7,12 +7,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.attention.everywhere import read_attention_everywhere
+from jobs.attention.all_partitions import read_attention_everywhere
 from jobs.attention.lines import AttentionLine, Severity
 from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
 from nodes.database.clock import read_clock
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 
 
 class AttentionLineSerializer(serializers.Serializer[AttentionLine]):

@@ -13,7 +13,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import EverywhereView, PlacedSerializer
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.models import ThrottleGroup
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
 from jobs.verbs import cluster

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from django.db import DatabaseError, connection
 
-from jobs.attention.everywhere import read_attention_for_open_page
+from jobs.attention.all_partitions import read_attention_for_open_page
 from jobs.lifecycle.job import Guard, Pause, Phase, Window
 from jobs.metrics import cluster
 from jobs.models import InvariantCheck, Job
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.backups import age_of_last_backup, age_of_log
 from jobs.queries.documents.search_lag import read_search_lag
 from jobs.queries.jobs.counts import add_up, count_present_runs
@@ -106,7 +106,7 @@ def _read() -> None:
 
 def _count_attention(now: dt.datetime) -> Mapping[tuple[str, ...], float]:
     """Return the number of attention lines by kind and partition. Outside of the control partition, there are none."""
-    stated = here.placement()
+    stated = this_partition.placement()
     if stated is not None and not stated.is_control:
         return {}
     own = "" if stated is None else stated.here

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api.errors import sentence
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.cluster.history import read_cluster_then
 from nodes.api.base import ContractView
 from nodes.api.strict import StrictSerializer, read_query
@@ -94,7 +94,7 @@ class ClusterThenSerializer(serializers.Serializer[Any]):
     )
 
     def get_partition(self, _then: object) -> str:
-        return here.name()
+        return this_partition.name()
 
 
 class ClusterHistoryView(ContractView):

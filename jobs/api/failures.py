@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 
-from jobs.api.everywhere import EverywhereView, PlacedSerializer
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.queries.documents.failures import STEPS, FailureLine, describe_groups, groups_of_jobs
 from jobs.queries.documents.lists import lanes_of_host

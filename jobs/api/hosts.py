@@ -15,8 +15,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer, put_numbers_of_policies
 from jobs.api.downloads import download_lines
-from jobs.api.everywhere import EverywhereView, PlacedSerializer, put_numbers_of_policies
 from jobs.api.host_details import EvidencePeriodSerializer, EvidenceSerializer, SitemapSerializer, WeekSerializer
 from jobs.api.policies import LimitsSerializer
 from jobs.models import Bin, Turn

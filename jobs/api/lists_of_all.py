@@ -7,7 +7,7 @@ names its partition.
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
 
-from jobs.api.everywhere import EverywhereView
+from jobs.api.all_partitions import EverywhereView
 from nodes.api import views as nodes
 from nodes.tasks import api as tasks
 

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.moving import MovePhase
 from jobs.queries.partitions import look_at_move, look_at_partitions
 from nodes.api.base import ContractView
@@ -19,7 +19,7 @@ class PartitionSerializer(serializers.Serializer[Any]):
     """Partition, as the partition that answers sees it."""
 
     name = serializers.CharField()
-    here = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
+    this_partition = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
     control = serializers.BooleanField(source="is_control", help_text="True for the control partition.")
     slots = serializers.IntegerField(help_text="Number of slots that it has, of 1,024.")
     documents = serializers.IntegerField(allow_null=True, help_text="Null if it has sent no figures to this partition.")
@@ -79,7 +79,7 @@ class PartitionMovesView(ContractView):
     )
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
-        placement = here.placement()
+        placement = this_partition.placement()
         move = None if placement is None else look_at_move(placement)
         return Response(MoveSerializer([] if move is None else [move], many=True).data)
 
@@ -95,6 +95,6 @@ class PartitionsView(ContractView):
     )
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
-        placement = here.placement()
+        placement = this_partition.placement()
         seen = [] if placement is None else look_at_partitions(placement, now=read_clock())
         return Response(PartitionSerializer(seen, many=True).data)

@@ -10,7 +10,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import names_of
+from jobs.api.all_partitions import names_of
 from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.endings import Kind
 from jobs.lifecycle.job import RunEnd

@@ -9,12 +9,12 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import EverywhereView, PlacedSerializer
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.models import RuleKind, TrapDecision, TrapSuspect
 from jobs.queries.traps import check_rule, find_suspects
 from jobs.verbs import traps
-from jobs.verbs.rules_of_traps import Effect
+from jobs.verbs.trap_rules import Effect
 from nodes.api.strict import Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown

@@ -15,7 +15,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import names_of
+from jobs.api.all_partitions import names_of
 from jobs.api.forecasts import ForecastQuery, ForecastSerializer, read_forecast_of
 from jobs.api.freshness import FreshJobs
 from jobs.api.rehearsals import RehearsedJobs

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.attention.lines import AttentionLine
-from jobs.partitions import here
-from jobs.partitions.behind import Behind, read_behind
+from jobs.partitions import this_partition
+from jobs.partitions.kept_log import Behind, read_behind
 from jobs.partitions.merged import Silent
 from jobs.queries.partitions import read_silent
 from nodes.web import formats
@@ -26,7 +26,7 @@ def silent_partitions(now: dt.datetime) -> list[AttentionLine]:
 
 def partitions_behind(_now: dt.datetime) -> list[AttentionLine]:
     """Return a line for each partition for which the server of this database keeps much of its write-ahead log."""
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return []
     with connection.cursor() as cursor:

@@ -16,7 +16,6 @@ from rest_framework.settings import api_settings
 from jobs.authorities import verbs
 from jobs.authorities.callers import ServiceTokenAuthentication
 from jobs.authorities.contract import read_question
-from jobs.authorities.desk import desk
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
 from jobs.authorities.serializers import (
     AccessSerializer,
@@ -31,6 +30,7 @@ from jobs.authorities.serializers import (
     access_shown,
     states,
 )
+from jobs.authorities.threaded_service import authority_service
 from nodes.api.base import ContractView, created
 from nodes.api.paging import ListingView
 from nodes.api.strict import Nothing, PageQuery, read_body, read_query
@@ -236,7 +236,7 @@ class AccessView(ContractView):
     )
     def get(self, request: Request) -> Response:
         question = read_question(request.query_params.dict().items(), is_strict=True)
-        return Response({"users": question.users, "answers": access_shown(desk().ask(question.users))})
+        return Response({"users": question.users, "answers": access_shown(authority_service().ask(question.users))})
 
 
 class StatesView(ContractView):

@@ -20,9 +20,9 @@ from aiohttp import web
 from django.db import connection
 
 from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
-from jobs.authorities.desk import ConnectionNews, new_service, read_generation, read_silent, read_snapshot
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
+from jobs.authorities.threaded_service import ConnectionNews, new_service, read_generation, read_silent, read_snapshot
 from nodes.api.bearer import digest_of, token_in
 from nodes.database.outage import OUTAGES, outage
 from nodes.errors import Invalid

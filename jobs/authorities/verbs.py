@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar, cast
 
 from django.db import transaction
 
-from jobs.authorities.desk import desk
 from jobs.authorities.models import (
     AuthorityConnection,
     AuthorityGroup,
@@ -21,6 +20,7 @@ from jobs.authorities.models import (
     ServiceToken,
 )
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts, find_cycle
+from jobs.authorities.threaded_service import authority_service
 from jobs.connectors.authority import registry
 from jobs.connectors.authority.kind import Checked
 from jobs.connectors.stored_secrets import unmask
@@ -180,14 +180,14 @@ def check(model: Kind, connection_id: int, *, made_by: str) -> Checked:
     connection = model._default_manager.filter(pk=connection_id).first()  # noqa: SLF001 (Django's own word)
     if connection is None:
         raise Unknown(_NOUNS[model], connection_id)
-    snapshot = desk().refresh()
+    snapshot = authority_service().refresh()
     of_model: list[AuthorityFacts | MapperFacts] = (
         [*snapshot.authorities] if model is AuthorityConnection else [*snapshot.mappers.values()]
     )
     facts = next((one for one in of_model if one.id == connection_id), None)
     # The service does not know a connection that is not yet committed.
     changed = Checked(works=False, said="This connection was changed just now. Check it again.")
-    checked = changed if facts is None else desk().check(facts)
+    checked = changed if facts is None else authority_service().check(facts)
     said = ", ".join(filter(None, ["it works" if checked.works else "", checked.said]))
     record_request(f"{made_by} checked the {_NOUNS[model]} {connection.name}: {said}", made_by=made_by)
     return checked

@@ -5,7 +5,7 @@ from django.views.decorators.http import require_GET
 
 from jobs.authorities.callers import find_caller
 from jobs.authorities.contract import CONTENT_TYPE, read_question, text_of
-from jobs.authorities.desk import desk
+from jobs.authorities.threaded_service import authority_service
 from nodes.errors import Invalid
 
 
@@ -21,4 +21,4 @@ def user_acls(request: HttpRequest) -> HttpResponseBase:
         question = read_question(request.GET.dict().items())
     except Invalid as invalid:
         return HttpResponse(f"{invalid.by_field}\n", status=400, content_type="text/plain; charset=utf-8")
-    return HttpResponse(text_of(question, desk().ask(question.users)), content_type=CONTENT_TYPE)
+    return HttpResponse(text_of(question, authority_service().ask(question.users)), content_type=CONTENT_TYPE)

@@ -9,9 +9,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.bulk import elsewhere, verbs
+from jobs.bulk import other_partitions, verbs
 from jobs.bulk.models import BulkOperation
-from jobs.queue.chosen import Operation
+from jobs.queue.chosen_documents import Operation
 from jobs.queue.sql.chosen_states import NAMES
 from nodes.api.base import created
 from nodes.api.paging import ListingView
@@ -189,5 +189,5 @@ class BulkView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        found = elsewhere.cancel_all(int(pk), may=self._may, made_by=request.user.get_username())
+        found = other_partitions.cancel_all(int(pk), may=self._may, made_by=request.user.get_username())
         return Response(BulkSerializer(found).data)

@@ -8,13 +8,13 @@ import psycopg
 from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs.bulk import elsewhere, verbs
+from jobs.bulk import other_partitions, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.loops.worker.jobs import read_job
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import Job
 from jobs.partitions.merged import PartitionAway
-from jobs.queue.chosen import Chunk, JobMoves, Operation, change_next_documents
+from jobs.queue.chosen_documents import Chunk, JobMoves, Operation, change_next_documents
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts
 from jobs.queue.removing.tombstones import DROPPED
@@ -52,14 +52,14 @@ def carry_out(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, 
     if operation is None:
         # An operator ran an archived task again, and its operation belongs to the first task.
         return "Nothing was changed: this task has no operation. Make a new preview."
-    missing = [] if context.is_cancelled() else elsewhere.begin(operation)
+    missing = [] if context.is_cancelled() else other_partitions.begin(operation)
     # A separate connection, because Django's connection returns JSON as text.
     with psycopg.connect(database_dsn(), autocommit=True) as connection:
         _change_all(context, operation, connection)
     if missing:
         raise PartitionAway(f"Partition {', '.join(missing)} does not answer, so the operation has not begun there.")
     if operation.elsewhere:
-        elsewhere.follow(context, operation)
+        other_partitions.follow(context, operation)
     progress = verbs.progress_of(operation)
     return {"operation": operation.pk, "changed": progress.changed, "skipped": progress.skipped}
 

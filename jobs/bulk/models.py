@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from jobs.queue.chosen import Operation
+from jobs.queue.chosen_documents import Operation
 
 
 class BulkOperation(models.Model):
@@ -17,7 +17,7 @@ class BulkOperation(models.Model):
     last chunk, and is written in the transaction of the chunk. `attempt` is the fence: an older attempt changes nothing.
 
     An operation on the documents of several partitions has a row in each, with one `key`. In the row of the control
-    partition, `elsewhere` has the other parts by the names of their partitions (`jobs.bulk.elsewhere`). Each has the
+    partition, `elsewhere` has the other parts by the names of their partitions (`jobs.bulk.other_partitions`). Each has the
     number `shown`, the `state`, the numbers `changed` and `skipped`, and `silent` if the partition did not answer the
     last check.
     """

@@ -9,10 +9,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.bulk import elsewhere, verbs
+from jobs.bulk import other_partitions, verbs
 from jobs.bulk.screens import operations_screen, operations_topic
 from jobs.models import Job
-from jobs.queue.chosen import Operation
+from jobs.queue.chosen_documents import Operation
 from jobs.ui.partitions_views import silent_partitions
 from jobs.words.documents import STATE_WORDS
 from nodes.database.clock import read_clock
@@ -20,7 +20,7 @@ from nodes.errors import NotDone, Unknown
 from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 page: Final = page_for("jobs.view_job")
 
@@ -83,7 +83,7 @@ def cancel(request: HttpRequest, job_id: int, operation_id: int) -> HttpResponse
     """End an operation."""
     name = user_with_permission(request, "jobs.control_job")
     try:
-        elsewhere.cancel_all(operation_id, may=_may(request), made_by=name)
+        other_partitions.cancel_all(operation_id, may=_may(request), made_by=name)
     except NotDone as refused:
         messages.warning(request, str(refused))
     else:

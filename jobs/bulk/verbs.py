@@ -13,18 +13,18 @@ from django.utils.dateparse import parse_datetime
 
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway, Silent, local_job, read_everywhere
 from jobs.queries.reports.asking import check_patterns
 from jobs.queue.address_index import GRAM
-from jobs.queue.chosen import Choice, Operation, count, read_examples
+from jobs.queue.chosen_documents import Choice, Operation, count, read_examples
 from jobs.queue.sql.chosen_states import NAMES
 from jobs.state import journal
 from jobs.verbs.control import MAY_CONTROL
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.permissions import May
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.kinds import find
 from nodes.tasks.models import Task
 
@@ -122,7 +122,14 @@ def preview(operation: object, job: object, filter: object, *, may: May) -> Prev
     key = uuid.uuid4().hex
     token = signing.dumps([wanted.value, found.pk, stored, numbers, key], salt=_SALT, compress=True)
     return Preview(
-        wanted, found, stored, sum(numbers.values()), examples[:_EXAMPLES], token, here.only_name(), parts.silent
+        wanted,
+        found,
+        stored,
+        sum(numbers.values()),
+        examples[:_EXAMPLES],
+        token,
+        this_partition.only_name(),
+        parts.silent,
     )
 
 
@@ -229,7 +236,7 @@ def make(
 ) -> BulkOperation:
     """Schedule an operation in the database of this thread, and write it to the journal of the job."""
     arguments = {"operation": operation, "job": job_id, "filter": stored}
-    task = book.schedule(find("bulk"), arguments=arguments, made_by=made_by)
+    task = verbs.schedule(find("bulk"), arguments=arguments, made_by=made_by)
     made = BulkOperation.objects.create(
         task=task.pk,
         operation=operation,
@@ -261,7 +268,7 @@ def cancel(operation: int, *, may: May, made_by: str) -> BulkOperation:
     if state_of(found) not in {"waiting", "running"}:
         raise Refused(f"Operation {operation} has ended.")
     if Task.objects.filter(pk=found.task).exists():
-        book.cancel(found.task, made_by=made_by)
+        verbs.cancel(found.task, made_by=made_by)
     return found
 
 

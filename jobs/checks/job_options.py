@@ -11,7 +11,7 @@ from jobs.lifecycle import schedule
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, ScheduleWindow
 from jobs.models.schedule import FIELDS
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.lifecycle import CLUSTER_SCOPE
 
 INTERVALS: Final = ("recrawl_after", "recrawl_at_most", "expire_after", "reseed_after")
@@ -79,7 +79,7 @@ def check_options(
         ]
     if job.start_method != StartMethod.MANUAL and not windows:
         problems["start_method"] = ["Add a window: without one, the schedule never starts the job."]
-    if job.node_scope == CLUSTER_SCOPE and here.placement() is not None:
+    if job.node_scope == CLUSTER_SCOPE and this_partition.placement() is not None:
         problems |= _check_for_partitions(job)
     return problems
 

@@ -10,7 +10,7 @@ from jobs.definitions.subjects import JOB, OUTPUT, POLICY, REPOSITORY, SUBJECTS,
 from jobs.lifecycle.job import StartMethod
 from jobs.models import Job, ThrottlePolicy
 from jobs.partitions.configuration import Definitions
-from jobs.partitions.here import following
+from jobs.partitions.this_partition import following
 from jobs.verbs import policies
 from nodes.permissions import may_do_everything
 

@@ -18,7 +18,7 @@ from jobs.state import channels
 from nodes.decisions.allocate import Give, allocate
 from nodes.decisions.hand_over import Release, TakeBack
 from nodes.membership.fences import hold_term
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
 # Largest number of jobs, and of seeds, that one pass examines.
@@ -134,7 +134,7 @@ def allocate_groups(at: Pass) -> int:
     """Assign running seeds to their groups, and groups without an owner to managers; return the number of changes."""
     joined = join_groups(at)
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         cluster_view = look(at.connection, scope=at.scope, now=at.now)
         actions = allocate(
             items=cluster_view.items,
@@ -164,7 +164,7 @@ def allocate_groups(at: Pass) -> int:
 def retire_groups(at: Pass) -> int:
     """Store the weights of the groups, and delete groups without a running seed; return 0."""
     with at.connection.transaction(), named_rows(at.connection) as cursor:
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         idle = [row.id for row in cursor.execute(_LOCK_IDLE, {"scope": at.scope})]
         if idle:
             cursor.execute(_LOCK_JOBS, (idle,))
@@ -185,14 +185,14 @@ def join_groups(at: Pass) -> int:
     if joined < _AT_ONCE:
         # Separate from the transaction that assigns seeds, because a change of a seed locks its job first.
         with at.connection.transaction():
-            hold_term(at.connection, at.office)
+            hold_term(at.connection, at.held_term)
             at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.ungrouped for job in marked]})
     return joined
 
 
 def _join(at: Pass, jobs: list[int]) -> int:
     with at.connection.transaction(), named_rows(at.connection) as cursor:
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         misplaced = cursor.execute(_MISPLACED, {"jobs": jobs, "scope": at.scope}).fetchall()
         if not misplaced:
             return 0
@@ -212,7 +212,7 @@ def _join(at: Pass, jobs: list[int]) -> int:
 
 def _withdraw(at: Pass, batches: list[int]) -> None:
     if batches:
-        release.withdraw(at.connection, batches=batches, now=at.now, term=at.office)
+        release.withdraw(at.connection, batches=batches, now=at.now, term=at.held_term)
 
 
 def _taken_back(actions: Iterable[Give | Release | TakeBack], given: AbstractSet[int]) -> list[int]:

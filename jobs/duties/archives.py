@@ -2,7 +2,7 @@
 Jobs that wait for the stores of their archive.
 
 A worker reports with each heartbeat that its machine holds more unconfirmed archive files than it may
-(`jobs/loops/worker/storing.py`). Any worker may get documents of any job, so one such worker holds every job with an
+(`jobs/loops/worker/storing_archives.py`). Any worker may get documents of any job, so one such worker holds every job with an
 archive. Meanwhile no document of these jobs is handed out. The jobs continue by themselves when the files are stored.
 """
 
@@ -46,7 +46,7 @@ def hold_jobs_with_archive(at: Pass) -> int:
     number of changes.
     """
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         changed = at.connection.execute(_HOLD, {"scope": at.scope}).fetchall()
     for (job_id,) in changed:
         # After this notification, workers release the job's documents that they have not started.

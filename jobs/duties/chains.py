@@ -85,7 +85,7 @@ def _why_not_well(at: Pass, job: Job) -> str:
 @transaction.atomic
 def _settle(at: Pass, successor: int) -> int:
     # Locks: MainTerm, Job, ChainedStart.
-    hold_term(connection.connection, at.office)
+    hold_term(connection.connection, at.held_term)
     try:
         job = lock_job(successor)
     except Unknown:

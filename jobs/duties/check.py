@@ -122,7 +122,7 @@ def check_invariants(at: Pass) -> int:
         if found:
             logger.error("invariant %s does not hold: %d violations, such as %s", name, found, example)
         with at.connection.transaction():
-            hold_term(at.connection, at.office)
+            hold_term(at.connection, at.held_term)
             at.connection.execute(_WRITE, facts)
     return 0
 

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from jobs.duties.context import Pass
-from jobs.duties.days import drop_days, find_old_days, name_of_day
+from jobs.duties.daily_tables import drop_days, find_old_days, name_of_day
 from jobs.duties.retention_subjects import SUBJECTS, Days, Subject
 from nodes.database.clock import read_clock
 from nodes.membership.fences import TermHeld, hold_term
@@ -113,7 +113,7 @@ def clean_without_task_workers(at: Pass) -> int:
     """Delete the old rows of every subject, because there is no task worker that does it; return 0."""
     now = moment_of_ages(at.connection, now=at.now)
     for subject in _find_old_subjects(at.connection, now=now):
-        clean(at.connection, subject, now=now, term=at.office)
+        clean(at.connection, subject, now=now, term=at.held_term)
     return 0
 
 

@@ -2,15 +2,15 @@
 If the clock of the database is set back while nodes run, the main manager corrects the stored moments.
 
 A batch of a running crawl, or a heartbeat of an ended node, shows a jump if its moment is in the future. The first
-registration after a jump corrects moments, too (`nodes/membership/jumps.py`).
+registration after a jump corrects moments, too (`nodes/membership/clock_jumps.py`).
 """
 
 import datetime as dt
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
+from nodes.membership.clock_jumps import A_HEARTBEAT_IS_AHEAD, AHEAD, correct_moments, notice_jump
 from nodes.membership.fences import hold_term
-from nodes.membership.jumps import A_HEARTBEAT_IS_AHEAD, AHEAD, correct_moments, notice_jump
 
 # The newest batches of a scope. A manager may have made some of them after the jump.
 CLOCK_WAS_SET_BACK: Final[LiteralString] = f"""
@@ -29,7 +29,7 @@ SELECT clock.now, max(batch.created_at) - clock.now
 def follow_clock(at: Pass) -> int:
     """Correct stored moments after the clock of the database was set back; return 1 if it was."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         row = at.connection.execute(_JUMP, {"scope": at.scope}).fetchone()
         if row is None:
             return int(notice_jump(at.connection))

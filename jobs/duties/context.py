@@ -42,7 +42,7 @@ class Pass:
     definitions: ReadDefinitions = field(default_factory=ReadDefinitions)
 
     @property
-    def office(self) -> TermHeld:
+    def held_term(self) -> TermHeld:
         """Return the term, for a duty that only a main manager performs."""
         assert self.term is not None
         return self.term

@@ -13,4 +13,4 @@ EVIDENCE_TO_CHAIN: Final[LiteralString] = f"{OF_THE_CLUSTER} AND {REPORTS_TO_CHA
 
 def append_evidence(at: Pass) -> int:
     """Append the blocks of closed minutes and of gaps; return their number."""
-    return append_blocks(at.connection, term=at.office, now=at.now, is_on=current()[KEEP_EVIDENCE] > 0)
+    return append_blocks(at.connection, term=at.held_term, now=at.now, is_on=current()[KEEP_EVIDENCE] > 0)

@@ -6,11 +6,11 @@ from typing import Any, Final, LiteralString
 from jobs.connectors.repository import registry
 from jobs.duties.context import Pass
 from jobs.duties.one_by_one import one_by_one
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.agreement import without_leaving
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
+from jobs.partitions.existing_jobs import forget_deleted
 from jobs.partitions.facts import FactSender, forget_superseded
-from jobs.partitions.living import forget_deleted
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.slots import keep_map, read_map
 from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
@@ -47,13 +47,13 @@ SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM job
 
 def keep_exchange(at: Pass) -> int:
     """Make missing publications for other partitions, and subscriptions to theirs. Return the number of changes."""
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return 0
     present = without_leaving(at.connection, placement)
     made = keep_publications(at.connection, present)
     made += begin_again_after_restore(at.connection, present)
-    made += keep_subscriptions(at.connection, present, here.addresses())
+    made += keep_subscriptions(at.connection, present, this_partition.addresses())
     made += keep_map(at.connection, placement)
     forget_superseded(at.connection, placement.here)
     forget_deleted(at.connection)
@@ -65,7 +65,7 @@ def send_figures(at: Pass) -> int:
     Note the documents and the rate of this partition, and send them to the control partition with the counts of its
     jobs. Return 0, because no work waits for the figures.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return 0
     sender = FactSender(at.connection, placement.here, "figures", "life")
@@ -88,12 +88,12 @@ def send_figures(at: Pass) -> int:
 
 def receive_references(at: Pass) -> int:
     """Apply references that arrived from other partitions; return their number."""
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return 0
     with named_rows(at.connection) as cursor:
         runs = cursor.execute(_WITH_ARRIVALS, {"here": placement.here}).fetchall()
-    placed = here.placement_of_hosts(at.connection) if runs else None
+    placed = this_partition.placement_of_hosts(at.connection) if runs else None
     if placed is None:
         return 0
     foreign = placed.foreign
@@ -101,7 +101,7 @@ def receive_references(at: Pass) -> int:
     def apply(run: Any) -> int:
         return apply_arrivals(
             at.connection,
-            term=at.office,
+            term=at.held_term,
             here=placement.here,
             number=run.number,
             job_id=run.id,
@@ -118,7 +118,7 @@ def receive_references(at: Pass) -> int:
 def forget_references(at: Pass) -> int:
     """Delete references, links and redirects of runs that are over; return the number of deleted rows."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         forgotten = at.connection.execute(_FORGET).rowcount
         forgotten += at.connection.execute(FORGET_REDIRECTS).rowcount
         return forgotten + at.connection.execute(_FORGET_LINKS).rowcount

@@ -25,7 +25,7 @@ def release_lost_documents(at: Pass) -> int:
     documents.
     """
     lost = release.release_of_lost_workers(
-        at.connection, scope=at.scope, term=at.office, now=at.now, enough=_DOCUMENTS_A_PASS
+        at.connection, scope=at.scope, term=at.held_term, now=at.now, enough=_DOCUMENTS_A_PASS
     )
     crawl.RELEASED.add(lost)
     return lost + release.withdraw_reserved_for_absent(at.connection, scope=at.scope, now=at.now)
@@ -33,7 +33,7 @@ def release_lost_documents(at: Pass) -> int:
 
 def open_gates(at: Pass) -> int:
     """Open the gates of ended nodes, so that no document waits behind them forever; return the number of gates."""
-    return gates.open_gates_of_lost_nodes(at.connection, term=at.office)
+    return gates.open_gates_of_lost_nodes(at.connection, term=at.held_term)
 
 
 def withdraw_from_stopped_jobs(at: Pass) -> int:
@@ -67,12 +67,12 @@ def interrupt_dead_one_shots(at: Pass) -> int:
         dead = cursor.execute(_DEAD, {"cluster": CLUSTER_SCOPE}).fetchall()
     for job in dead:
         crawl.RELEASED.add(
-            release.release_of_lost_workers(at.connection, scope=job.node_scope, term=at.office, now=at.now)
+            release.release_of_lost_workers(at.connection, scope=job.node_scope, term=at.held_term, now=at.now)
         )
         available = at.connection.execute(
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
-        release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.office)
+        release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.held_term)
         # The job leaves its scope last. If this main manager dies before that, the next one finds the job again.
         forget_scope(at.connection, scope=job.node_scope)
         with transaction.atomic():

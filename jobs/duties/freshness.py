@@ -159,7 +159,7 @@ def price_looks(at: Pass) -> int:
 
 def _price_next(at: Pass) -> bool:
     with at.connection.transaction(), named_rows(at.connection) as cursor:
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         due = cursor.execute(_DUE, {"now": at.now, "scope": at.scope}).fetchone()
         if due is None:
             return False

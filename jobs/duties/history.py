@@ -6,7 +6,7 @@ request.
 from typing import Final, LiteralString
 
 from jobs.duties.context import Pass
-from jobs.duties.days import make_days
+from jobs.duties.daily_tables import make_days
 from nodes.membership.fences import hold_term
 
 HISTORIES_TO_CLEAR: Final[LiteralString] = (
@@ -35,7 +35,7 @@ def clear_histories(at: Pass) -> int:
     for repository, before in at.connection.execute(HISTORIES_TO_CLEAR).fetchall():
         facts = {"repository": repository, "before": before}
         with at.connection.transaction():
-            hold_term(at.connection, at.office)
+            hold_term(at.connection, at.held_term)
             row = at.connection.execute(_UP_TO, facts).fetchone()
             up_to = row[0] if row else None
             if up_to is None:

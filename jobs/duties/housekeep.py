@@ -38,23 +38,23 @@ DELETE FROM jobs_batch WHERE id IN (SELECT id FROM old)
 
 def fold_counters(at: Pass) -> int:
     """Fold the counter deltas, and group failures; return 0, since no other work waits for it."""
-    counters.fold(at.connection, term=at.office, now=at.now)
+    counters.fold(at.connection, term=at.held_term, now=at.now)
     return 0
 
 
 def place_bins(at: Pass) -> int:
     """Link the next bins to their addresses as policies require it; return the number of examined bins."""
-    return addresses.place_some(at.connection, term=at.office)
+    return addresses.place_some(at.connection, term=at.held_term)
 
 
 def write_address_blocks(at: Pass) -> int:
     """Move new addresses into blocks of the index of addresses; return the number of addresses."""
-    return address_index.write_blocks(at.connection, term=at.office)
+    return address_index.write_blocks(at.connection, term=at.held_term)
 
 
 def renew_address_blocks(at: Pass) -> int:
     """Replace the blocks of a job if most of their documents left the queue; return the number of jobs."""
-    return address_index.rewrite_worn_blocks(at.connection, term=at.office)
+    return address_index.rewrite_worn_blocks(at.connection, term=at.held_term)
 
 
 def raise_low_water_marks(at: Pass) -> int:
@@ -69,7 +69,7 @@ def forget_old_batches(at: Pass) -> int:
     deleted batches.
     """
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         return at.connection.execute(_FORGET_BATCHES, {"scope": at.scope, "now": at.now}).rowcount
 
 

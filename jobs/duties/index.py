@@ -1,7 +1,7 @@
 """
 Search indexing: texts that the flush wrote become searchable, behind the crawl.
 
-Words of the title have weight A, of address and description B, of the text D; `jobs.connectors.output.words` defines
+Words of the title have weight A, of address and description B, of the text D; `jobs.connectors.output.search_words` defines
 words. A row stays locked while its vector is computed. So a flush that writes the same document again waits, and a
 vector always belongs to the text of its row.
 
@@ -17,8 +17,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg.errors import ProgramLimitExceeded
 
+from jobs.connectors.output.search_words import CONFIGURATIONS, JOINERS
 from jobs.connectors.output.vectors import Cut, characters_of, cut, vector_of
-from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
 from jobs.queue.sql.arrays import Vectors
 from jobs.queue.sql.rows import named_rows
 

@@ -14,7 +14,9 @@ _MADE_BY = "manager"
 def move(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] | None = None, reason: str = "") -> bool:
     """Make a transition of the main manager; return True if it was made."""
     return _was_made(
-        lambda: make_transition(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)
+        lambda: make_transition(
+            job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.held_term
+        )
     )
 
 
@@ -33,7 +35,7 @@ def begin_run(at: Pass, job_id: int, name: str, *, facts: Mapping[str, object] |
         Invalid: the job has no seed or no output.
     """
     return _was_made(
-        lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.office)
+        lambda: ask_for_run(job_id, name, made_by=_MADE_BY, now=at.now, facts=facts, reason=reason, term=at.held_term)
     )
 
 

@@ -34,7 +34,7 @@ SELECT 'check_notices', %(nothing)s, 'generic', '', %(policy)s, clock_timestamp(
 def request_check(at: Pass) -> int:
     """Insert the task of the next check; return 1 if it was inserted."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         facts = {"nothing": Jsonb({}), "policy": Jsonb({"policy": "never"})}
         inserted = at.connection.execute(_INSERT, facts).rowcount
         notify(at.connection, RECRUIT)

@@ -68,7 +68,7 @@ def _drop(at: Pass, job_id: int) -> bool:
     counters.forget(at.connection, job_id=job_id)
     address_index.forget(at.connection, job_id=job_id)
     try:
-        drop_job(job_id, made_by="manager", now=at.now, term=at.office)
+        drop_job(job_id, made_by="manager", now=at.now, term=at.held_term)
     except (TransitionRefused, Unknown):
         return False
     return True

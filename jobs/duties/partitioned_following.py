@@ -15,7 +15,7 @@ from jobs.duties.moves import begin_run
 from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
 from jobs.models import PartitionedJob
-from jobs.partitions import configuration, facts, here, living
+from jobs.partitions import configuration, existing_jobs, facts, this_partition
 from jobs.partitions.facts import FactSender
 from jobs.partitions.placement import Placement
 from jobs.partitions.slots import has_map
@@ -30,12 +30,12 @@ def follow_runs(at: Pass) -> int:
     Bring each job nearer to the state that the control partition wants, and report its state; return the number of
     changes.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or placement.is_control:
         return 0
     changes = _adopt_jobs(at, placement)
-    received, sender = facts.read_facts(at.connection, placement.here, "run", living.KIND)
-    known = living.find_living(received)
+    received, sender = facts.read_facts(at.connection, placement.here, "run", existing_jobs.KIND)
+    known = existing_jobs.find_living(received)
     wanted = {fact.key: fact.body for fact in received}
     for job in read_jobs(at):
         if known is not None and known.has_deleted(job.number):

@@ -16,7 +16,7 @@ from jobs.duties.context import Pass
 from jobs.guard.decision import Facts, should_ask
 from jobs.guard.merged import as_json, from_json, merge
 from jobs.lifecycle.job import Phase
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.membership.fences import hold_term
 
 _STORE: Final[LiteralString] = "UPDATE jobs_partitionedjob SET removals = %(removals)s WHERE job_id = %(job)s"
@@ -39,7 +39,7 @@ def ask(at: Pass, job: Any) -> bool:
     """End the run without its clean-up, since the control partition asks an operator; return True if it ended."""
     removals = _of_run(job)
     facts = from_json(removals["facts"]) if removals else Facts(0, 0)
-    placement = here.placement()
+    placement = this_partition.placement()
     reason = ""
     if placement is not None and not placement.is_control:
         reason = f"Partition {placement.control} asks about the removals of all partitions."
@@ -77,5 +77,5 @@ def _of_run(job: Any) -> Mapping[str, Any] | None:
 
 def _store(at: Pass, job: Any, removals: Mapping[str, Any]) -> None:
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         at.connection.execute(_STORE, {"removals": Jsonb(removals), "job": job.id})

@@ -13,8 +13,8 @@ from psycopg.types.json import Jsonb
 from jobs.duties.context import Pass
 from jobs.duties.finish import is_quiet
 from jobs.lifecycle.job import Phase
+from jobs.partitions.end_of_run import Figures
 from jobs.partitions.placement import Placement
-from jobs.partitions.quiet import Figures
 from jobs.queue.sql.rows import named_rows
 from jobs.state.transitions import TransitionRefused, make_transition
 from nodes.errors import Unknown
@@ -99,7 +99,7 @@ def read_jobs(at: Pass, *, job_id: int | None = None) -> list[Any]:
 def update(at: Pass, job: Any, **changes: Any) -> Any:
     """Store new facts about a job's run; return its row with the changes."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         for column, value in changes.items():
             stored = Jsonb(value) if isinstance(value, dict) else value
             at.connection.execute(_UPDATES[column], {"value": stored, "job": job.id})

@@ -82,7 +82,7 @@ def apply_share(at: Pass, job: Any, share: int | None) -> int:
     if share is None or job.most is None:
         return 0
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         changed = at.connection.execute(_CHANGE, {"share": share, "job": job.id, "run": job.run_no}).rowcount
     if changed and share > job.most:
         # Documents may wait because the document limit was used up. The larger share may admit them.

@@ -14,11 +14,11 @@ from jobs.duties import partitioned_limits as limits
 from jobs.duties.context import Pass
 from jobs.duties.partitioned_jobs import DELETED, RUNNING, answer_round, read_jobs, try_transition, update
 from jobs.lifecycle.job import Guard, Phase
-from jobs.partitions import configuration, facts, here, living
+from jobs.partitions import configuration, existing_jobs, facts, this_partition
+from jobs.partitions.end_of_run import Figures, has_ended, is_settled
 from jobs.partitions.facts import Fact, FactSender
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.placement import Placement
-from jobs.partitions.quiet import Figures, has_ended, is_settled
 from nodes.lifecycle import CLUSTER_SCOPE
 
 _RUN: Final = "run"
@@ -41,7 +41,7 @@ def share_jobs(at: Pass) -> bool:
 
     Return False if no run may begin, because slots move.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control or at.scope != CLUSTER_SCOPE:
         return True
     if is_on(at.connection):
@@ -57,7 +57,7 @@ def runs_elsewhere(at: Pass) -> dict[int, int]:
     That number is above the number in this database if this database was restored from a backup that is older than the
     run.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return {}
     reports = _by_job(facts.received_facts(at.connection, placement.here, kind=_RUN))
@@ -73,14 +73,14 @@ def lead_runs(at: Pass) -> int:
     Send the wanted state of each job to the other partitions, and find the runs that have ended. Return the number of
     changes.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return 0
-    received, sender = facts.read_facts(at.connection, placement.here, _RUN, living.KIND)
+    received, sender = facts.read_facts(at.connection, placement.here, _RUN, existing_jobs.KIND)
     reports = _by_job(received)
     jobs = [job for job in read_jobs(at) if job.phase not in DELETED]
     # Sent before all other facts about a new job: without this fact, a receiver would treat the job as deleted.
-    changes = int(living.send_living(sender, placement, [job.number for job in jobs]))
+    changes = int(existing_jobs.send_living(sender, placement, [job.number for job in jobs]))
     for job in jobs:
         changes += _lead(at, placement, job, reports.get(job.number, {}), sender)
     return changes
@@ -174,7 +174,7 @@ def send_jobs(at: Pass) -> int:
     Send the definitions of running jobs to the other partitions, because they may have changed. Return the number of
     changes.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return 0
     running = [job for job in read_jobs(at) if job.phase == Phase.ACTIVE]
@@ -189,7 +189,7 @@ def send_definitions(at: Pass, jobs: Sequence[Any]) -> int:
     Send the definitions of these jobs to the other partitions, if this is the control partition. Return the number of
     changes.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control or not jobs:
         return 0
     sender = FactSender(at.connection, placement.here, "job")

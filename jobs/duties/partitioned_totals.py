@@ -10,7 +10,7 @@ from typing import Any, Final, LiteralString
 
 from jobs.duties.context import Pass
 from jobs.duties.exchange import HAS_FACTS
-from jobs.partitions import facts, here
+from jobs.partitions import facts, this_partition
 from jobs.partitions.facts import Fact, FactSender
 from jobs.partitions.placement import Placement
 from jobs.partitions.shares import round_down
@@ -73,7 +73,7 @@ _NOTIFY: Final[LiteralString] = "SELECT pg_notify(%(channel)s, %(payload)s)"
 
 def divide_totals(at: Pass) -> int:
     """Divide the totals of policies, or follow and report; return the number of changed shares."""
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return 0
     with named_rows(at.connection) as cursor:
@@ -168,7 +168,7 @@ def _released(at: Pass, row: Any) -> Any:
     if row.lowered_at is None or row.is_lowering:
         return row
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         at.connection.execute(_RELEASE, {"policy": row.id})
     return row._replace(lowered_at=None)
 
@@ -177,7 +177,7 @@ def _store(at: Pass, row: Any, share: Fraction, *, number: int) -> int:
     """Store the share of this partition, and notify its nodes; return 1."""
     new = {"policy": row.id, "parts": share.numerator, "of": share.denominator, "number": number, "now": at.now}
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         at.connection.execute(_STORE, new)
         at.connection.execute(_NOTIFY, {"channel": channels.CONTROL, "payload": channels.LIMITS})
     return 1

@@ -41,7 +41,7 @@ def charge_waiting_time(at: Pass) -> int:
     began = time.monotonic()
     if began < charging.rests_until:
         return 0
-    reading = Reading(at.now.timestamp(), read_waiting_by_cause(now=at.now), at.office.term)
+    reading = Reading(at.now.timestamp(), read_waiting_by_cause(now=at.now), at.held_term.term)
     charging.rests_until = time.monotonic() + min(_REST * (time.monotonic() - began), _LONGEST_REST)
     charged = charge(charging.last, reading)
     if charged:
@@ -52,7 +52,7 @@ def charge_waiting_time(at: Pass) -> int:
             "seconds": list(charged.values()),
         }
         with at.connection.transaction():
-            hold_term(at.connection, at.office)
+            hold_term(at.connection, at.held_term)
             at.connection.execute(_WRITE, facts)
     charging.last = reading
     return 0
@@ -60,11 +60,11 @@ def charge_waiting_time(at: Pass) -> int:
 
 def keep_states(at: Pass) -> int:
     """Store the states of the documents of running jobs for this minute; return 0."""
-    sample_states(at.connection, term=at.office)
+    sample_states(at.connection, term=at.held_term)
     return 0
 
 
 def coarsen_progress(at: Pass) -> int:
     """Sum up old minutes of the progress and of charges, and delete the oldest; return 0."""
-    coarsen(at.connection, term=at.office, now=at.now)
+    coarsen(at.connection, term=at.held_term, now=at.now)
     return 0

@@ -17,14 +17,14 @@ DUE_TASKS: Final[LiteralString] = f"{_OF_CLUSTER} AND EXISTS ({recruiter.DUE_TAS
 def retire_lost_task_workers(at: Pass) -> int:
     """Retire lost task workers, and take their tasks back; return the number of these workers."""
     dead_after = current()[DEAD_AFTER]
-    return recruiter.retire_lost_workers(at.connection, term=at.office, dead_after=dead_after)
+    return recruiter.retire_lost_workers(at.connection, term=at.held_term, dead_after=dead_after)
 
 
 def make_due_tasks(at: Pass) -> int:
     """Make the tasks of templates that are due; return the number of tasks."""
-    return recruiter.make_due_tasks(at.connection, term=at.office)
+    return recruiter.make_due_tasks(at.connection, term=at.held_term)
 
 
 def assign_due_tasks(at: Pass) -> int:
     """Assign due tasks to free workers; return their number."""
-    return recruiter.assign_due_tasks(at.connection, term=at.office)
+    return recruiter.assign_due_tasks(at.connection, term=at.held_term)

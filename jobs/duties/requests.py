@@ -80,7 +80,7 @@ def answer_requests(at: Pass) -> int:
     while _answer_one(at):
         answered += 1
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         at.connection.execute(_END_ARRIVED, {"scope": at.scope})
     if answered:
         notify(at.connection, channels.GROUPS, at.scope)
@@ -89,7 +89,7 @@ def answer_requests(at: Pass) -> int:
 
 def _answer_one(at: Pass) -> bool:
     with at.connection.transaction(), named_rows(at.connection) as cursor:
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         request = cursor.execute(_WAITING, {"scope": at.scope}).fetchone()
         if request is None:
             return False
@@ -156,7 +156,7 @@ def _drain(at: Pass, request: Any) -> tuple[dict[str, Any] | None, bool]:
         )
         return _plan(at, cluster_view, moves), False
     # The groups of a draining manager move as usual: the request ends when the node ends.
-    leadership.drain(at.connection, node_id=node.id, term=at.office, reason=f"drained by {request.asked_by}")
+    leadership.drain(at.connection, node_id=node.id, term=at.held_term, reason=f"drained by {request.asked_by}")
     return None, True
 
 

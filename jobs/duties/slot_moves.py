@@ -14,7 +14,7 @@ from jobs.duties.context import Pass
 from jobs.duties.partitioned_jobs import count_figures, read_jobs
 from jobs.duties.partitioned_runs import send_definitions
 from jobs.lifecycle.job import Phase
-from jobs.partitions import here, living
+from jobs.partitions import existing_jobs, this_partition
 from jobs.partitions.facts import own_fact, send_fact
 from jobs.partitions.move_notes import (
     change_move,
@@ -98,7 +98,7 @@ _INCARNATION: Final[LiteralString] = "SELECT nodes_incarnation()"
 
 def move_slots(at: Pass) -> int:
     """Make the next step of the last move of slots, and apply chunks that arrived; return the number of changes."""
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         return 0
     move = keep_move(at.connection, placement)
@@ -115,7 +115,7 @@ def _lead(at: Pass, placement: Placement, move: Move) -> int:
     """Decide about the next phase of the move, and send it to the other partitions."""
     reports = read_reports(at.connection, placement)
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         after = change_move(
             at.connection, placement, lambda now: decide(now, reports, placement.names, control=placement.control)
         )
@@ -155,7 +155,7 @@ def _make_step(at: Pass, placement: Placement, move: Move) -> int:
 
 def _release(at: Pass, placement: Placement) -> int:
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         released = at.connection.execute(_RELEASE).fetchall()
         forget_own_chunks(at.connection, placement.here)
     for job_id, is_active in released:
@@ -171,7 +171,7 @@ def _hold(at: Pass, placement: Placement, move: Move, own: Report) -> int:
     held: list[tuple[int]] = []
     if not refusal:
         with at.connection.transaction():
-            hold_term(at.connection, at.office)
+            hold_term(at.connection, at.held_term)
             held = at.connection.execute(_HOLD, {"leads": placement.is_control, "move": move.number}).fetchall()
         for (job_id,) in held:
             # Workers release the documents that they have not started.
@@ -227,7 +227,7 @@ def _held_jobs(at: Pass, placement: Placement) -> dict[str, HeldJob]:
 def _adopt(at: Pass, placement: Placement, move: Move, own: Report) -> int:
     """Apply the new map from now on."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         adopt_map(at.connection, placement, move.to)
         note_report(at.connection, placement, replace(own, epoch=move.number, sent=None))
         send_fact(at.connection, placement.here, placement.here, _SENT_KEY, Sent(_series(at, move.number)).as_json())
@@ -241,12 +241,12 @@ def _send(at: Pass, placement: Placement, own: Report) -> int:
     series = _series(at, own.number)
     # A restored database sends its documents again, with a new series of chunks.
     sent = Sent(series) if body is None or body["series"] != series else Sent(**body)
-    placed = here.placement_of_hosts(at.connection)
+    placed = this_partition.placement_of_hosts(at.connection)
     assert placed is not None
     after = send_documents(
         at.connection,
         sent,
-        term=at.office,
+        term=at.held_term,
         here=placement.here,
         foreign=placed.foreign,
         note=lambda now: send_fact(at.connection, placement.here, placement.here, _SENT_KEY, now.as_json()),
@@ -260,7 +260,7 @@ def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
     """
     Store the documents of chunks that arrived, in any phase, because a restored partition may send its documents again.
     """
-    applied, known = 0, living.read_living(at.connection)
+    applied, known = 0, existing_jobs.read_living(at.connection)
     lost = move.without if move is not None else ()
     while applied < _AT_ONCE and (chunk := next_chunk(at.connection, placement.here, lost=lost)) is not None:
         present = read_map(at.connection, placement.names)
@@ -270,7 +270,7 @@ def _apply_chunks(at: Pass, placement: Placement, move: Move | None) -> int:
             apply_chunk(
                 at.connection,
                 chunk,
-                term=at.office,
+                term=at.held_term,
                 foreign=replace(placement, owners=newest.owners).foreign,
                 is_deleted=lambda number: known is not None and known.has_deleted(number),
                 note=lambda chunk: _note_applied(at, placement, chunk),
@@ -300,7 +300,7 @@ def _of_move(applied: Mapping[str, Mapping[str, int]], move: Move) -> dict[str, 
 
 def _note(at: Pass, placement: Placement, report: Report) -> bool:
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         return note_report(at.connection, placement, report)
 
 

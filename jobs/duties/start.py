@@ -15,7 +15,7 @@ from jobs.duties.partitioned_runs import runs_elsewhere, share_jobs
 from jobs.lifecycle.job import Kind, RunEnd, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Job, Seed
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queue.offering.hold import GroupHeld
 from jobs.queue.seeds import discover_seeds
 from jobs.queue.sql.rows import named_rows
@@ -125,7 +125,7 @@ def _seed(at: Pass, seed: Any, *, group: GroupHeld) -> bool:
     if answer is None:
         return False
     named, version, tracks_depth = answer
-    if seed.is_partitioned and (placement := here.placement_of_hosts(at.connection)) is not None:
+    if seed.is_partitioned and (placement := this_partition.placement_of_hosts(at.connection)) is not None:
         named = {key: one for key, one in named.items() if placement.foreign(one.bin) is None}
     try:
         discover_seeds(

@@ -92,7 +92,7 @@ def stuff_groups(at: Pass) -> int:
         stuff,
         workers=len(workers.ids),
         largest=largest_turn(workers.least_capacity),
-        keepers=workers.ids,
+        worker_ids=workers.ids,
         cursors=at.cursors,
     )
     wanted: list[tuple[int, Callable[..., Stuffed]]] = [

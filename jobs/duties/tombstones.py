@@ -1,7 +1,7 @@
 """The table of tombstones has a partition for each day, which this duty creates in advance."""
 
 from jobs.duties.context import Pass
-from jobs.duties.days import make_days
+from jobs.duties.daily_tables import make_days
 
 
 def keep_tombstones(at: Pass) -> int:

@@ -51,7 +51,7 @@ _MOVE_ON: Final[LiteralString] = "UPDATE jobs_job SET surplus_versions_after = %
 def remove_surplus_versions(at: Pass) -> int:
     """Remove some versions that a job no longer keeps; return their number."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         job = at.connection.execute(_NEXT, {"scope": at.scope}).fetchone()
         if job is None:
             return 0

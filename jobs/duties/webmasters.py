@@ -32,7 +32,7 @@ SELECT %(scope)s, 'changed', 'the limit that a webmaster of ' || host || ' asked
 def end_webmasters_limits(at: Pass) -> int:
     """Remove the limits of webmasters that have expired; return the number of limits."""
     with at.connection.transaction():
-        hold_term(at.connection, at.office)
+        hold_term(at.connection, at.held_term)
         facts = {"name": WEBMASTERS, "scope": at.scope, "detail": Jsonb({"by": "a webmaster"})}
         at.connection.execute(_LOCK, facts)
         ended = at.connection.execute(_END, facts).rowcount

@@ -93,7 +93,7 @@ def _note_missed_window(at: Pass, job: Job, windows: list[schedule.Window]) -> N
     if missed is None or missed[0] == job.missed_window_at:
         return
     with transaction.atomic():
-        hold_term(connection.connection, at.office)
+        hold_term(connection.connection, at.held_term)
         still = Job.objects.filter(
             pk=job.pk, schedule_checked_at=job.schedule_checked_at, phase=job.phase, window=job.window
         )

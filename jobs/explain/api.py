@@ -11,11 +11,11 @@ from rest_framework.response import Response
 
 from jobs.api.fields import HIGHEST_ID
 from jobs.explain import words
-from jobs.explain.everywhere import explain_everywhere
+from jobs.explain.actions import action_of
+from jobs.explain.all_partitions import explain_everywhere
 from jobs.explain.explaining import Section
 from jobs.explain.gates import Gate, Judgement, Reason, Status
-from jobs.explain.mends import mend_of
-from jobs.explain.ways import Step
+from jobs.explain.link_paths import Step
 from jobs.verbs import documents
 from jobs.verdicts.causes import Cause
 from nodes.api.base import ContractView
@@ -35,7 +35,7 @@ class ExplainQuery(StrictSerializer):
     )
 
 
-class MendSerializer(serializers.Serializer[Any]):
+class ActionSerializer(serializers.Serializer[Any]):
     """Operation that opens a gate."""
 
     text = serializers.CharField(source="label", help_text="Label of the button or link.")
@@ -56,7 +56,7 @@ class GateSerializer(serializers.Serializer[Any]):
     facts = serializers.DictField(child=serializers.CharField(), help_text="Values that the sentence names.")
     since = serializers.DateTimeField(allow_null=True)
     until = serializers.DateTimeField(allow_null=True)
-    mend = MendSerializer(allow_null=True)
+    action = ActionSerializer(allow_null=True)
 
 
 class StepSerializer(serializers.Serializer[Any]):
@@ -218,5 +218,5 @@ def _gate(section: Section | None, gate: Judgement, *, now: dt.datetime) -> dict
         "facts": gate.facts,
         "since": gate.since,
         "until": gate.until,
-        "mend": mend_of(section, gate) if section is not None else None,
+        "action": action_of(section, gate) if section is not None else None,
     }

@@ -9,7 +9,7 @@ from jobs.explain import facts as reading
 from jobs.explain.facts import Address, RulesOfJob, find, find_bin, read_address, read_robots, read_rules
 from jobs.explain.gates import Judgement, first_blocked
 from jobs.explain.judging import Facts, judge, judge_trap
-from jobs.explain.ways import Step, read_ways
+from jobs.explain.link_paths import Step, read_ways
 from jobs.lifecycle.document import Stage
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Robots, TrapSuspect
 from jobs.queries.documents.outputs import HeldBy
@@ -21,7 +21,7 @@ from jobs.queries.traps import read_holding
 from jobs.traps.quarantine import TrapGuard
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import DocumentSeen, hold_of, judge_document
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 
 
 @dataclass(frozen=True, slots=True)

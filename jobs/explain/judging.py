@@ -9,7 +9,7 @@ from jobs.connectors.repository.web.robots import RobotsKind
 from jobs.connectors.repository.web.robots_rules import RobotsRules, decisive_line
 from jobs.explain.facts import Address, RulesOfJob
 from jobs.explain.gates import GATE_OF, MOVING, Gate, Judgement, Reason, Status, blocked, closed_by, in_order, passed
-from jobs.explain.ways import Way
+from jobs.explain.link_paths import Way
 from jobs.lifecycle.document import CLAIMED, Action, Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome, QueueItem, Robots, TrapSuspect

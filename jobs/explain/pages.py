@@ -10,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.explain.everywhere import explain_everywhere
-from jobs.explain.mends import MAY_EDIT_JOB
+from jobs.explain.actions import MAY_EDIT_JOB
+from jobs.explain.all_partitions import explain_everywhere
 from jobs.explain.screens import address_of, explained_screen
 from jobs.models import Seed
 from jobs.ui.partitions_views import silent_partitions

@@ -9,16 +9,16 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
 from jobs.explain import words
+from jobs.explain.actions import GateAction, action_of, change_branch, fetch_again, forget
 from jobs.explain.explaining import Explained, Section
 from jobs.explain.gates import Gate, Judgement, Status
-from jobs.explain.mends import Mend, change_branch, fetch_again, forget, mend_of
-from jobs.explain.ways import Step
+from jobs.explain.link_paths import Step
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
 from jobs.words.documents import document_state
 from nodes.permissions import May
 from nodes.web import formats
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Number of steps at each end of a way from a seed that are shown.
 _ENDS: Final = 10
@@ -60,23 +60,23 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
         "host_address": reverse("host", args=[host.id]) if host is not None and host.id else "",
         "host": host.name if host is not None else "",
         "gates": [_gate_row(section, gate, may=may, now=now) for gate in section.gates],
-        "mends": [mend for mend in _mends(section) if may(mend.permission)],
+        "actions": [action for action in _actions(section) if may(action.permission)],
         "way": _steps(section.way, job_id=job.pk),
         "way_hidden": formats.number(len(section.way) - 2 * _ENDS) if len(section.way) > 2 * _ENDS else "",
         "referrers": _links(section.referrers, job_id=job.pk),
     }
 
 
-def _mends(section: Section) -> Iterator[Mend]:
+def _actions(section: Section) -> Iterator[GateAction]:
     """Yield the operations on the document, which do not depend on the deciding gate."""
     if section.item is None:
         return
     if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:
         yield fetch_again(section.item)
     branch = None if section.partition else change_branch(section)
-    for mend in (branch, forget(section.item)):
-        if mend is not None:
-            yield mend
+    for action in (branch, forget(section.item)):
+        if action is not None:
+            yield action
 
 
 def _state(section: Section) -> tuple[str, str]:
@@ -93,7 +93,7 @@ def _state(section: Section) -> tuple[str, str]:
 
 def _gate_row(section: Section | None, gate: Judgement, *, may: May, now: dt.datetime) -> Mapping[str, object]:
     is_forecast = section is None or section.is_forecast
-    mend = mend_of(section, gate) if section is not None else None
+    action = action_of(section, gate) if section is not None else None
     is_unknown = is_forecast and gate.gate == Gate.KNOWN
     return {
         "key": f"{gate.gate}-{gate.subject}",
@@ -105,7 +105,7 @@ def _gate_row(section: Section | None, gate: Judgement, *, may: May, now: dt.dat
         "remedy": words.remedy(gate),
         "since": formats.age(gate.since, now=now) if gate.since else "",
         "until": formats.time_until(gate.until, now=now) if gate.until and gate.until > now else "",
-        "mend": mend if mend is not None and may(mend.permission) else None,
+        "action": action if action is not None and may(action.permission) else None,
     }
 
 

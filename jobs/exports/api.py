@@ -17,7 +17,7 @@ from jobs.exports.formats import CONTENT_TYPES
 from jobs.exports.models import Export
 from jobs.exports.sending import send
 from jobs.exports.sources import SOURCES
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.api.base import created
 from nodes.api.paging import ListingView
 from nodes.api.strict import NewestQuery, Nothing, StrictSerializer, read_body
@@ -81,7 +81,7 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
         return verbs.look(export).problem
 
     def get_partition(self, _export: Export) -> str:
-        return here.only_name()
+        return this_partition.only_name()
 
     @extend_schema_field(serializers.CharField(allow_null=True))
     def get_file(self, export: Export) -> str | None:

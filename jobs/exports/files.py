@@ -15,7 +15,7 @@ from typing import Final
 from django.conf import settings
 
 from jobs.exports.models import Export
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.settings.kept import EXPORTS
 from nodes.errors import Refused
 from nodes.settings.running import current
@@ -27,7 +27,7 @@ def directory() -> Path:
     """Return the directory of the files. It is created if it is missing."""
     given = current()[EXPORTS]
     place = Path(given) if given else settings.VAR_DIR / "exports"
-    place /= here.only_name()
+    place /= this_partition.only_name()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
 

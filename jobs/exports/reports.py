@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from jobs.api.reports.asked import documents_of, history_of
 from jobs.exports.parts import Part, Query, Row, Type
-from jobs.queries.reports.busiest import BusyPage, Measure
-from jobs.queries.reports.document_states import Status
-from jobs.queries.reports.everywhere import (
+from jobs.queries.reports.all_partitions import (
     read_busiest_everywhere,
     read_histogram_everywhere,
     read_queue_everywhere,
     refuse_parts,
 )
+from jobs.queries.reports.busiest import BusyPage, Measure
+from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueueLine, QueuePage
 

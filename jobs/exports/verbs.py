@@ -13,7 +13,7 @@ from jobs.exports.sources import SOURCES, find, read_filter
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
 from nodes.permissions import May
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import Task
 
 STATES: Final = ("waiting", "running", "done", "cancelled", "failed")
@@ -52,7 +52,7 @@ def request(*, what: object, format: object, filter: object = None, may: May, ma
     if not may(source.permission):
         raise NotAllowed(f"Your role may not see this content: {source.name}.")
     facts = {"what": source.name, "format": format, "filter": stored}
-    task = book.create(kind="export", arguments=facts, made_by=made_by)
+    task = verbs.create(kind="export", arguments=facts, made_by=made_by)
     return Export.objects.create(task=task.pk, created_by=made_by, **facts)
 
 
@@ -96,7 +96,7 @@ def cancel(export: int, *, may: May, made_by: str) -> Export:
     found = read(export, may=may)
     if look(found).state not in {"waiting", "running"}:
         raise Refused(f"Export {export} has ended.")
-    book.cancel(found.task, made_by=made_by)
+    verbs.cancel(found.task, made_by=made_by)
     return found
 
 

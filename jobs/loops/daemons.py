@@ -32,9 +32,9 @@ from nodes.life.attachment import call_when_orphaned
 from nodes.life.identity import NodeIdentity
 from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import (
+from nodes.settings.node_settings import (
     COORDINATION,
     HEARTBEAT_INTERVAL,
     NODE_GIVE_UP,
@@ -126,7 +126,7 @@ def _become_node(
     )
     set_node(name=identity.name, node_id=str(identity.id))
     configure_django_sessions(node_id=identity.id, timeout=identity.timeout)
-    of_nodes.NODE.set_all({(str(identity.id), str(kind), identity.name, scope): 1})
+    node_metrics.NODE.set_all({(str(identity.id), str(kind), identity.name, scope): 1})
     return effective, identity
 
 

@@ -17,7 +17,7 @@ from nodes.membership.heartbeat import HeartbeatThread, exit_immediately
 from nodes.membership.members import Asks
 from nodes.settings import running, versions
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, POOLED_DATABASE_URL
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL, NODE_GIVE_UP, POOLED_DATABASE_URL
 
 # Seconds that a stopping node waits for a database that does not answer.
 _LAST_WAIT: Final = 3.0

@@ -40,8 +40,8 @@ from nodes.decisions.snapshot import NodeSeen
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.membership import leadership, members, snapshot
-from nodes.membership.jumps import notice_jump
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.membership.clock_jumps import notice_jump
+from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
 _PROGRESS: Final = 0.5

@@ -15,7 +15,7 @@ from nodes.life.identity import NodeIdentity
 from nodes.life.log_facts import set_node
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL, NODE_GIVE_UP, NODE_TIMEOUT
 from nodes.settings.running import read_given, start_with
 from nodes.tasks import roster
 from nodes.tasks.cluster import TaskCluster, WorkerRetired

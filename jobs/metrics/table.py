@@ -4,13 +4,13 @@ from typing import Final
 
 from jobs.metrics import authority, cluster, crawl, process
 from nodes.distributed.engine import metrics as of_distributed_jobs
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 from nodes.metrics.figures import Figure, Process
 
 # The figures below each heading of docs/metrics.md.
 SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "Each process": process.FIGURES,
-    "Nodes": of_nodes.FIGURES,
+    "Nodes": node_metrics.FIGURES,
     "The crawl": crawl.FIGURES,
     "The cluster, at the web server": cluster.FIGURES,
     "Authorities": authority.FIGURES,
@@ -19,7 +19,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
 # The figures of single jobs appear only once there are jobs.
 TABLE: Final[tuple[Figure, ...]] = (
     *process.FIGURES,
-    *of_nodes.FIGURES,
+    *node_metrics.FIGURES,
     *crawl.FIGURES,
     *cluster.FIGURES,
     *authority.FIGURES,

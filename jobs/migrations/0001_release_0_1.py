@@ -15,7 +15,7 @@ from django.db import migrations, models
 
 import jobs.lifecycle.document
 import jobs.lifecycle.job
-import nodes.models.words
+import nodes.models.word_search
 
 # The number that orders due documents.
 _NUMBERS: Final = "CREATE SEQUENCE jobs_document_number"
@@ -442,7 +442,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(("holds_everywhere", True)), fields=["id"], name="policy_everywhere"
                     ),
-                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="policy_words"),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.word_search.Words("name"), name="policy_words"),
                 ],
                 "constraints": [
                     models.CheckConstraint(
@@ -669,7 +669,7 @@ class Migration(migrations.Migration):
                 "ordering": ("name",),
                 "permissions": (("control_job", "Can start, pause, resume and abort jobs"),),
                 "indexes": [
-                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="job_words"),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.word_search.Words("name"), name="job_words"),
                     models.Index(
                         condition=models.Q(("phase", jobs.lifecycle.job.Phase["INACTIVE"]), _negated=True),
                         fields=["id"],
@@ -1497,7 +1497,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(("orphans_after__isnull", False)), fields=["id"], name="output_is_searched"
                     ),
-                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="output_words"),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.word_search.Words("name"), name="output_words"),
                 ],
             },
         ),
@@ -1754,7 +1754,7 @@ class Migration(migrations.Migration):
                         fields=["id"],
                         name="source_forgets",
                     ),
-                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="source_words"),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.word_search.Words("name"), name="source_words"),
                 ],
             },
         ),

@@ -3,7 +3,7 @@
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
-from nodes.models.words import Words
+from nodes.models.word_search import Words
 
 
 class RepositoryConnection(models.Model):

@@ -27,7 +27,7 @@ from jobs.lifecycle.job import (
     plain_name,
 )
 from nodes.lifecycle import CLUSTER_SCOPE
-from nodes.models.words import Words
+from nodes.models.word_search import Words
 
 
 def _choices(values: type[enum.StrEnum]) -> list[tuple[str, str]]:

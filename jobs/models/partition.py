@@ -44,7 +44,7 @@ class PartitionedJob(models.Model):
     `number` is the job's id in the control partition. A partition may end its run only when the control partition
     allows it: `may_finish_run` is the last run that may end. In the control partition, `round_no` is the last round of
     questions about the end, and `last_round` has the figures of this round if they may prove the end
-    (`jobs.partitions.quiet`). `others_ended_run` is the last run that has ended in all other partitions, and
+    (`jobs.partitions.end_of_run`). `others_ended_run` is the last run that has ended in all other partitions, and
     `ends_at_limit_run` the last run that ended because all partitions together had reached the document limit.
 
     `removals` are the removals of the last clean-up that the delete guard counted. `decided_run` is the last run that

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from jobs.lifecycle.limits import COUNTS, LONGEST_GAP, MOST_REQUESTS
 from jobs.lifecycle.period import Period
-from nodes.models.words import Words
+from nodes.models.word_search import Words
 
 _PERIODS: Final = [(period.value, f"per {period.value}") for period in Period]
 

@@ -45,7 +45,7 @@ class TrapSuspect(models.Model):
     address. `held` counts the documents that ended without a request: a document counts again in each run. `proven` are
     templates of the host with new content. Workers write the counts (`jobs.queue.traps`). `accepted_as` is the kind of
     the accepted rule, and `rule_state` says whether the job has it (`jobs.state.trap_rules`). If the row is a copy in
-    the control partition, `of_partition` names the partition that has the suspect (`jobs.verbs.rules_of_traps`).
+    the control partition, `of_partition` names the partition that has the suspect (`jobs.verbs.trap_rules`).
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+")

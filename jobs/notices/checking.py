@@ -24,8 +24,8 @@ from jobs.notices.models import (
 )
 from jobs.notices.reading import Situation, first_check, read_situation, seen_by
 from nodes.database.clock import read_clock
-from nodes.database.moment import Moment
-from nodes.tasks import book
+from nodes.database.shared_results import Moment
+from nodes.tasks import verbs
 from nodes.tasks.context import TaskContext
 from nodes.tasks.kinds import find
 
@@ -104,7 +104,7 @@ def post(
 
 def schedule(message: NotificationMessage, *, retry_policy: Mapping[str, Any]) -> None:
     """Schedule the task that sends a message."""
-    task = book.schedule(
+    task = verbs.schedule(
         find("send_notice"), arguments={"message": message.pk}, retry_policy=retry_policy, made_by="notifications"
     )
     message.task = task.pk

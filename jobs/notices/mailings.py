@@ -16,11 +16,11 @@ from jobs.notices.channels.email import problems_of_addresses
 from jobs.notices.channels.letter import Attachment, Letter, NotSent
 from jobs.notices.models import NotificationChannel, NotificationMessage, ReportMailing
 from jobs.notices.sending import deliver
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.membership.changes import record_change
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import TaskTemplate
 from nodes.tasks.names import is_group
@@ -96,7 +96,7 @@ def put_mailing(
     mailing.save()
     mailing.refresh_from_db()
     # The schedule is stored in the template only.
-    book.put_template(
+    verbs.put_template(
         urn=mailing.template_urn,
         kind="mail_report",
         arguments={"mailing": name},
@@ -120,7 +120,7 @@ def remove_mailing(name: str, *, made_by: str) -> None:
     if mailing is None:
         raise Unknown("mailing", name, f"There is no report mailing {name!r}.")
     if TaskTemplate.objects.filter(urn=mailing.template_urn).exists():
-        book.remove_template(mailing.template_urn, made_by=made_by)
+        verbs.remove_template(mailing.template_urn, made_by=made_by)
     record_change(f"report mailing {name}", before=_facts(mailing), after={}, made_by=made_by)
     mailing.delete()
 
@@ -143,7 +143,7 @@ def mail_report(context: TaskContext, arguments: Mapping[str, Any]) -> str:
     cells = [[_text(value) for value in row.values()] for row in rows[:_SHOWN]]
     number = f"{len(rows):,} rows" if is_whole else f"the first {len(rows):,} rows"
     lead = f"Report “{mailing.report}” of {now:%Y-%m-%d %H:%M} UTC: {number}."
-    if partition := here.only_name():
+    if partition := this_partition.only_name():
         lead += f" It is about partition {partition} only."
     if silent:
         lead += f" Rows of partition {', '.join(silent)} are missing: it did not answer."

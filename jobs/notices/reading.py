@@ -15,7 +15,7 @@ from django.db.models import Max, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.attention.everywhere import read_attention_everywhere
+from jobs.attention.all_partitions import read_attention_everywhere
 from jobs.attention.limits import long_runs, quiet_jobs
 from jobs.attention.lines import SHOWN, AttentionLine
 from jobs.attention.rows import in_words
@@ -23,7 +23,7 @@ from jobs.models import JobEvent
 from jobs.notices.decisions import Seen
 from jobs.notices.models import NotificationCheck, NotificationCondition, NotificationRule
 from jobs.notices.topics import ATTENTION, OF_JOBS
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.jobs.running import count_processed, read_running_jobs
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
@@ -82,7 +82,7 @@ def first_check(now: dt.datetime) -> NotificationCheck:
 def read_situation(check: NotificationCheck, *, now: dt.datetime) -> Situation:
     """Return the present situation, and store in `check` (without saving it) what was read."""
     events = _read_events(check, now=now)
-    stated = here.placement()
+    stated = this_partition.placement()
     if stated is not None and not stated.is_control:
         own = [event for event in events if event.topic == "task_failed"]
         return Situation(lines=(), events=own, full=frozenset(), is_of_tasks_only=True)

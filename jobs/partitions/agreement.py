@@ -14,9 +14,9 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.partitions.facts import own_fact, send_fact
-from jobs.partitions.here import addresses, placement
 from jobs.partitions.placement import SLOTS, BadPartitions, Placement
 from jobs.partitions.slots import KEY, SlotMap
+from jobs.partitions.this_partition import addresses, placement
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from django.utils import translation
 from psycopg.conninfo import conninfo_to_dict
 
 from jobs.models import PartitionedJob
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.errors import Refused, Unknown
 from nodes.models.keyset import rows_behind
 
@@ -109,10 +109,10 @@ def read_everywhere(
     others. An answer may take `within` seconds, ANSWERS_WITHIN if that is None; a partition that opens no connection in
     ANSWERS_WITHIN is silent in any case. An error of a query, or of its statement, is raised here.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return Merged(own())
-    addresses = here.addresses()
+    addresses = this_partition.addresses()
     others = [name for name in placement.others if among is None or name in among]
     asked = {
         name: _Question(name, addresses[name], elsewhere, within=ANSWERS_WITHIN if within is None else within)
@@ -132,10 +132,10 @@ def change_elsewhere(change: Callable[[str], T]) -> Merged[T | None]:
     A silent partition may have made the change: its answer can be lost. An error of the change, or of its statement, is
     raised here.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return Merged(None)
-    addresses = here.addresses()
+    addresses = this_partition.addresses()
     asked = {
         name: _Question(name, addresses[name], change, within=CHANGES_WITHIN, is_change=True)
         for name in placement.others
@@ -179,7 +179,7 @@ def change_in_own_partition(change: Callable[[], T]) -> T:
     def perform() -> None:
         # Connections of Django belong to threads: this thread has the connection of the own database.
         try:
-            with translation.override(language), here.inside(""):
+            with translation.override(language), this_partition.inside(""):
                 answers.append(change())
         except Exception as error:  # noqa: BLE001 (it is raised by the thread that asked)
             errors.append(error)
@@ -195,10 +195,10 @@ def change_in_own_partition(change: Callable[[], T]) -> T:
 
 
 def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: bool) -> T:
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control or name not in placement.others:
         raise Unknown("partition", name)
-    address = here.addresses()[name]
+    address = this_partition.addresses()[name]
     if not is_change and is_left_alone(address):
         answers: dict[str, T] = {}
     else:
@@ -302,7 +302,7 @@ class _Question(Generic[T]):
             self._address, within=self.within, is_change=self.is_change
         )
         try:
-            with translation.override(self._language), here.inside(self._name):
+            with translation.override(self._language), this_partition.inside(self._name):
                 # Connect first: a failed connection counts as silence, even if the query would handle such an error
                 # itself.
                 self._connection.ensure_connection()

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from jobs.partitions.quiet import Figures, is_settled
+from jobs.partitions.end_of_run import Figures, is_settled
 from jobs.partitions.slots import SlotMap
 
 

@@ -12,7 +12,7 @@ from jobs.queries.jobs.lines import JobLine, read_running_jobs
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.charges import Reading, add_up, charge_now
 from jobs.verdicts.jobs import HostOfJob
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 
 # Number of jobs whose own hosts are read: the jobs with the most waiting documents. Other jobs are judged by the
 # busiest hosts of all jobs.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 
 # Width of the chart: the number of steps, and the seconds of each step.
 STEPS: Final = 60
@@ -146,7 +146,7 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
 
 def metered(id_: int) -> _Key:
     """Return the key of a job or a host in the meters of this process, which also reads those of other partitions."""
-    partition = here.foreign_name()
+    partition = this_partition.foreign_name()
     return (partition, id_) if partition else id_
 
 

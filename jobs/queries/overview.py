@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from jobs.models import Charge
-from jobs.partitions import here
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions import this_partition
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Silent
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
@@ -15,8 +15,8 @@ from jobs.queries.documents.search_lag import longest_lag, read_search_lag
 from jobs.queries.hosts.latest_requests import RequestsOfJobs, judge_together, read_latest_requests
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses, set_by_of
 from jobs.queries.hosts.selection import find_busiest
+from jobs.queries.jobs.all_partitions import read_latest_by_number, with_latest
 from jobs.queries.jobs.counts import add_up
-from jobs.queries.jobs.everywhere import read_latest_by_number, with_latest
 from jobs.queries.jobs.facts import read_next_ready_at
 from jobs.queries.jobs.lines import JobLine, read_first_jobs, read_running_with
 from jobs.queries.jobs.running import read_running_jobs
@@ -158,7 +158,7 @@ def _with_others(own: _Part, span: str) -> tuple[_Part, Sequence[Silent]]:
     Return the sum of the parts of all partitions, and the partitions that are missing in it. Parts of other partitions
     are some seconds old.
     """
-    held = _held(span).answers() if here.control_name() else None
+    held = _held(span).answers() if this_partition.control_name() else None
     if held is None:
         return own, []
     found = held.with_own(own)

@@ -9,7 +9,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from django.db import connection
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
 from jobs.partitions.move_notes import KEY as MOVE_KEY
 from jobs.partitions.move_notes import REPORT_KEY
@@ -192,7 +192,7 @@ def read_silent(*, now: dt.datetime) -> list[Silent]:
     Return the partitions that have sent the control partition no figures for a while: its counts lack their latest
     changes.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return []
     with connection.cursor() as cursor:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from django.db.models import Q
 
-from jobs.partitions import here
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions import this_partition
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, Placed, Silent, merge_lines, read_everywhere
 from nodes.errors import TooSlow
 from nodes.tasks.models import ArchivedTask, Task, TaskWorker
@@ -222,7 +222,7 @@ def _average(parts: Sequence[tuple[float | None, int]]) -> float | None:
 def _find(what: str, wanted: TaskFilter, *, is_open: bool) -> Merged[Any]:
     """Read a list in all partitions; for an open page, answers of other partitions may be some seconds old."""
     read = _READ[what]
-    if not is_open or not here.control_name():
+    if not is_open or not this_partition.control_name():
         return read_everywhere(lambda: read(wanted), lambda _name: read(wanted))
     own, held = read(wanted), _held(what, wanted).answers()
     return Merged(own) if held is None else held.with_own(own)

@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import CLAIMED, Stage
-from jobs.queue.again import make_due
+from jobs.queue.read_again import make_due
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import PENDING_OR_DONE

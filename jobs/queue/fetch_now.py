@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from jobs.lifecycle.document import CLAIMED, Stage
-from jobs.queue.again import make_due
+from jobs.queue.read_again import make_due
 from jobs.queue.sql.order import AGAIN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows

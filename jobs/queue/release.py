@@ -4,7 +4,7 @@ Releasing: documents return to the queue without an outcome.
 A document keeps its number and comes first in its lane, since it already has its place in the run. The content of its
 outputs is uncertain in two cases: its worker was lost after the batch was sent, or an output refused its flush or
 removal, and a log among the outputs may have its line already. Such a document counts as possibly indexed, and is read
-unconditionally. After a refusal or a lost removal it is also written again (`sql/doubting.py`).
+unconditionally. After a refusal or a lost removal it is also written again (`sql/doubted_documents.py`).
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ import psycopg
 
 from jobs.lifecycle.document import Action, Stage
 from jobs.queue.rounds import make_round
-from jobs.queue.sql.doubting import MARK_RETURNED
+from jobs.queue.sql.doubted_documents import MARK_RETURNED
 from jobs.queue.sql.low_water import LOWEST_BATCH, LOWEST_TURN
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.returning import GIVE_BACK, LOSE

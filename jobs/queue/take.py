@@ -26,7 +26,7 @@ from jobs.throttling.opening import LastUse, next_start_at, opens_at
 from nodes.membership.fences import MAY_WRITE, refused_node
 from nodes.membership.incarnation import remembered
 
-# Age of a batch up to which the keeper of its bin has the first chance to take it.
+# Age of a batch up to which the preferred worker of its bin has the first chance to take it.
 _COURTESY: Final = dt.timedelta(milliseconds=250)
 # Age of an offer above which the worker reads the limits of its turns again. An edit since then may apply to other
 # workers before this one's regular check.
@@ -64,9 +64,9 @@ WITH node AS MATERIALIZED (
     SELECT id, documents, kind FROM jobs_batch
      WHERE state = 'available' AND node_scope = (SELECT scope FROM node) AND worker_id IS NULL AND id >= {LOWEST_BATCH}
        AND kind <> ALL(%(not_mine)s) AND (tag = '' OR tag = ANY((SELECT tags FROM node)::text[]))
-       -- A batch for another keeper once it is late; if bins are kept strictly, once that worker no longer runs.
+       -- A batch for another worker once it is late; if bins are kept strictly, once that worker no longer runs.
        AND (preferred IS NULL OR preferred <> %(worker)s AND CASE WHEN %(strict)s
-            THEN NOT EXISTS (SELECT FROM nodes_node AS keeper WHERE keeper.id = preferred AND keeper.status = 'running')
+            THEN NOT EXISTS (SELECT FROM nodes_node AS worker WHERE worker.id = preferred AND worker.status = 'running')
             ELSE created_at < %(now)s - %(courtesy)s END)
      ORDER BY id
      LIMIT (SELECT least(64, ceil(count(*)::float / greatest(1, {_WORKERS})))

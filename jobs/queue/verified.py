@@ -21,7 +21,7 @@ from jobs.connectors.output.base import Entry, Held, Output
 from jobs.connectors.repository.base import part_address
 from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
-from jobs.queue.again import make_due
+from jobs.queue.read_again import make_due
 from jobs.queue.removing import tombstones
 from jobs.settings.table import KEEP_REMOVED
 from nodes.settings.running import current

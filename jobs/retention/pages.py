@@ -12,7 +12,7 @@ from jobs.duties.cleaning import COUNTED_AT_MOST
 from jobs.retention import verbs
 from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 page: Final = page_for("tasks.view_task")
 

@@ -10,7 +10,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 from nodes.membership.silences import moment_of_ages
 from nodes.settings.running import current
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import Task
 
 
@@ -46,4 +46,4 @@ def clean(name: str, *, made_by: str) -> Task:
     """
     if name not in SUBJECTS:
         raise Unknown("subject", name, f"There is no subject {name!r}; there are: {', '.join(SUBJECTS)}.")
-    return book.create(kind="clean", arguments={"subject": name}, made_by=made_by)
+    return verbs.create(kind="clean", arguments={"subject": name}, made_by=made_by)

@@ -12,7 +12,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from jobs.connectors.authority.kind import MOST_OF_A_NAME
 from jobs.queries.documents.search import BadQuery, Hit
-from jobs.search.everywhere import FoundEverywhere
+from jobs.search.all_partitions import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH, MAY_SEARCH_AS, search_as, search_for
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, read_query

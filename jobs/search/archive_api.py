@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import EverywhereView, PlacedSerializer
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
 from jobs.models import ArchiveFile, ArchiveRecord
 from jobs.partitions.merged import local_job

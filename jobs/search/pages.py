@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from jobs.queries.documents.search import BadQuery
 from jobs.queries.documents.search_lag import longest_lag, read_search_lag
-from jobs.search.everywhere import FoundEverywhere
+from jobs.search.all_partitions import FoundEverywhere
 from jobs.search.reading import MAY_SEARCH_AS, search_as, search_for
 from jobs.ui import document_rows
 from jobs.ui.job_rows import search_lag

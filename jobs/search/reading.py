@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from jobs.authorities.desk import tokens_of_users
+from jobs.authorities.threaded_service import tokens_of_users
 from jobs.connectors.authority.kind import MOST_OF_A_NAME
 from jobs.connectors.repository.access import OPEN, Access, scope_token
 from jobs.connectors.repository.access_rules import read_rules
 from jobs.models import Job, SearchAccess
-from jobs.search.everywhere import FoundEverywhere, has_others, search_everywhere
+from jobs.search.all_partitions import FoundEverywhere, has_others, search_everywhere
 from jobs.settings.authorities import LOGIN_DOMAIN
 from nodes.errors import Invalid
 from nodes.membership.changes import record_request

@@ -20,7 +20,7 @@ from jobs.verdicts.results import class_of
 from nodes.database.clock import read_clock
 from nodes.errors import Unknown
 from nodes.web import formats
-from nodes.web.words import missing
+from nodes.web.translated_words import missing
 
 # Largest number of characters of a text that the page shows.
 _TEXT_SHOWN: Final = 20_000

@@ -9,10 +9,10 @@ it.
 import datetime as dt
 from typing import Final
 
-from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, webmasters
+from jobs.settings import archives, authorities, backups, extraction, kept, logins, partitions, webmasters
 from nodes.settings.declaration import Applies, Setting, Table
 from nodes.settings.kinds import Choice, Flag, Seconds, Text, WholeNumber, Words
-from nodes.settings.of_nodes import (
+from nodes.settings.node_settings import (
     COORDINATION,
     DATABASE_URL,
     HEARTBEAT_INTERVAL,
@@ -374,7 +374,7 @@ TABLE: Final = Table(
         DEBUG,
         METRICS_PORT,
         METRICS_ADDRESS,
-        *of_backups.SETTINGS,
+        *backups.SETTINGS,
         LOG_LEVEL,
         LOG_JSON,
     ),

@@ -7,8 +7,8 @@ from typing import Final
 STUFF: Final = "crawlctl_stuff"
 # For managers: groups change their owner, or a request to change it was stored. Payload: the scope of nodes.
 GROUPS: Final = "crawlctl_groups"
-# For managers: the main manager gave up its office. Payload: the scope of nodes.
-OFFICE: Final = "crawlctl_office"
+# For managers: the main manager gave up the leadership. Payload: the scope of nodes.
+LEADERSHIP: Final = "crawlctl_leadership"
 # Beginning of the name of each worker's channel: batches that the worker may take are offered. No payload.
 TAKE: Final = "crawlctl_take"
 # For all nodes: a job changed its state, or the limits of bins changed. Payload: the job's id, or LIMITS.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from jobs.models import Budget, Job
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.shares import first_shares
 from jobs.state import trap_rules
 from jobs.state.run_rows import begin_row
@@ -66,7 +66,7 @@ def _places_of(job: Job, limit: int) -> dict[str, int]:
     Return the columns of the budget with which this partition begins the run. The control partition sends shares of the
     document limit to the other partitions.
     """
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or job.node_scope != CLUSTER_SCOPE:
         return {"most": limit}
     if not placement.is_control:

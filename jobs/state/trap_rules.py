@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.connectors.repository import registry
 from jobs.models import Job, RuleKind, RuleState, TrapSuspect
-from jobs.partitions.here import is_controlled_elsewhere
+from jobs.partitions.this_partition import is_controlled_elsewhere
 from jobs.state import journal, versions
 
 Specification = dict[str, Any]

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from jobs.models import ArchiveRecord, FileState, Job, QueueItem
-from jobs.partitions.here import key_in
+from jobs.partitions.this_partition import key_in
 from jobs.queries.archive import MOST_SHOWN, read_archive_everywhere, records_of
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions

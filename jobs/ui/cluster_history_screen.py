@@ -21,7 +21,7 @@ from jobs.queries.progress import Step
 from jobs.ui.cluster_screen import EVENT_TONES, size_of_tile
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 _GROUPS_SHOWN: Final = 24
 NODES_SHOWN: Final = 40

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.cluster.history import read_versions_before
 from jobs.queries.cluster.history_of_all import find_default_minute, read_histories
 from jobs.ui.cluster_history_screen import address_of_minute, moment_of_address
@@ -120,5 +120,5 @@ def _choices(at: dt.datetime, chosen: str) -> list[dict[str, object]]:
 
 def _partitions() -> tuple[str, ...]:
     """Return the names of all partitions in the control partition; none elsewhere."""
-    placement = here.placement()
+    placement = this_partition.placement()
     return tuple(placement.names) if placement is not None and placement.is_control else ()

@@ -12,7 +12,7 @@ from jobs.queries.cluster.nodes import NodeLine
 from jobs.queries.cluster.page import CheckLine, ClusterPage, EventLine, GroupTile, Held, RequestLine
 from jobs.ui.nodes_screen import node_row
 from jobs.words import failing_groups
-from nodes.distributed.looks import uses_zookeeper
+from nodes.distributed.store_views import uses_zookeeper
 from nodes.web import formats
 from nodes.web.screens import Record
 

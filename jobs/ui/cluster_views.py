@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.partitions import here
-from jobs.queries.cluster.everywhere import read_clusters
+from jobs.partitions import this_partition
+from jobs.queries.cluster.all_partitions import read_clusters
 from jobs.queries.cluster.page import read_group, read_node_of_the_cluster
 from jobs.ui.clusters_screen import clusters_screen
 from jobs.ui.pages import page
@@ -40,7 +40,9 @@ def rebalance(request: HttpRequest) -> HttpResponse:
     answer = _ask(request, lambda: cluster_verbs.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))
     if answer is None or not dry_run or answer.answer is None:
         return redirect("cluster")
-    return render(request, "ui/cluster_plan.html", {"plan": _plan(answer.answer), "partition": here.control_name()})
+    return render(
+        request, "ui/cluster_plan.html", {"plan": _plan(answer.answer), "partition": this_partition.control_name()}
+    )
 
 
 @page

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from jobs.partitions import here
-from jobs.partitions.here import key_in
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Merged, Silent, merge_lines
+from jobs.partitions.this_partition import key_in
 from jobs.queries.cluster.history import CHANGES_SHOWN, EVENTS_SHOWN, ClusterThen, EventThen, ProgressThen
 from jobs.queries.cluster.history_of_all import HistorySeen, add, jobs_of_all
 from jobs.queries.progress import Step
@@ -30,7 +30,7 @@ def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, parti
     Return the minute, the events and the chart of the day: of the only database, of all partitions, or of one
     partition.
     """
-    parts = {name or here.control_name(): part for name, part in _parts(found).items()}
+    parts = {name or this_partition.control_name(): part for name, part in _parts(found).items()}
     firsts = [part.first for part in parts.values() if part.first is not None]
     events, changes = (
         _events(found, lambda part: part.events),
@@ -54,7 +54,7 @@ def _parts(found: Merged[HistorySeen | None]) -> dict[str, HistorySeen]:
 
 def _screen_of_minute(parts: Mapping[str, HistorySeen], silent: Sequence[Silent], *, now: dt.datetime) -> Record | None:
     known = {name: part.then for name, part in parts.items() if part.then is not None}
-    if not here.control_name():
+    if not this_partition.control_name():
         return next((then_screen(then) for then in known.values()), None)
     if not known and not silent:
         return None
@@ -140,14 +140,14 @@ def _events(
 
 def _event_row(one: Any, *, now: dt.datetime, partition: str) -> Record:  # noqa: ANN401 (a placed event)
     row = event_then(one.line, now=now, partition=partition)
-    own = here.control_name()
+    own = this_partition.control_name()
     named = partition_in_words(one.partition or own) if own else ""
     return {**row, "key": key_in(one.partition, row["key"]), "partition": named}
 
 
 def _chart(days: Mapping[str, Sequence[Step]]) -> str:
     """Return the input of `static/js/chart.js`: the documents a second of each partition, stacked."""
-    if not here.control_name():
+    if not this_partition.control_name():
         return next((day_chart(day) for day in days.values()), "")
     rates = {name: {step.at: step.documents_per_second for step in day} for name, day in days.items()}
     moments = sorted({at for steps in rates.values() for at in steps})

@@ -10,10 +10,10 @@ from typing import Any, Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.partitions import here
-from jobs.partitions.here import addresses_in, key_in
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Merged, Placed, Silent, merge_lines
-from jobs.queries.cluster.everywhere import checks_of_all, sum_of_totals
+from jobs.partitions.this_partition import addresses_in, key_in
+from jobs.queries.cluster.all_partitions import checks_of_all, sum_of_totals
 from jobs.queries.cluster.nodes import NodeLine
 from jobs.queries.cluster.page import (
     EVENTS_SHOWN,
@@ -72,7 +72,7 @@ class _Part:
 
 def clusters_screen(found: Merged[ClusterPage]) -> Record:
     """Return the screen of the only cluster, or of the clusters of all partitions."""
-    if not here.control_name():
+    if not this_partition.control_name():
         return {**cluster_screen(found.own, now=found.own.read_at), "partitions": []}
     parts = [_part(name, page) for name, page in {"": found.own, **dict(sorted(found.others.items()))}.items()]
     checks = checks_of_all({part.name: part.page.checks for part in parts})
@@ -119,7 +119,7 @@ def partition_in_words(name: str) -> str:
 def _part(foreign: str, page: ClusterPage) -> _Part:
     with addresses_in(foreign):
         screen = cluster_screen(page, now=page.read_at)
-    return _Part(foreign, foreign or here.control_name(), page, screen)
+    return _Part(foreign, foreign or this_partition.control_name(), page, screen)
 
 
 def _main_managers(parts: Sequence[_Part], silent: Sequence[Silent]) -> Record:

@@ -19,7 +19,7 @@ from nodes.coordination.port import CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, NoSuchPath
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
-from nodes.distributed.looks import uses_zookeeper
+from nodes.distributed.store_views import uses_zookeeper
 from nodes.models import Node
 from nodes.web import formats
 

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.partitions.here import address_in
+from jobs.partitions.this_partition import address_in
 from jobs.queries.documents.history import HistoryLine
 from jobs.queries.documents.lists import DocumentLine
 from jobs.queries.documents.outputs import HeldBy, PartLine

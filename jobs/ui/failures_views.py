@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
 from jobs.models import Job
-from jobs.partitions.here import key_in
+from jobs.partitions.this_partition import key_in
 from jobs.queries.documents.failures import (
     STEP,
     FailureFilter,

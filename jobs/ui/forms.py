@@ -11,10 +11,10 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.documents.lists import ORDERS, STATES, DocumentFilter, DocumentKey
 from jobs.queries.few_choices import offer_few
-from jobs.queries.hosts.everywhere import HostKey
+from jobs.queries.hosts.all_partitions import HostKey
 from jobs.queries.hosts.selection import STATES as HOST_STATES
 from jobs.queries.hosts.selection import HostFilter
 from jobs.queue.address_index import GRAM
@@ -142,7 +142,7 @@ class HostFilterForm(FilterForm):
 
     def query_behind(self, key: HostKey) -> dict[str, str]:
         """Return the parameters of the next page: the filters that are set, and the last host of this page."""
-        several = {"behind": key.name, "partition": key.partition} if here.control_name() else {}
+        several = {"behind": key.name, "partition": key.partition} if this_partition.control_name() else {}
         return {**self.as_query(), "after": str(key.id), **several}
 
     @property

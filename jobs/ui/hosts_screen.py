@@ -7,8 +7,8 @@ from typing import Final
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from jobs.partitions.here import address_in, key_in
 from jobs.partitions.merged import Placed
+from jobs.partitions.this_partition import address_in, key_in
 from jobs.queries.hosts.answers import Answers, Refusal
 from jobs.queries.hosts.limits import SourceLine
 from jobs.queries.hosts.lines import HostStatus, ParentLine

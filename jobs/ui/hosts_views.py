@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from jobs.queries.hosts.everywhere import list_busiest_everywhere, list_hosts_everywhere
+from jobs.queries.hosts.all_partitions import list_busiest_everywhere, list_hosts_everywhere
 from jobs.queries.hosts.evidence import read_chain
 from jobs.queries.hosts.page import HostPage, read_host_page
 from jobs.queries.hosts.robots import read_robots_of_host

@@ -18,7 +18,7 @@ from jobs.verbs.control import MAY_CONTROL, VERBS
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import as_label, translated
+from nodes.web.translated_words import as_label, translated
 
 # The lowest role that has each permission of a verb.
 ROLE_FOR: Final = {MAY_CONTROL: gettext_lazy("operator"), "jobs.delete_job": gettext_lazy("administrator")}

@@ -18,7 +18,7 @@ from jobs.words import verdicts
 from jobs.words.explanations import explain_end
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Width and height of the rate chart, in units of SVG. The style sheet stretches the chart.
 _WIDTH: Final = 300

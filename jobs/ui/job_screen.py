@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard
 from jobs.models import Outcome
-from jobs.partitions.here import address_in, key_in
+from jobs.partitions.this_partition import address_in, key_in
 from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.jobs.hosts import HostLine
 from jobs.queries.jobs.lines import JobLine
@@ -35,7 +35,7 @@ from jobs.words.codes import explain_code
 from jobs.words.documents import document_state
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 
 def job_screen(page: JobPage, *, now: dt.datetime) -> Record:

@@ -6,12 +6,12 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.partitions.here import address_in, key_in
+from jobs.partitions.this_partition import address_in, key_in
 from jobs.queries.cluster.nodes import NodeEventLine, NodeLine, NodesPage
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 
 def nodes_screen(page: NodesPage, *, now: dt.datetime) -> Record:

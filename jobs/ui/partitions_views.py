@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
 from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import SLOTS
@@ -37,7 +37,7 @@ _MEANINGS: Final = {
 @page
 @require_safe
 def partitions(request: HttpRequest) -> HttpResponse:
-    placement, now = here.placement(), read_clock()
+    placement, now = this_partition.placement(), read_clock()
     seen = [] if placement is None else look_at_partitions(placement, now=now)
     move = None if placement is None else look_at_move(placement)
     context = {

@@ -15,8 +15,8 @@ from jobs.ui.pages import page
 from jobs.verbs import editing
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
+from nodes.web.form_conflicts import CHANGED, SEEN, mark_of
 from nodes.web.pages import user_with_permission
-from nodes.web.seen import CHANGED, SEEN, mark_of
 
 _MAY_CHANGE = "jobs.change_job"
 

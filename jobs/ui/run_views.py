@@ -25,7 +25,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid
 from nodes.web import formats
 from nodes.web.screens import Record
-from nodes.web.words import as_label
+from nodes.web.translated_words import as_label
 
 _NODES_SHOWN: Final = 20
 _COUNTS: Final = {

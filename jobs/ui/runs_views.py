@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import Job
 from jobs.queries.few_choices import offer_few
-from jobs.queries.jobs.everywhere import job_lines_everywhere
+from jobs.queries.jobs.all_partitions import job_lines_everywhere
 from jobs.queries.jobs.runs import MARKS, RUNNING, RunFilter, RunKey, RunLine, RunMark, list_runs, mark_runs
 from jobs.queries.partitions import read_silent
 from jobs.ui.job_rows import job_row
@@ -26,7 +26,7 @@ from jobs.ui.pages import page
 from jobs.ui.partitions_views import at_least
 from jobs.words.explanations import explain_end
 from nodes.database.clock import read_clock
-from nodes.models.words import named_with, words_in
+from nodes.models.word_search import named_with, words_in
 from nodes.web import formats
 from nodes.web.filters import FilterForm
 

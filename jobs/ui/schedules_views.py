@@ -28,7 +28,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.web import formats
 from nodes.web.pages import user_with_permission
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Sentences about the effect of a window that opens during a run.
 _OVERLAPS: Final = {

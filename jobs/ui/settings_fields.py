@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from jobs.settings.table import TABLE
 from nodes.settings.declaration import Setting
 from nodes.settings.kinds import NotOfThisKind
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 _PREFIX: Final = "set-"
 

@@ -26,7 +26,7 @@ from nodes.settings.declaration import InvalidSettings, as_document, known_part
 from nodes.settings.effective import Source
 from nodes.settings.versions import Change, SettingsChanged
 from nodes.web import formats
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Longest settings JSON (characters), more than all settings at their longest.
 _LONGEST_DOCUMENT = 64 * 1024

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
-from jobs.partitions import here
-from jobs.partitions.here import addresses_in, key_in
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Placed
+from jobs.partitions.this_partition import addresses_in, key_in
 from jobs.queries.tasks import CountedEverywhere, ListedEverywhere, TasksEverywhere, sum_of_statistics
 from nodes.tasks.pages.screens import (
     ended_row,
@@ -70,7 +70,7 @@ def _more(found: CountedEverywhere) -> str:
 def _warnings(seen: TasksEverywhere) -> str:
     """Return a warning for each partition in which no worker takes due tasks."""
     found = {name: warning_about_tasks(statistics) for name, statistics in seen.statistics.items()}
-    own = here.control_name()
+    own = this_partition.control_name()
     return " ".join(f"{name or own}: {said}" if own else said for name, said in found.items() if said)
 
 

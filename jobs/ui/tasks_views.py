@@ -12,7 +12,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.tasks import (
     CountedEverywhere,
     ListedEverywhere,
@@ -181,8 +181,8 @@ def _changes(name: str) -> list[dict[str, str]]:
     Return the address of a page in each partition, with the name of the partition. The name is "" if there is only one
     partition.
     """
-    placement, address = here.placement(), reverse(name)
+    placement, address = this_partition.placement(), reverse(name)
     if placement is None or not placement.is_control:
         return [{"name": "", "address": address}]
     own = {"name": placement.here, "address": address}
-    return [own, *({"name": other, "address": here.address_in(other, address)} for other in placement.others)]
+    return [own, *({"name": other, "address": this_partition.address_in(other, address)} for other in placement.others)]

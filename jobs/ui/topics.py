@@ -4,10 +4,10 @@ import datetime as dt
 import re
 from typing import Final
 
-from jobs.attention.everywhere import read_attention_for_open_page
-from jobs.queries.cluster.everywhere import read_clusters_for_open_page
+from jobs.attention.all_partitions import read_attention_for_open_page
+from jobs.queries.cluster.all_partitions import read_clusters_for_open_page
 from jobs.queries.cluster.nodes import read_nodes_for_open_page
-from jobs.queries.hosts.everywhere import list_busiest_for_open_page
+from jobs.queries.hosts.all_partitions import list_busiest_for_open_page
 from jobs.queries.hosts.page import read_host_page
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.partitions.here import address_in, key_in
+from jobs.partitions.this_partition import address_in, key_in
 from jobs.queries.few_choices import offer_few
 from jobs.queries.traps import EXAMINED, RuleTest, SuspectKey, check_rule, find_suspects, list_suspects_everywhere
 from jobs.traps.quarantine import TRAP
@@ -24,7 +24,7 @@ from jobs.ui.job_rows import documents_address
 from jobs.ui.pages import page
 from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs import traps
-from jobs.verbs.rules_of_traps import Effect
+from jobs.verbs.trap_rules import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import NotAllowed, NotDone
 from nodes.web import formats

@@ -21,9 +21,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from jobs.attention.everywhere import read_attention_for_open_page
+from jobs.attention.all_partitions import read_attention_for_open_page
 from jobs.queries.cluster.nodes import read_address_of_pages, read_nodes_everywhere
-from jobs.queries.documents.everywhere import (
+from jobs.queries.documents.all_partitions import (
     DocumentsEverywhere,
     list_documents_everywhere,
     read_story_everywhere,
@@ -47,7 +47,7 @@ from jobs.verbs import control
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused
 from nodes.web import formats
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 _EXPORT: Final = "export"

@@ -19,8 +19,8 @@ from django.db import connection
 from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.table import Transition
 from jobs.models import Job
-from jobs.partitions.here import refuse_elsewhere
 from jobs.partitions.merged import change_elsewhere, local_job
+from jobs.partitions.this_partition import refuse_elsewhere
 from jobs.queue.send_back import SentBack, send_back
 from jobs.queue.wake import wake_job
 from jobs.state import journal

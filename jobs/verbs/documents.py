@@ -16,7 +16,7 @@ from django.db import connection
 
 from jobs.models import Job, QueueItem
 from jobs.partitions.merged import PartitionAway, change_elsewhere, local_job
-from jobs.queue.chosen import Choice, Chunk, JobMoves, Operation, change_next_documents
+from jobs.queue.chosen_documents import Choice, Chunk, JobMoves, Operation, change_next_documents
 from jobs.queue.fetch_now import Fetching, fetch_now
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts

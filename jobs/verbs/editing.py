@@ -23,7 +23,7 @@ from jobs.connectors.transformation.pipeline import problems_of, read_pipeline
 from jobs.lifecycle.job import Phase, StartMethod
 from jobs.lifecycle.schedule import Window
 from jobs.models import Job, OutputConnection, RepositoryConnection, Seed
-from jobs.partitions.here import refuse_job_elsewhere
+from jobs.partitions.this_partition import refuse_job_elsewhere
 from jobs.state import journal, versions
 from jobs.state.transitions import lock_job
 from jobs.verbs.seeds import (

@@ -21,7 +21,7 @@ from jobs.connectors.repository.kind import BadIdentifier
 from jobs.connectors.repository.web.kind import HOSTS
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.models import Bin, BinState
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Placed, change_in
 from jobs.queries.partitions import read_owners
 from jobs.queue.pace.end_back_off import retry_without_back_off
@@ -207,7 +207,7 @@ def where_it_is(action: Callable[[], T]) -> Placed[T]:
     try:
         return Placed(action())
     except HostElsewhere as elsewhere:
-        if not here.control_name():
+        if not this_partition.control_name():
             raise
         return Placed(change_in(elsewhere.partition, action), elsewhere.partition)
 
@@ -219,7 +219,7 @@ def _refuse_host_of_another(name: str) -> None:
     Raises:
         HostElsewhere: another partition has the host.
     """
-    stated = here.placement()
+    stated = this_partition.placement()
     if stated is None:
         return
     owner = replace(stated, owners=tuple(read_owners(stated))).foreign(_PORT.sub("", name))

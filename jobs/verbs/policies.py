@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from jobs.checks.policies import RuleWanted, check, is_unlimited, stored_pattern
 from jobs.lifecycle.limits import LimitFacts
 from jobs.models import Seed, ThrottlePolicy, ThrottleRule
-from jobs.partitions.here import refuse_elsewhere
+from jobs.partitions.this_partition import refuse_elsewhere
 from jobs.queries.rehearsals.policies import Preview, read_preview
 from jobs.queue.pace.addresses import want_placed
 from jobs.queue.pace.read_policies import read_policies

@@ -24,7 +24,7 @@ from jobs.queries.rehearsals.jobs import Rehearsal, Wanted, read_rehearsal
 from jobs.verbs import editing
 from jobs.words.schedules import show_next_starts
 from nodes.errors import Unknown
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.kinds import find
 from nodes.tasks.models import Task
 
@@ -59,7 +59,7 @@ def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> 
         # Read again with English warnings: the task stores them, and the API shows them.
         with translation.override("en"):
             wanted = read_wanted(job_id, now=now, **changes)
-        return book.schedule(find(KIND), arguments=_as_arguments(wanted, changes), made_by=made_by)
+        return verbs.schedule(find(KIND), arguments=_as_arguments(wanted, changes), made_by=made_by)
 
 
 def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from jobs.models import DeletedJob, OutputConnection, Restoration
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway, change_elsewhere, local_job, numbers_of, read_everywhere
 from jobs.queries.jobs.removals import read_outputs, read_removals_everywhere
 from jobs.state.transitions import lock_job
@@ -58,7 +58,7 @@ def restore(
         Unknown, Refused: as `restoring.restore`, if no partition restores anything.
         PartitionAway: no partition restores anything, and a partition does not answer.
     """
-    if run_no is None and here.control_name():
+    if run_no is None and this_partition.control_name():
         found = read_removals_everywhere(job_id)
         run_no = found.runs[0].run_no if found is not None and found.runs else None
 
@@ -104,7 +104,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
         if local is None or output is None:
             return []
         try:
-            with here.following():
+            with this_partition.following():
                 return [restoring.restore_output(local, output.pk, made_by=made_by, now=read_clock())]
         except restoring.NothingRemoved:
             return []
@@ -142,7 +142,11 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     Raises:
         Refused: as `restoring.restore_deleted`.
     """
-    kept = DeletedJob.objects.filter(pk=job_id).values_list("name", flat=True).first() if here.control_name() else ""
+    kept = (
+        DeletedJob.objects.filter(pk=job_id).values_list("name", flat=True).first()
+        if this_partition.control_name()
+        else ""
+    )
 
     def restore_there() -> list[Restoration]:
         deleted = restoring.find_deleted(kept or "")
@@ -164,7 +168,7 @@ def _name_of(output_id: int) -> str:
     Return the name by which other partitions know an output; "" if this is not the control partition, so that they are
     not asked.
     """
-    if not here.control_name():
+    if not this_partition.control_name():
         return ""
     return OutputConnection.objects.filter(pk=output_id).values_list("name", flat=True).first() or ""
 
@@ -206,7 +210,7 @@ def _ask(
     try:
         restorations += own()
     except restoring.NothingRemoved as nothing:
-        if requires_own or not here.control_name():
+        if requires_own or not this_partition.control_name():
             raise
         problem = nothing
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
-from jobs.partitions import here, losing, removing
-from jobs.partitions.losing import Loss
+from jobs.partitions import lost_partition, removing, this_partition
+from jobs.partitions.lost_partition import Loss
 from jobs.partitions.move_notes import MoveRefused, cancel_move, newest_map, plan_move, request_move
 from jobs.partitions.moving import Move
 from jobs.partitions.placement import Placement
@@ -112,7 +112,7 @@ def plan_removal(name: str) -> Removal:
         NotRemovable: the partition has slots or documents, or takes part in a run or a move.
         NoControlPartition: this is not the control partition.
     """
-    return removing.plan_removal(_control_placement(), here.addresses(), name)
+    return removing.plan_removal(_control_placement(), this_partition.addresses(), name)
 
 
 def remove(name: str) -> Removal:
@@ -122,7 +122,7 @@ def remove(name: str) -> Removal:
     Raises:
         Invalid, NotRemovable, NoControlPartition: as `plan_removal`.
     """
-    return removing.remove(_control_placement(), here.addresses(), name)
+    return removing.remove(_control_placement(), this_partition.addresses(), name)
 
 
 def plan_loss(name: str) -> Loss:
@@ -132,7 +132,7 @@ def plan_loss(name: str) -> Loss:
     Raises:
         Invalid, NotRemovable, NoControlPartition: as for the removal.
     """
-    return losing.plan_loss(_control_placement(), here.addresses(), name)
+    return lost_partition.plan_loss(_control_placement(), this_partition.addresses(), name)
 
 
 def remove_lost(name: str) -> Loss:
@@ -144,11 +144,11 @@ def remove_lost(name: str) -> Loss:
         NotRemovable: the partition answers, another partition does not answer or is in a run, or slots move without the
         partition or wait for jobs. NoControlPartition: this is not the control partition.
     """
-    return losing.remove_lost(_control_placement(), here.addresses(), name)
+    return lost_partition.remove_lost(_control_placement(), this_partition.addresses(), name)
 
 
 def _control_placement() -> Placement:
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None:
         raise NoControlPartition("This database is the only one. Set CRAWLCTL_PARTITIONS to have partitions.")
     if not placement.is_control:

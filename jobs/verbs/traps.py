@@ -13,14 +13,14 @@ from django.db import connection, transaction
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
-from jobs.partitions.here import ControlledElsewhere, refuse_job_elsewhere
+from jobs.partitions.this_partition import ControlledElsewhere, refuse_job_elsewhere
 from jobs.queries.traps import check_rule
 from jobs.queue.send_back import SentBack, send_back
 from jobs.state import journal, trap_rules
 from jobs.state.transitions import TransitionRefused, lock_job
 from jobs.traps.quarantine import TRAP, TrapGuard
 from jobs.verbs.control import MAY_CONTROL
-from jobs.verbs.rules_of_traps import (
+from jobs.verbs.trap_rules import (
     Effect,
     elsewhere,
     give_rule,

@@ -26,7 +26,7 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.verified import lock_records, read_known, read_of_twins, unlock_records
 from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import candidates, compare
-from jobs.verification.of_others import may_belong_elsewhere
+from jobs.verification.other_partitions import may_belong_elsewhere
 from jobs.verification.reading import Group, read_groups
 
 # Number of documents that are compared under lock in one transaction.

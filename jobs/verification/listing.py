@@ -7,9 +7,9 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway
-from jobs.verification.everywhere import Begun
+from jobs.verification.all_partitions import Begun
 from nodes.errors import Invalid, NotDone
 
 # Largest number of faults that a command names without --all.
@@ -49,7 +49,7 @@ class VerifyingCommand(BaseCommand):
             CommandError: the named partition cannot verify.
         """
         partition = given["partition"]
-        if partition and partition == here.name():
+        if partition and partition == this_partition.name():
             return True
         try:
             begun = self.schedule(**given)

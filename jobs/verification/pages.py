@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from jobs.models import OutputConnection
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.ui.partitions_views import silent_partitions
 from jobs.verbs.control import MAY_CONTROL
 from jobs.verification import verbs
-from jobs.verification.everywhere import Begun
+from jobs.verification.all_partitions import Begun
 from jobs.verification.screens import screen_of, topic_of
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
@@ -74,7 +74,7 @@ def start(request: HttpRequest, output_id: int) -> HttpResponse:
 
 def partitions() -> Sequence[str]:
     """Return the partitions that a verification may concern; none if it always concerns this one."""
-    placement = here.placement()
+    placement = this_partition.placement()
     return placement.names if placement is not None and placement.is_control else ()
 
 

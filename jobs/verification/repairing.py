@@ -28,7 +28,7 @@ from jobs.settings.table import KEEP_HISTORY
 from jobs.verification.attempts import ShouldContinue, note
 from jobs.verification.comparison import compare
 from jobs.verification.finding import cursor_of_database
-from jobs.verification.of_others import may_belong_elsewhere, sharing_partitions
+from jobs.verification.other_partitions import may_belong_elsewhere, sharing_partitions
 from jobs.verification.reading import Group, read_groups
 from nodes.database.clock import read_clock
 from nodes.settings.running import current

@@ -9,12 +9,12 @@ from rest_framework import mixins, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.everywhere import EverywhereView, PlacedSerializer
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.models import Verification
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.verbs.control import MAY_CONTROL
+from jobs.verification.all_partitions import Begun
 from jobs.verification.attempts import state_of
-from jobs.verification.everywhere import Begun
 from nodes.api.base import created
 from nodes.api.strict import NewestQuery, StrictSerializer
 
@@ -87,7 +87,9 @@ def started(begun: Begun[dict[str, Any]], *, view: str, request: Request) -> Res
         "silent": begun.silent,
         "refusals": [{"partition": name, "why": why} for name, why in begun.refused.items()],
     }
-    return created(shown, at=here.address_in(first.partition, reverse(view, args=[shown["id"]])), request=request)
+    return created(
+        shown, at=this_partition.address_in(first.partition, reverse(view, args=[shown["id"]])), request=request
+    )
 
 
 def examples_of(verification: Verification, serializer: type[serializers.ModelSerializer[Any]]) -> list[Any]:

@@ -18,9 +18,9 @@ from jobs.models import (
     OutputVerification,
     Verification,
 )
-from jobs.partitions.held import HeldAnswers
-from jobs.partitions.here import address_in, key_in
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, Silent, read_everywhere
+from jobs.partitions.this_partition import address_in, key_in
 from jobs.verification import verbs
 from jobs.verification.attempts import state_of
 from nodes.database.clock import read_clock

@@ -12,15 +12,15 @@ from jobs.connectors.output.registry import is_installed, open_output
 from jobs.connectors.schema import BadSpecification
 from jobs.models import OutputConnection, OutputVerification
 from jobs.verbs.control import MAY_CONTROL
+from jobs.verification.all_partitions import Begun, begin, covers_others
 from jobs.verification.attempts import ShouldContinue, begin_attempt, note, refuse
-from jobs.verification.everywhere import Begun, begin, covers_others
 from jobs.verification.finding import cursor_of_database, find
-from jobs.verification.of_others import sharing_partitions
+from jobs.verification.other_partitions import sharing_partitions
 from jobs.verification.repairing import repair
 from nodes.errors import Invalid, NotAllowed, Refused, Unknown
 from nodes.membership.changes import record_request
 from nodes.permissions import May, may_do_everything
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import Task
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def start(
     given = {"sample": sample, "repair": repairs or None, "most": most}
     arguments |= {name: value for name, value in given.items() if value is not None}
     _check(output, sample=sample, most=most)
-    task = book.create(kind="verify_output", arguments=arguments, made_by=made_by)
+    task = verbs.create(kind="verify_output", arguments=arguments, made_by=made_by)
     return _create(
         output,
         sample=sample,

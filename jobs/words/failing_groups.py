@@ -4,7 +4,7 @@ import datetime as dt
 
 from django.utils.translation import gettext as _
 
-from jobs.partitions.here import key_in
+from jobs.partitions.this_partition import key_in
 from jobs.queries.cluster.failing_groups import FailingGroup
 from nodes.web import formats
 

@@ -1,4 +1,4 @@
-"""The nouns that `nodes.web.words.missing` puts into its sentence about an object that does not exist."""
+"""The nouns that `nodes.web.translated_words.missing` puts into its sentence about an object that does not exist."""
 
 from typing import Final
 

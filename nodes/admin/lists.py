@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
 from unfold.views import ChangeList
 
-from nodes.web.seen import SeenForm
+from nodes.web.form_conflicts import SeenForm
 
 _MOST: Final = 1_000
 # Largest number of characters in a search: the length of the longest name.

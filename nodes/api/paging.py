@@ -22,7 +22,7 @@ from rest_framework.viewsets import GenericViewSet
 from nodes.api.base import ContractView
 from nodes.api.strict import PageQuery, StrictSerializer, read_query
 from nodes.models.keyset import rows_behind
-from nodes.models.words import named_with
+from nodes.models.word_search import named_with
 
 # Parameters that control the pages and name no column.
 _OF_PAGES: Final = frozenset({"limit", "cursor", "search", "ordering"})

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
-from nodes.models.words import words_in
+from nodes.models.word_search import words_in
 
 # JSON types of fields. The framework's fields also read 0 as "0", and "no" as false, which the API does not describe.
 _TYPES: Final[Sequence[tuple[tuple[type, ...], tuple[type, ...], str]]] = (

@@ -29,10 +29,10 @@ from nodes.coordination.participant import Participant, lock_held
 from nodes.coordination.port import (
     ClusterState,
     ItemLock,
+    Leadership,
     LockSeen,
     NoCluster,
     NotMain,
-    Office,
     Outdated,
     Refused,
     Unreachable,
@@ -122,7 +122,7 @@ SELECT EXISTS (SELECT FROM nodes_coordinationcluster AS cluster
                 WHERE cluster.name = %(cluster)s AND NOT ({_IS_GONE}))
 """
 
-_OFFICE = """
+_LEADERSHIP = """
 SELECT cluster.term, cluster.main, cluster.main_instance, cluster.pool_version, cluster.worker_version,
        cluster.assignment_version
   FROM nodes_coordinationcluster AS cluster WHERE cluster.name = %(cluster)s
@@ -246,16 +246,16 @@ class DatabaseCoordination(Participant):
         began_at = self._clock()
         with self._asking() as connection, connection.transaction():
             connection.execute(_OPEN_CLUSTER, self._who)
-            office = self._lock_cluster(connection)
-            if office.main == self._node:
-                connection.execute(_SET_MAIN, {**self._who, "term": office.term, "node": "", "instance": None})
+            leadership = self._lock_cluster(connection)
+            if leadership.main == self._node:
+                connection.execute(_SET_MAIN, {**self._who, "term": leadership.term, "node": "", "instance": None})
             facts = {**self._who, "jobs": sorted(wanted), "timeout": self._timeout.total_seconds()}
             connection.execute(_JOIN, facts)
             connection.execute(_DROP_MY_SHARES, self._who)
             for job, items in sorted(wanted.items()):
                 connection.execute(_SET_POOL, {**self._who, "job": job, "items": sorted(items)})
             self._count_up(connection, pools=1, workers=1)
-        self._office = None
+        self._leadership = None
         self._trust.renew(began_at=began_at)
 
     def beat(self) -> None:
@@ -268,12 +268,12 @@ class DatabaseCoordination(Participant):
     def leave(self) -> None:
         self._lose_place()
         with self._asking() as connection, connection.transaction():
-            office = self._lock_cluster(connection)
+            leadership = self._lock_cluster(connection)
             if connection.execute(_LEAVE, self._who).rowcount == 0:
                 return
             connection.execute(_DROP_MY_SHARES, self._who)
-            if office.main_instance == self._who["instance"]:
-                connection.execute(_SET_MAIN, {**self._who, "term": office.term, "node": "", "instance": None})
+            if leadership.main_instance == self._who["instance"]:
+                connection.execute(_SET_MAIN, {**self._who, "term": leadership.term, "node": "", "instance": None})
             self._count_up(connection, workers=1)
 
     def change_pool(self, job: str, items: Collection[str]) -> bool:
@@ -302,58 +302,58 @@ class DatabaseCoordination(Participant):
 
     # --- The main node ---------------------------------------------------------------------------
 
-    def campaign(self) -> Office | None:
+    def campaign(self) -> Leadership | None:
         with self._asking() as connection:
             if connection.execute(_MY_JOBS, self._who).fetchone() is None:
                 raise self._is_no_member()
-            office = connection.execute(_OFFICE, self._who).fetchone()
-            if office is None or (
-                office.main_instance != self._who["instance"] and not self._is_main_there(connection)
+            leadership = connection.execute(_LEADERSHIP, self._who).fetchone()
+            if leadership is None or (
+                leadership.main_instance != self._who["instance"] and not self._is_main_there(connection)
             ):
                 with connection.transaction():
-                    office = self._lock_cluster(connection)
+                    leadership = self._lock_cluster(connection)
                     if not self._is_main_there(connection):
-                        office = office._replace(term=office.term + 1, main_instance=self._who["instance"])
-                        connection.execute(_SET_MAIN, {**self._who, "term": office.term})
+                        leadership = leadership._replace(term=leadership.term + 1, main_instance=self._who["instance"])
+                        connection.execute(_SET_MAIN, {**self._who, "term": leadership.term})
                         self._notify(connection)
-        is_mine = office.main_instance == self._who["instance"]
-        self._office = Office(main=self._node, term=office.term) if is_mine else None
-        return self.office
+        is_mine = leadership.main_instance == self._who["instance"]
+        self._leadership = Leadership(main=self._node, term=leadership.term) if is_mine else None
+        return self.leadership
 
     def resign(self) -> None:
-        self._office = None
+        self._leadership = None
         with self._asking() as connection, connection.transaction():
-            office = self._lock_cluster(connection)
-            if office.main_instance == self._who["instance"]:
-                connection.execute(_SET_MAIN, {**self._who, "term": office.term, "node": "", "instance": None})
+            leadership = self._lock_cluster(connection)
+            if leadership.main_instance == self._who["instance"]:
+                connection.execute(_SET_MAIN, {**self._who, "term": leadership.term, "node": "", "instance": None})
                 self._notify(connection)
 
     def look(self) -> ClusterState:
         with self._asking() as connection, self._one_snapshot(connection):
-            office = connection.execute(_OFFICE, self._who).fetchone()
+            leadership = connection.execute(_LEADERSHIP, self._who).fetchone()
             members = connection.execute(_MEMBERS, self._who).fetchall()
             pools = connection.execute(_POOLS, self._who).fetchall()
             shares = connection.execute(_SHARES, self._who).fetchall()
-        if office is None:
+        if leadership is None:
             raise NoCluster(f"there is no cluster {self._who['cluster']!r} in this database")
         return ClusterState(
             members={member.node: frozenset(member.jobs) for member in members if not member.is_gone},
             gone=frozenset(member.node for member in members if member.is_gone),
             pools={pool.job: frozenset(pool.items) for pool in pools},
             shares={WorkItem(share.job, share.item): share.node for share in shares},
-            main=office.main or None,
-            term=office.term,
-            versions=_versions(office),
+            main=leadership.main or None,
+            term=leadership.term,
+            versions=_versions(leadership),
         )
 
-    def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
+    def assign(self, shares: Shares, *, seen: ClusterState, leadership: Leadership) -> int:
         seen.refuse_strangers(shares)
         changed = {item: node for item, node in shares.items() if seen.shares.get(item) != node}
         dropped = seen.shares.keys() - shares.keys()
         if not changed and not dropped and not seen.gone:
             return 0
         with self._asking() as connection, connection.transaction():
-            self._hold_office(connection, seen=seen, office=office)
+            self._hold_leadership(connection, seen=seen, leadership=leadership)
             gone = {**self._who, "gone": sorted(seen.gone)}
             if connection.execute(_FORGET_GONE, gone).rowcount != len(seen.gone):
                 raise Outdated("a silent member has sent a heartbeat again; nothing was written")
@@ -362,12 +362,12 @@ class DatabaseCoordination(Participant):
             self._count_up(connection, workers=1 if seen.gone else 0, assignments=1)
         return len(changed)
 
-    def forget_idle(self, *, seen: ClusterState, office: Office) -> frozenset[str]:
+    def forget_idle(self, *, seen: ClusterState, leadership: Leadership) -> frozenset[str]:
         idle = seen.idle_jobs
         with self._asking() as connection:
             if idle:
                 with connection.transaction():
-                    self._hold_office(connection, seen=seen, office=office)
+                    self._hold_leadership(connection, seen=seen, leadership=leadership)
                     connection.execute(_DROP_POOLS, {**self._who, "jobs": sorted(idle)})
                     self._count_up(connection, pools=1)
             connection.execute(_DROP_LOCKS, self._who)
@@ -509,16 +509,18 @@ class DatabaseCoordination(Participant):
             yield
 
     def _lock_cluster(self, connection: psycopg.Connection[Any]) -> Any:
-        office = connection.execute(_LOCK_CLUSTER, self._who).fetchone()
-        if office is None:
+        leadership = connection.execute(_LOCK_CLUSTER, self._who).fetchone()
+        if leadership is None:
             raise NoCluster(f"there is no cluster {self._who['cluster']!r} in this database")
-        return office
+        return leadership
 
-    def _hold_office(self, connection: psycopg.Connection[Any], *, seen: ClusterState, office: Office) -> None:
+    def _hold_leadership(
+        self, connection: psycopg.Connection[Any], *, seen: ClusterState, leadership: Leadership
+    ) -> None:
         there = self._lock_cluster(connection)
-        if there.main_instance != self._who["instance"] or there.term != office.term:
+        if there.main_instance != self._who["instance"] or there.term != leadership.term:
             raise NotMain(
-                f"term {office.term} has ended: the main node of term {there.term} is {there.main or 'not elected yet'}"
+                f"term {leadership.term} has ended: the main node of term {there.term} is {there.main or 'not elected yet'}"
             )
         if _versions(there) != seen.versions:
             raise Outdated("members, pools or shares have changed since they were read; nothing was written")
@@ -584,8 +586,8 @@ class DatabaseTermBound:
             raise Unreachable(f"the database did not answer: {error}") from error
 
 
-def _versions(office: Any) -> _Versions:
-    return _Versions(office.pool_version, office.worker_version, office.assignment_version)
+def _versions(leadership: Any) -> _Versions:
+    return _Versions(leadership.pool_version, leadership.worker_version, leadership.assignment_version)
 
 
 def _columns(items: Collection[WorkItem]) -> dict[str, list[str]]:

@@ -26,14 +26,14 @@ from nodes.coordination.port import (
     ClusterState,
     Coordination,
     CoordinationError,
+    Leadership,
     NotMain,
     NotMember,
-    Office,
     Outdated,
     Unreachable,
 )
 from nodes.life.trust import Clock, seconds_since_boot
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -142,21 +142,21 @@ class StoreSession(MembershipSession):
         # Set when the store may have changed since it was last read.
         self._is_outdated = threading.Event()
         self._has_joined = self._has_stood = False
-        self._office: Office | None = None
+        self._leadership: Leadership | None = None
         self._present: frozenset[str] | None = None
         self._owners: dict[str, str | None] | None = None
         self._complaint = ""
 
     @property
     def is_chosen(self) -> bool | None:
-        return self._store.office is not None
+        return self._store.leadership is not None
 
     @property
     def present(self) -> frozenset[str] | None:
         return self._present if self.is_chosen else None
 
     def start(self) -> None:
-        of_nodes.IS_MEMBER.follow(lambda: self._store.is_member)
+        node_metrics.IS_MEMBER.follow(lambda: self._store.is_member)
         self._thread.start()
 
     def stand_down(self) -> None:
@@ -221,10 +221,10 @@ class StoreSession(MembershipSession):
         self._complaint = complaint
 
     def _notice_leadership(self) -> None:
-        office = self._store.office
-        if office != self._office:
-            self._office = office
-            self._present = None if office is None else self._present
+        leadership = self._store.leadership
+        if leadership != self._leadership:
+            self._leadership = leadership
+            self._present = None if leadership is None else self._present
             self._changed()
 
     def _attend(self) -> None:
@@ -238,10 +238,10 @@ class StoreSession(MembershipSession):
             self._step_aside()
             return
         self._has_stood = True
-        office = self._store.campaign()
-        if office is None:
+        leadership = self._store.campaign()
+        if leadership is None:
             return
-        if office != self._office:
+        if leadership != self._leadership:
             self._idle_since = self._clock()
             self._is_outdated.set()
         if self._clock() - self._idle_since > self._idle_at_most:
@@ -251,7 +251,7 @@ class StoreSession(MembershipSession):
         if self._is_outdated.is_set():
             self._is_outdated.clear()
             try:
-                self._read_members(office)
+                self._read_members(leadership)
             except BaseException:
                 self._is_outdated.set()
                 raise
@@ -271,18 +271,18 @@ class StoreSession(MembershipSession):
             self._has_stood = False
             self._store.resign()
 
-    def _read_members(self, office: Office) -> None:
+    def _read_members(self, leadership: Leadership) -> None:
         seen = self._store.look()
         present = frozenset(seen.members)
         if present != self._present:
             self._present = present
             self._changed()
         if self._owners is not None:
-            self._write_mirror(seen, self._owners, office=office)
+            self._write_mirror(seen, self._owners, leadership=leadership)
 
-    def _write_mirror(self, seen: ClusterState, owners: Mapping[str, str | None], *, office: Office) -> None:
+    def _write_mirror(self, seen: ClusterState, owners: Mapping[str, str | None], *, leadership: Leadership) -> None:
         """Write the differences to the store, and remove lost members. Write nothing if nothing differs."""
         if self._store.change_pool(GROUPS, owners):
             seen = self._store.look()
         shares = {WorkItem(GROUPS, group): owner for group, owner in owners.items() if owner and owner in seen.members}
-        self._store.assign(shares, seen=seen, office=office)
+        self._store.assign(shares, seen=seen, leadership=leadership)

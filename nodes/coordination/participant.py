@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.names import checked
-from nodes.coordination.port import ItemLock, NotMember, Office, Unreachable
+from nodes.coordination.port import ItemLock, Leadership, NotMember, Unreachable
 from nodes.life.trust import Clock, TrustWindow
 
 
 class Participant:
-    """The part of `port.Coordination` that needs no store. Stores renew `_trust` with each beat, and set `_office`."""
+    """The part of `port.Coordination` that needs no store. Stores renew `_trust` with each beat, and set `_leadership`."""
 
     def __init__(self, *, cluster: str, node: str, timeout: dt.timedelta, clock: Clock) -> None:
         """
@@ -33,7 +33,7 @@ class Participant:
         self._timeout = timeout
         self._clock = clock
         self._trust = TrustWindow(timeout=timeout, clock=clock)
-        self._office: Office | None = None
+        self._leadership: Leadership | None = None
         # Tokens of unanswered lock requests, by item: under such a token this node may hold the lock.
         self._unanswered: dict[WorkItem, UUID] = {}
         # Guards the connection to the store, which executes one operation at a time.
@@ -48,8 +48,8 @@ class Participant:
         return self._timeout
 
     @property
-    def office(self) -> Office | None:
-        return self._office if self._trust.may_begin else None
+    def leadership(self) -> Leadership | None:
+        return self._leadership if self._trust.may_begin else None
 
     @property
     def is_member(self) -> bool:
@@ -58,7 +58,7 @@ class Participant:
     def _lose_place(self) -> None:
         """Note that this node is no longer a member, and so no longer the main node."""
         self._trust.revoke()
-        self._office = None
+        self._leadership = None
 
     def _is_no_member(self, job: str = "") -> NotMember:
         self._lose_place()

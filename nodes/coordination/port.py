@@ -80,7 +80,7 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
+class Leadership:
     """The leadership of a cluster: the main node and the number of its term."""
 
     main: str
@@ -211,7 +211,7 @@ class Coordination(Protocol):
         ...
 
     @property
-    def office(self) -> Office | None:
+    def leadership(self) -> Leadership | None:
         """Return the leadership that this node certainly holds now, by its own deadline. Asks no store."""
         ...
 
@@ -284,7 +284,7 @@ class Coordination(Protocol):
 
     # The main node
 
-    def campaign(self) -> Office | None:
+    def campaign(self) -> Leadership | None:
         """
         Become the main node if there is none, and return the leadership; None if another node leads. Call this often.
 
@@ -301,7 +301,7 @@ class Coordination(Protocol):
         """Return the state of the cluster in the store, as it is at the time of the call or later."""
         ...
 
-    def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
+    def assign(self, shares: Shares, *, seen: ClusterState, leadership: Leadership) -> int:
         """
         Store the assignment, and remove lost members. Return the number of items that changed nodes.
 
@@ -311,7 +311,7 @@ class Coordination(Protocol):
         """
         ...
 
-    def forget_idle(self, *, seen: ClusterState, office: Office) -> frozenset[str]:
+    def forget_idle(self, *, seen: ClusterState, leadership: Leadership) -> frozenset[str]:
         """
         Remove the pools of jobs that no member can execute, and free locks of items that no pool has. Return those
         jobs.

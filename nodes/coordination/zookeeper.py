@@ -34,11 +34,11 @@ from nodes.coordination.paths import MARK, Tree
 from nodes.coordination.port import (
     ClusterState,
     ItemLock,
+    Leadership,
     LockSeen,
     NoCluster,
     NotMain,
     NotMember,
-    Office,
     Outdated,
     Refused,
     TermBound,
@@ -164,7 +164,7 @@ class ZooKeeperCoordination(Participant):
             with self._dropping_session_on_error():
                 self._retry_after_conflicts(lambda: self._join(session, wanted))
             self._joined = session
-            self._office = None
+            self._leadership = None
             self._last_beat_at = began_at
             self._trust.renew(began_at=began_at)
 
@@ -248,7 +248,7 @@ class ZooKeeperCoordination(Participant):
 
     # --- The main node ---------------------------------------------------------------------------
 
-    def campaign(self) -> Office | None:
+    def campaign(self) -> Leadership | None:
         tree = self._tree
         with self._asking() as session:
             session.sync(tree.root)
@@ -264,16 +264,16 @@ class ZooKeeperCoordination(Participant):
             data, stat = session.get(tree.term)
             written = _Term.parse(data)
             if min(latches, key=_place) != latch:
-                self._office = None
+                self._leadership = None
                 self._announce_higher_term(session, written, stat)
             elif written.latch == latch and written.term >= self._known:
-                self._office = Office(main=self._node, term=written.term)
+                self._leadership = Leadership(main=self._node, term=written.term)
             else:
-                self._office = self._take_office(session, latch=latch, written=written, stat=stat)
-            self._known = max(self._known, written.term, self._office.term if self._office else 0)
-        return self.office
+                self._leadership = self._take_leadership(session, latch=latch, written=written, stat=stat)
+            self._known = max(self._known, written.term, self._leadership.term if self._leadership else 0)
+        return self.leadership
 
-    def _take_office(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> Office | None:
+    def _take_leadership(self, session: Session, *, latch: str, written: _Term, stat: Stat) -> Leadership | None:
         term_bound = self._term_bound
         term = max(written.term, self._known, 0 if term_bound is None else term_bound.read()) + 1
         if term_bound is not None and not term_bound.note(term):
@@ -284,7 +284,7 @@ class ZooKeeperCoordination(Participant):
             session.commit([Check(self._tree.latch(latch)), Set(self._tree.term, stat.version, taken.data())])
         except Conflict:
             return None
-        return Office(main=self._node, term=term)
+        return Leadership(main=self._node, term=term)
 
     def _announce_higher_term(self, session: Session, written: _Term, stat: Stat) -> None:
         """
@@ -296,7 +296,7 @@ class ZooKeeperCoordination(Participant):
                 session.set(self._tree.term, _Term(term=self._known).data(), version=stat.version)
 
     def resign(self) -> None:
-        self._office = None
+        self._leadership = None
         with self._asking() as session:
             latch = self._latch(session.children(self._tree.latches), session)
             if latch is not None:
@@ -363,7 +363,7 @@ class ZooKeeperCoordination(Participant):
             ),
         )
 
-    def assign(self, shares: Shares, *, seen: ClusterState, office: Office) -> int:
+    def assign(self, shares: Shares, *, seen: ClusterState, leadership: Leadership) -> int:
         versions = seen.versions
         assert isinstance(versions, _Versions)
         seen.refuse_strangers(shares)
@@ -391,10 +391,10 @@ class ZooKeeperCoordination(Participant):
                 if seen.gone:
                     guards.append(Set(tree.worker_version, versions.workers))
                 needs = [Check(tree.member(node)) for node in sorted(seen.members)]
-                self._commit_as_main(session, guards, [*less, *more], seen=seen, office=office, needs=needs)
+                self._commit_as_main(session, guards, [*less, *more], seen=seen, leadership=leadership, needs=needs)
         return changed
 
-    def forget_idle(self, *, seen: ClusterState, office: Office) -> frozenset[str]:
+    def forget_idle(self, *, seen: ClusterState, leadership: Leadership) -> frozenset[str]:
         versions, tree = seen.versions, self._tree
         assert isinstance(versions, _Versions)
         idle = seen.idle_jobs
@@ -405,7 +405,7 @@ class ZooKeeperCoordination(Participant):
         with self._asking() as session:
             if operations:
                 guards = [Set(tree.pool_version, versions.pools)]
-                self._commit_as_main(session, guards, operations, seen=seen, office=office)
+                self._commit_as_main(session, guards, operations, seen=seen, leadership=leadership)
             self._locks.forget(session, seen=seen)
         return idle
 
@@ -416,7 +416,7 @@ class ZooKeeperCoordination(Participant):
         operations: list[Operation],
         *,
         seen: ClusterState,
-        office: Office,
+        leadership: Leadership,
         needs: Iterable[Check] = (),
     ) -> None:
         """
@@ -430,20 +430,20 @@ class ZooKeeperCoordination(Participant):
         for guard in guards:
             rests_on.pop(guard.path, None)
         checks = [Check(path, version) for path, version in rests_on.items()]
-        if latch is None or office != self._office:
+        if latch is None or leadership != self._leadership:
             raise NotMain(
-                f"term {office.term} has ended: the main node of term {seen.term} is {seen.main or 'not elected yet'}"
+                f"term {leadership.term} has ended: the main node of term {seen.term} is {seen.main or 'not elected yet'}"
             )
-        if (seen.main, seen.term) != (office.main, office.term):
+        if (seen.main, seen.term) != (leadership.main, leadership.term):
             raise Outdated("the main node has changed since the cluster was read; read it again")
         try:
             session.commit_in_parts(guards, operations, needs=[*checks, Check(tree.latch(latch)), *needs])
         except Conflict:
             written = _Term.parse(session.get(tree.term)[0])
-            if (written.term, written.latch) != (office.term, latch) or session.stat(tree.latch(latch)) is None:
-                self._office = None
+            if (written.term, written.latch) != (leadership.term, latch) or session.stat(tree.latch(latch)) is None:
+                self._leadership = None
                 raise NotMain(
-                    f"term {office.term} has ended: the main node of term {written.term} is {written.main or 'not elected yet'}"
+                    f"term {leadership.term} has ended: the main node of term {written.term} is {written.main or 'not elected yet'}"
                 ) from None
             raise Outdated("members, pools or shares have changed since they were read; read them again") from None
 
@@ -622,7 +622,7 @@ class ZooKeeperCoordination(Participant):
         if self._session is not None:
             self._session.end()
         self._session = self._joined = None
-        self._office = None
+        self._leadership = None
 
     def _end_untrusted_sessions(self) -> None:
         """End the session if its member no longer beats, or if it has had no connection for too long."""

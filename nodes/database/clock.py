@@ -4,7 +4,7 @@ import datetime as dt
 
 from django.db import connection
 
-from nodes.database.moment import cached_in_moment
+from nodes.database.shared_results import cached_in_moment
 
 
 @cached_in_moment

@@ -26,7 +26,7 @@ from psycopg.rows import Row
 
 from nodes.database.poolers import refuse_shared_session
 from nodes.life.effort import Waiting
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 
 _T = TypeVar("_T")
 _LIMITS_IN_USE: Final = """
@@ -128,7 +128,7 @@ def connect(
             settings=None if is_pooled else settings_of_node(timeout, purpose=purpose),
             gives_up=lambda waited: waited > wait_at_most or gives_up(waited),
         )
-    of_nodes.CONNECTS.add(1, purpose)
+    node_metrics.CONNECTS.add(1, purpose)
     return connection
 
 

@@ -16,8 +16,8 @@ from nodes.coordination.names import BadName, checked
 from nodes.coordination.port import LockSeen
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
-from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.queries import ItemOfJob, JobSeen, plan_sharing, read_distributed_job, read_distributed_jobs
+from nodes.distributed.records import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.verbs import lock_switches, read_switches, request_rebalance, set_switch
 from nodes.errors import Unknown
 

@@ -1,7 +1,7 @@
 """
 The tables of distributed jobs: status, switches and requests. They are the same for both stores of coordination.
 
-`nodes.distributed.book` writes them over plain connections.
+`nodes.distributed.records` writes them over plain connections.
 """
 
 from typing import ClassVar

@@ -21,10 +21,10 @@ from nodes.coordination.opening import ZOOKEEPER, open_coordination
 from nodes.coordination.port import Coordination
 from nodes.database.address import find_database
 from nodes.distributed import DistributedJob, DistributedJobManager, Observer, Tuning
-from nodes.distributed.book import ForgetSilentNodes, JobBook
 from nodes.distributed.engine.counting import CountingObserver, show_standing
+from nodes.distributed.records import ForgetSilentNodes, JobRecords
 from nodes.life.attachment import call_when_orphaned
-from nodes.settings.of_nodes import DATABASE_URL, NODE_TIMEOUT
+from nodes.settings.node_settings import DATABASE_URL, NODE_TIMEOUT
 from nodes.settings.running import current, read_given
 
 logger = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class _Bookkeeping:
     Jobs continue if the records cannot be read or written. If the database is replaced, `replaced` is called once.
     """
 
-    def __init__(self, book: JobBook, manager: DistributedJobManager, *, replaced: Callable[[], None]) -> None:
-        self._book, self._manager, self._replaced = book, manager, replaced
+    def __init__(self, records: JobRecords, manager: DistributedJobManager, *, replaced: Callable[[], None]) -> None:
+        self._records, self._manager, self._replaced = records, manager, replaced
         self._incarnation: str | None = None
         self._ending = threading.Event()
         self._fails = False
         self._asked_at: dt.datetime | None = None
-        self._thread = threading.Thread(target=self._run, name="book of jobs", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="records of jobs", daemon=True)
 
     def __enter__(self) -> Self:
         self._do(self._check_incarnation)
@@ -70,27 +70,27 @@ class _Bookkeeping:
     def __exit__(self, *_error: object) -> None:
         self._ending.set()
         self._thread.join()
-        self._do(self._book.leave)
-        self._book.close()
+        self._do(self._records.leave)
+        self._records.close()
 
     def _run(self) -> None:
         while not self._ending.wait(_NOTED_EVERY):
             self._do(self._check_incarnation)
             self._do(self._apply_switches)
             self._do(self._apply_request)
-            self._do(lambda: self._book.note(self._manager.status()))
+            self._do(lambda: self._records.note(self._manager.status()))
 
     def _check_incarnation(self) -> None:
-        incarnation = self._book.read_incarnation()
+        incarnation = self._records.read_incarnation()
         before, self._incarnation = self._incarnation, incarnation
         if before is not None and incarnation != before:
             self._replaced()
 
     def _apply_switches(self) -> None:
-        self._manager.switches = self._book.read_switches()
+        self._manager.switches = self._records.read_switches()
 
     def _apply_request(self) -> None:
-        asked_at = self._book.read_redistribution_request()
+        asked_at = self._records.read_redistribution_request()
         if asked_at != self._asked_at:
             self._asked_at = asked_at
             self._manager.rebalance()
@@ -175,7 +175,7 @@ class JobsOfThisProcess:
             observers=[CountingObserver(node), _ConnectionsOfRuns()],
         )
         show_standing(self._manager)
-        self._book = JobBook(dsn=find_database, cluster=cluster, node=node, timeout=timeout) if has_book else None
+        self._records = JobRecords(dsn=find_database, cluster=cluster, node=node, timeout=timeout) if has_book else None
 
     def give_up_starting(self) -> None:
         self._manager.give_up_starting()
@@ -192,8 +192,8 @@ class JobsOfThisProcess:
             RunsNotEnded: runs did not end in time.
         """
         with ExitStack() as ends_with_us:
-            if self._book is not None:
-                ends_with_us.enter_context(_Bookkeeping(self._book, self._manager, replaced=replaced))
+            if self._records is not None:
+                ends_with_us.enter_context(_Bookkeeping(self._records, self._manager, replaced=replaced))
             self._manager.start()
             try:
                 yield

@@ -16,9 +16,9 @@ from nodes.assignment.names import strategy_named
 from nodes.assignment.pools import StrategyRefused, WorkItem, share_out
 from nodes.coordination.names import checked
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen, NoCluster
-from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
-from nodes.distributed.looks import Look, look_at, shared_look_at
 from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch
+from nodes.distributed.records import ALL, DEFAULT_CLUSTER, OTHERS
+from nodes.distributed.store_views import Look, look_at, shared_look_at
 from nodes.models import CoordinationCluster
 
 _JOBS_SHOWN: Final = 200
@@ -205,9 +205,9 @@ def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
     Raises:
         BadName: the name of the cluster is invalid.
     """
-    shown, book = _look(cluster, dsn=dsn), _read_book(cluster)
-    names = _names(shown, book)
-    nodes = [row for rows in book.nodes.values() for row in rows]
+    shown, records = _look(cluster, dsn=dsn), _read_records(cluster)
+    names = _names(shown, records)
+    nodes = [row for rows in records.nodes.values() for row in rows]
     return JobsSeen(
         cluster=cluster,
         clusters=_clusters(cluster),
@@ -215,9 +215,9 @@ def read_distributed_jobs(cluster: str, *, dsn: str) -> JobsSeen:
         term=shown.state.term if shown.state else 0,
         refusal=next((row.refusal for row in nodes if row.refusal), ""),
         unseen=shown.unseen,
-        all_jobs=book.switches.get(ALL, Switch()),
-        other_jobs=book.switches.get(OTHERS, Switch()),
-        jobs=[_job(name, shown, book) for name in names[:_JOBS_SHOWN]],
+        all_jobs=records.switches.get(ALL, Switch()),
+        other_jobs=records.switches.get(OTHERS, Switch()),
+        jobs=[_job(name, shown, records) for name in names[:_JOBS_SHOWN]],
         jobs_in_all=len(names),
     )
 
@@ -230,15 +230,15 @@ def read_distributed_job(cluster: str, job: str, *, dsn: str) -> JobPage | None:
         BadName: the name of the cluster or the job is invalid.
     """
     checked("job", job)
-    shown, book = _look(cluster, dsn=dsn), _read_book(cluster, job=job)
-    if job not in _names(shown, book):
+    shown, records = _look(cluster, dsn=dsn), _read_records(cluster, job=job)
+    if job not in _names(shown, records):
         return None
     pool = sorted(shown.state.pools.get(job, ())) if shown.state else []
     shares = shown.state.shares if shown.state else {}
     return JobPage(
         cluster=cluster,
         unseen=shown.unseen,
-        job=_job(job, shown, book),
+        job=_job(job, shown, records),
         items=[
             ItemOfJob(item, shares.get(WorkItem(job, item), ""), shown.locks.get(WorkItem(job, item)))
             for item in pool[:_ITEMS_SHOWN]
@@ -258,11 +258,11 @@ def plan_sharing(cluster: str, *, strategy: str, dsn: str) -> SharingPlan:
         CoordinationError: the store does not answer.
     """
     decide = strategy_named(strategy)
-    shown, book = _look(cluster, dsn=dsn, by=look_at), _read_book(cluster)
+    shown, records = _look(cluster, dsn=dsn, by=look_at), _read_records(cluster)
     if shown.state is None:
         raise CoordinationError(shown.unseen or f"no node has joined the cluster {cluster} yet")
     state = shown.state
-    situation = state.situation(disabled=[job for job in state.pools if book.forbids(job)])
+    situation = state.situation(disabled=[job for job in state.pools if records.forbids(job)])
     try:
         shares = share_out(decide, situation)
     except StrategyRefused:
@@ -294,7 +294,7 @@ def _look(cluster: str, *, dsn: str, by: Callable[..., Look] = shared_look_at) -
     return _ShownStore(state, {lock.item: lock for lock in locks})
 
 
-def _read_book(cluster: str, *, job: str = "") -> _Book:
+def _read_records(cluster: str, *, job: str = "") -> _Book:
     """Return the records of all jobs, or of one."""
     nodes = defaultdict(list)
     rows = DistributedJobOnNode.objects.filter(cluster=cluster, **({"job": job} if job else {}))
@@ -314,23 +314,23 @@ def _clusters(cluster: str) -> list[str]:
     return sorted({cluster, DEFAULT_CLUSTER, *known, *noted})
 
 
-def _names(shown: _ShownStore, book: _Book) -> list[str]:
+def _names(shown: _ShownStore, records: _Book) -> list[str]:
     pools = shown.state.pools if shown.state else {}
-    return sorted({*pools, *book.nodes, *book.switches} - {ALL, OTHERS})
+    return sorted({*pools, *records.nodes, *records.switches} - {ALL, OTHERS})
 
 
-def _job(job: str, shown: _ShownStore, book: _Book) -> JobSeen:
+def _job(job: str, shown: _ShownStore, records: _Book) -> JobSeen:
     state = shown.state
     members = state.members if state else {}
     return JobSeen(
         job=job,
         is_running=job in shown.running,
-        is_disabled=book.forbids(job),
-        switch=book.switches.get(job),
+        is_disabled=records.forbids(job),
+        switch=records.switches.get(job),
         items=len(state.pools.get(job, ())) if state else 0,
         given=shown.given[job],
         able=sum(job in jobs for jobs in members.values()),
-        nodes=[_node(row, is_member=row.node in members) for row in book.nodes.get(job, ())],
+        nodes=[_node(row, is_member=row.node in members) for row in records.nodes.get(job, ())],
     )
 
 

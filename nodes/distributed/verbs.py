@@ -10,8 +10,8 @@ import datetime as dt
 from django.db import connection, transaction
 
 from nodes.coordination.names import checked
-from nodes.distributed.book import ALL, OTHERS
 from nodes.distributed.models import DistributedJobSwitch, RedistributionRequest
+from nodes.distributed.records import ALL, OTHERS
 from nodes.membership.changes import record_request
 
 

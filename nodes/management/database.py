@@ -11,7 +11,7 @@ from nodes.database.address import database_dsn
 from nodes.database.connections import connect
 from nodes.database.schema import SchemaBehind, SchemaRefused, require_current
 from nodes.database.session_check import SessionRefused, check_pooled_sessions, check_sessions
-from nodes.settings.of_nodes import NODE_TIMEOUT, POOLED_DATABASE_URL
+from nodes.settings.node_settings import NODE_TIMEOUT, POOLED_DATABASE_URL
 from nodes.settings.running import read_given, together
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from nodes.metrics.figures import Figure
 from nodes.metrics.prometheus import CannotServe, look_at, registry_of, served
-from nodes.settings.of_nodes import METRICS_ADDRESS, METRICS_PORT
+from nodes.settings.node_settings import METRICS_ADDRESS, METRICS_PORT
 from nodes.settings.running import current
 
 # Options of a process without exported metrics. They override the environment of the process that started it.

@@ -20,7 +20,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remembered, why_refused
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 
 # Condition on the node's row, with the parameters of `nodes.membership.incarnation.remembered`.
 MAY_WRITE: Final[LiteralString] = f"status IN ('running', 'draining') AND {IS_AS_REMEMBERED}"
@@ -80,7 +80,7 @@ class FenceRefused(Exception):
         believed = ", ".join(f"{name} {value}" for name, value in facts.items())
         super().__init__(f"the {fence} fence refused the write: {because or f'no longer true: {believed}'}")
         # Refusals are counted here, so that no handler of the exception can forget to count.
-        of_nodes.REFUSED_WRITES.add(1, fence)
+        node_metrics.REFUSED_WRITES.add(1, fence)
 
 
 def hold_node(connection: psycopg.Connection[Any], node_id: UUID) -> None:

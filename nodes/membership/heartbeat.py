@@ -22,7 +22,7 @@ from nodes.life.trust import Clock, TrustWindow, seconds_since_boot
 from nodes.lifecycle import NodeStatus
 from nodes.membership.beat_connection import LISTEN, BeatConnection
 from nodes.membership.members import ASKS_NOTHING, Asks, Beat, MainSeen
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 
 # Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
 _TIMEOUTS_OF_COMPUTING = 10
@@ -107,9 +107,9 @@ class HeartbeatThread:
         self.settings_version = 0
 
     def start(self) -> None:
-        of_nodes.BEAT_AGE.follow(self.trust.age)
-        of_nodes.TRUSTED.follow(lambda: self.trust.may_begin)
-        of_nodes.TERM.follow(lambda: self.term)
+        node_metrics.BEAT_AGE.follow(self.trust.age)
+        node_metrics.TRUSTED.follow(lambda: self.trust.may_begin)
+        node_metrics.TERM.follow(lambda: self.term)
         self._thread.start()
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class HeartbeatThread:
                     self._abandon()
                     break
                 logger.error("the work of node %s makes no progress, so it sends no heartbeat", self._node_id)
-                of_nodes.BEATS.add(1, "skipped")
+                node_metrics.BEATS.add(1, "skipped")
                 pause = self._pulse.skipped()
                 continue
             self._hangs_since = None
@@ -170,13 +170,13 @@ class HeartbeatThread:
             except psycopg.Error as error:
                 logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
                 self._line.close()
-                of_nodes.BEATS.add(1, "missed")
+                node_metrics.BEATS.add(1, "missed")
                 pause = self._pulse.missed()
                 continue
             if not beat.is_fit:
                 self._end(beat)
                 break
-            of_nodes.BEATS.add(1, "counted")
+            node_metrics.BEATS.add(1, "counted")
             with self._lock:
                 self.term, self.main_id, self.main = beat.term, beat.main_id, beat.main
                 self.settings_version = beat.settings_version

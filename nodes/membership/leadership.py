@@ -20,9 +20,9 @@ from nodes.membership.rows import (
     end_node,
     end_sessions,
     first_row,
-    give_up_office,
+    give_up_term,
     lock_node,
-    lock_offices,
+    lock_terms,
     move,
 )
 
@@ -36,7 +36,7 @@ SELECT main_id, resigned FROM nodes_mainterm WHERE scope = %(scope)s AND term = 
 """
 
 # Locks: held already by the statement above.
-_TAKE_OFFICE = """
+_BEGIN_TERM = """
 UPDATE nodes_mainterm SET main_id = %(node_id)s, term = term + 1, since = clock_timestamp(), resigned = false
  WHERE scope = %(scope)s
 RETURNING term
@@ -72,7 +72,7 @@ def elect(
         if has_main and not _remove_main(connection, main_id=seen["main_id"], verdict=replaces):
             return None
         hold_node(connection, node_id)
-        taken = first_row(connection, _TAKE_OFFICE, {"scope": scope, "node_id": node_id})
+        taken = first_row(connection, _BEGIN_TERM, {"scope": scope, "node_id": node_id})
         assert taken is not None
         record(
             connection,
@@ -90,7 +90,7 @@ def resign(connection: psycopg.Connection[Any], *, term: TermHeld) -> bool:
     Give up the leadership, so that the next main manager need not wait for a timeout. Return True if it was still held.
     """
     with connection.transaction():
-        return give_up_office(connection, office=term)
+        return give_up_term(connection, term=term)
 
 
 def mark_failed(connection: psycopg.Connection[Any], *, verdict: MarkFailed, term: TermHeld) -> bool:
@@ -131,7 +131,7 @@ def _remove_main(connection: psycopg.Connection[Any], *, main_id: UUID, verdict:
 
 
 def _fail(connection: psycopg.Connection[Any], *, verdict: MarkFailed) -> bool:
-    offices = lock_offices(connection, node_id=verdict.node_id)
+    terms = lock_terms(connection, node_id=verdict.node_id)
     node = lock_node(connection, node_id=verdict.node_id)
     if node is None or node.status not in sources_of("mark_failed"):
         return False
@@ -139,7 +139,7 @@ def _fail(connection: psycopg.Connection[Any], *, verdict: MarkFailed) -> bool:
         return False
     # If the main manager of the cluster fails the main manager of a one-shot scope, the term of that scope ends with
     # it. Otherwise the failed process could wake and write as main manager, because its scope has elected no other.
-    for office in offices:
-        connection.execute(VACATE, {"scope": office.scope})
+    for term in terms:
+        connection.execute(VACATE, {"scope": term.scope})
     end_node(connection, node=node, status=NodeStatus.FAILED, reason=verdict.reason)
     return True

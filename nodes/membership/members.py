@@ -19,11 +19,11 @@ from psycopg.types.json import Jsonb
 
 from nodes.life.identity import NodeIdentity, has_ended_here
 from nodes.lifecycle import LIVE_STATUSES, NodeStatus, sources_of
+from nodes.membership.clock_jumps import notice_jump
 from nodes.membership.incarnation import IS_AS_REMEMBERED, remember, remembered, why_refused
 from nodes.membership.journal import record
-from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
-from nodes.membership.rows import end_node, first_row, give_up_office, lock_node, lock_offices, move
+from nodes.membership.rows import end_node, first_row, give_up_term, lock_node, lock_terms, move
 from nodes.membership.silences import RECORD_AT_BEAT_OF_NODE
 
 # Silence of a main manager after which managers prepare an election (in timeouts). A beat is at most half a timeout
@@ -255,11 +255,11 @@ def stop(connection: psycopg.Connection[Any], *, node_id: UUID, reason: str) -> 
     The caller must have released all claims of the node: the fence refuses its next write.
     """
     with connection.transaction():
-        offices = lock_offices(connection, node_id=node_id)
+        terms = lock_terms(connection, node_id=node_id)
         node = lock_node(connection, node_id=node_id)
         if node is None or node.status not in sources_of("stop"):
             return False
-        for office in offices:
-            give_up_office(connection, office=office)
+        for term in terms:
+            give_up_term(connection, term=term)
         end_node(connection, node=node, status=NodeStatus.STOPPED, reason=reason)
     return True

@@ -29,20 +29,20 @@ RETURNING scope, kind, name
 """
 
 # Locks: the MainTerm rows that name the node as main manager, NO KEY UPDATE, ordered by scope.
-_OFFICES_OF = """
+_TERMS_OF = """
 SELECT scope, term, main_id FROM nodes_mainterm
  WHERE main_id = %(node_id)s AND NOT resigned
  ORDER BY scope FOR NO KEY UPDATE
 """
 
 # Locks: the scope's MainTerm NO KEY UPDATE. It waits for the main manager's own transactions.
-_GIVE_UP_OFFICE = """
+_GIVE_UP_TERM = """
 UPDATE nodes_mainterm SET resigned = true, since = clock_timestamp()
  WHERE scope = %(scope)s AND term = %(term)s AND main_id = %(main_id)s AND NOT resigned
 RETURNING term
 """
 
-# Locks: held already, by `_OFFICES_OF`.
+# Locks: held already, by `_TERMS_OF`.
 VACATE = "UPDATE nodes_mainterm SET main_id = NULL, since = clock_timestamp() WHERE scope = %(scope)s"
 
 # Locks: the node's row UPDATE. It waits for every transaction that holds its fence.
@@ -82,23 +82,23 @@ class LockedNode(NamedTuple):
     silence: float
 
 
-def lock_offices(connection: psycopg.Connection[Any], *, node_id: UUID) -> list[TermHeld]:
+def lock_terms(connection: psycopg.Connection[Any], *, node_id: UUID) -> list[TermHeld]:
     """Lock and return the terms in which the node is main manager: mostly none, seldom more than one."""
     with connection.cursor(row_factory=class_row(TermHeld)) as cursor:
-        return cursor.execute(_OFFICES_OF, {"node_id": node_id}).fetchall()
+        return cursor.execute(_TERMS_OF, {"node_id": node_id}).fetchall()
 
 
-def give_up_office(connection: psycopg.Connection[Any], *, office: TermHeld) -> bool:
-    facts = {"scope": office.scope, "term": office.term, "main_id": office.main_id}
-    if first_row(connection, _GIVE_UP_OFFICE, facts) is None:
+def give_up_term(connection: psycopg.Connection[Any], *, term: TermHeld) -> bool:
+    facts = {"scope": term.scope, "term": term.term, "main_id": term.main_id}
+    if first_row(connection, _GIVE_UP_TERM, facts) is None:
         return False
     record(
         connection,
-        node_id=office.main_id,
-        scope=office.scope,
+        node_id=term.main_id,
+        scope=term.scope,
         kind="resigned",
-        message=f"the main of {office.scope} resigned in term {office.term}",
-        detail={"term": office.term},
+        message=f"the main of {term.scope} resigned in term {term.term}",
+        detail={"term": term.term},
     )
     return True
 

@@ -12,7 +12,7 @@ import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-import nodes.models.words
+import nodes.models.word_search
 
 # The database itself enforces that the status of an ended node is final and that a term only grows: both must also hold
 # against a process that wakes after years with old code. The WHEN clauses keep the triggers off the path of a heartbeat.
@@ -357,7 +357,7 @@ class Migration(migrations.Migration):
                         name="node_ended",
                     ),
                     models.Index(fields=["-started_at", "-id"], name="node_newest"),
-                    django.contrib.postgres.indexes.GinIndex(nodes.models.words.Words("name"), name="node_words"),
+                    django.contrib.postgres.indexes.GinIndex(nodes.models.word_search.Words("name"), name="node_words"),
                 ],
                 "constraints": [
                     models.CheckConstraint(

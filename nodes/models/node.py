@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
-from nodes.models.words import Words
+from nodes.models.word_search import Words
 
 # Plain strings, so that a migration keeps its values and imports none of today's code.
 _KINDS = sorted(kind.value for kind in NodeKind)

@@ -16,7 +16,7 @@ from unfold.decorators import action
 from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers
 from nodes.admin.by_key import ListByKey
 from nodes.admin.lists import OwnedList
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskFacts, TaskTemplate, TaskWorker
 from nodes.tasks.pages.screens import schedule_in_words
 
@@ -83,7 +83,7 @@ class TaskAdmin(ListByKey):
     @admin.action(description=gettext_lazy("Cancel tasks"), permissions=["run"])
     def cancel_selected(self, request: HttpRequest, chosen: QuerySet[Task]) -> HttpResponseBase:
         def cancel() -> str:
-            return _("Tasks cancelled: %(n)d.") % {"n": book.cancel_all(chosen, made_by=_name(request))}
+            return _("Tasks cancelled: %(n)d.") % {"n": verbs.cancel_all(chosen, made_by=_name(request))}
 
         return ask_about_selected(
             request,
@@ -101,7 +101,7 @@ class TaskAdmin(ListByKey):
     @action(description=gettext_lazy("Cancel"), url_path="cancel", permissions=("cancel",))  # type: ignore[untyped-decorator]
     def cancel(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def cancel() -> str:
-            is_archived = book.cancel(number_of(object_id), made_by=_name(request))
+            is_archived = verbs.cancel(number_of(object_id), made_by=_name(request))
             said = (
                 _("Task %(id)s is cancelled.")
                 if is_archived
@@ -147,7 +147,7 @@ class ArchivedTaskAdmin(ListByKey):
     @admin.action(description=gettext_lazy("Run tasks again"), permissions=["run"])
     def reschedule_selected(self, request: HttpRequest, chosen: QuerySet[ArchivedTask]) -> HttpResponseBase:
         def reschedule() -> str:
-            return _("Tasks scheduled: %(n)d.") % {"n": book.reschedule_all(chosen, made_by=_name(request))}
+            return _("Tasks scheduled: %(n)d.") % {"n": verbs.reschedule_all(chosen, made_by=_name(request))}
 
         return ask_about_selected(
             request,
@@ -165,7 +165,7 @@ class ArchivedTaskAdmin(ListByKey):
     @action(description=gettext_lazy("Run again"), url_path="reschedule", permissions=("run",))  # type: ignore[untyped-decorator]
     def reschedule(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         def reschedule() -> str:
-            task = book.reschedule(number_of(object_id), made_by=_name(request))
+            task = verbs.reschedule(number_of(object_id), made_by=_name(request))
             return _("Task %(id)d is scheduled.") % {"id": task.pk}
 
         return ask_about_one(
@@ -220,7 +220,7 @@ class TaskTemplateAdmin(OwnedList):
         template = get_object_or_404(TaskTemplate, pk=number_of(object_id))
 
         def remove() -> str:
-            book.remove_template(template.urn, made_by=_name(request))
+            verbs.remove_template(template.urn, made_by=_name(request))
             return _("The template %(urn)s is removed. The tasks that it has made stay.") % {"urn": template.urn}
 
         return ask_about_one(

@@ -18,7 +18,7 @@ from nodes.api.placed import PlacedSerializer
 from nodes.api.strict import MomentField, NewestQuery, Nothing, PageQuery, StrictSerializer, read_body, read_query
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
-from nodes.tasks import book, kinds
+from nodes.tasks import kinds, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.queries import STATES
 from nodes.tasks.retrying import Why
@@ -333,7 +333,7 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(description="Schedule a task.", request=NewTaskSerializer, responses={201: TaskSerializer})
     def create(self, request: Request) -> Response:
-        task = book.create(**read_body(NewTaskSerializer, request), made_by=_name(request))
+        task = verbs.create(**read_body(NewTaskSerializer, request), made_by=_name(request))
         return created(
             TaskSerializer(task, context=self.get_serializer_context()).data,
             at=reverse("api:task-detail", args=[task.pk]),
@@ -349,12 +349,12 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         read_body(Nothing, request)
-        is_archived = book.cancel(int(pk), made_by=_name(request))
+        is_archived = verbs.cancel(int(pk), made_by=_name(request))
         return Response({"task": int(pk), "is_archived": is_archived})
 
     @extend_schema(
         operation_id="tasks_cancel_many",
-        description=f"Cancel scheduled tasks, the oldest first, at most {book.MOST_CANCELLED}.",
+        description=f"Cancel scheduled tasks, the oldest first, at most {verbs.MOST_CANCELLED}.",
         request=ManyScheduledSerializer,
         responses={200: NumberOfCancelledSerializer},
     )
@@ -362,7 +362,7 @@ class TaskView(mixins.RetrieveModelMixin, ListingView):
     def cancel_many(self, request: Request) -> Response:
         wanted = read_body(ManyScheduledSerializer, request)
         chosen = _tagged(Task.objects.filter(**STATES.get(wanted.pop("state", ""), {})), wanted)
-        return Response({"cancelled": book.cancel_all(chosen.filter(**wanted), made_by=_name(request))})
+        return Response({"cancelled": verbs.cancel_all(chosen.filter(**wanted), made_by=_name(request))})
 
 
 @extend_schema_view(
@@ -396,7 +396,7 @@ class ArchivedTaskView(mixins.RetrieveModelMixin, ListingView):
     )
     @action(detail=True, methods=["post"])
     def reschedule(self, request: Request, pk: str) -> Response:
-        task = book.reschedule(int(pk), **read_body(WhenSerializer, request), made_by=_name(request))
+        task = verbs.reschedule(int(pk), **read_body(WhenSerializer, request), made_by=_name(request))
         return created(
             TaskSerializer(task, context=self.get_serializer_context()).data,
             at=reverse("api:task-detail", args=[task.pk]),
@@ -405,7 +405,7 @@ class ArchivedTaskView(mixins.RetrieveModelMixin, ListingView):
 
     @extend_schema(
         operation_id="archived_tasks_reschedule_many",
-        description=f"Schedule copies of ended tasks, the newest first, at most {book.MOST_RESCHEDULED}.",
+        description=f"Schedule copies of ended tasks, the newest first, at most {verbs.MOST_RESCHEDULED}.",
         request=ManySerializer,
         responses={200: NumberSerializer},
     )
@@ -415,7 +415,7 @@ class ArchivedTaskView(mixins.RetrieveModelMixin, ListingView):
         chosen = _tagged(ArchivedTask.objects.all(), wanted)
         if "since" in wanted:
             chosen = chosen.filter(archived_at__gte=wanted.pop("since"))
-        return Response({"scheduled": book.reschedule_all(chosen.filter(**wanted), made_by=_name(request))})
+        return Response({"scheduled": verbs.reschedule_all(chosen.filter(**wanted), made_by=_name(request))})
 
 
 @extend_schema_view(
@@ -442,7 +442,7 @@ class TaskTemplateView(mixins.RetrieveModelMixin, ListingView):
         responses={201: TemplateSerializer},
     )
     def create(self, request: Request) -> Response:
-        template = book.put_template(**read_body(NewTemplateSerializer, request), made_by=_name(request))
+        template = verbs.put_template(**read_body(NewTemplateSerializer, request), made_by=_name(request))
         at = reverse("api:task-template-detail", args=[template.pk])
         return created(TemplateSerializer(template).data, at=at, request=request)
 
@@ -450,7 +450,7 @@ class TaskTemplateView(mixins.RetrieveModelMixin, ListingView):
         description="Remove a template. The tasks that it has made stay. Built-in templates cannot be removed."
     )
     def destroy(self, request: Request, pk: str) -> Response:
-        book.remove_template(self.get_object().urn, made_by=_name(request))
+        verbs.remove_template(self.get_object().urn, made_by=_name(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -507,7 +507,7 @@ class TaskStatisticsView(ContractView):
 
 def _tagged(queryset: QuerySet[Any], wanted: dict[str, Any]) -> QuerySet[Any]:
     """Return the tasks with the `tag` in `wanted`, if it has one, and remove the tag from `wanted`."""
-    return queryset.filter(book.tagged(wanted.pop("tag"))) if "tag" in wanted else queryset
+    return queryset.filter(verbs.tagged(wanted.pop("tag"))) if "tag" in wanted else queryset
 
 
 def _name(request: Request) -> str:

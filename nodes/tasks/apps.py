@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
-from nodes.membership.jumps import AHEAD, follow_at_jump
+from nodes.membership.clock_jumps import AHEAD, follow_at_jump
 from nodes.membership.restores import raise_at_restore
 
 

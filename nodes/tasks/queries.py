@@ -13,7 +13,7 @@ from psycopg.errors import QueryCanceled
 
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, TooSlow
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.schedules import next_moments, read_schedule
 from nodes.tasks.statistics import Statistics, read_statistics, slow_tasks, tasks_often_tried
@@ -61,7 +61,7 @@ class TaskFilter:
         named = {"group": self.group, "kind": self.kind, "why": self.why, "archived_at__gte": self.since}
         wanted = Q(**{name: value for name, value in named.items() if value})
         if self.tag:
-            wanted &= book.tagged(self.tag)
+            wanted &= verbs.tagged(self.tag)
         return wanted & Q(**STATES[self.state]) if self.state else wanted
 
 
@@ -203,7 +203,7 @@ def read_task(number: int) -> TaskSeen | None:
     )
     if task is None:
         return None
-    of_task = {"made_of": book.ARCHIVED, "made_of_urn": str(number)}
+    of_task = {"made_of": verbs.ARCHIVED, "made_of_urn": str(number)}
     copies = [
         *Task.objects.filter(**of_task).order_by("id").values_list("pk", flat=True)[:A_LIST],
         *ArchivedTask.objects.filter(**of_task).order_by("-id").values_list("pk", flat=True)[:A_LIST],

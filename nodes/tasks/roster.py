@@ -13,8 +13,8 @@ import psycopg
 from psycopg.rows import dict_row
 
 from nodes.life.identity import NodeIdentity, has_ended_here
+from nodes.membership.clock_jumps import notice_jump
 from nodes.membership.fences import TermHeld, hold_term
-from nodes.membership.jumps import notice_jump
 from nodes.membership.restores import notice_restore
 from nodes.membership.silences import RECORD_AT_BEAT_OF_TASK_WORKER
 from nodes.tasks import channels, endings

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
 
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 from nodes.errors import Unknown
 
 # Methods of requests that change nothing. Facts that such a request has read stay valid until its answer.

@@ -10,12 +10,12 @@ from django.db.models import Sum
 from jobs.bulk import verbs
 from jobs.bulk.models import BulkOperation
 from jobs.models import CounterDelta, JobCounter, QueueItem
-from jobs.queue import chosen
+from jobs.queue import chosen_documents
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
 from tests.support.processes import QUICK_HEARTS, wait_for
 
-CHUNK = chosen._REMOVED_AT_ONCE
+CHUNK = chosen_documents._REMOVED_AT_ONCE
 # Number of documents: slightly more than four chunks.
 DOCUMENTS = 4 * CHUNK + 17
 KEPT = 5

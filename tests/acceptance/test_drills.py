@@ -7,7 +7,7 @@ import pytest
 from jobs.models import Job, ThrottleGroup
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import Node
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask
 from tests.support.processes import QUICK_HEARTS, wait_for
 
@@ -57,7 +57,7 @@ def test_a_drill_that_a_task_performs_leaves_only_its_report(machine):
     environment = QUICK_HEARTS | {"CRAWLCTL_VAR": str(machine.directory)}
     for daemon in ("runmanager", "runtasks"):
         machine.start(daemon, **environment)
-    book.create(kind="drill", arguments={"drill": "kill worker"}, made_by="a test")
+    verbs.create(kind="drill", arguments={"drill": "kill worker"}, made_by="a test")
 
     (done,) = wait_for(ArchivedTask.objects.filter(kind="drill").all, within=180, saying="the task has ended")
 

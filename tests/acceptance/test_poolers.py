@@ -12,7 +12,7 @@ from django.db import connection as django_connection
 from psycopg.conninfo import conninfo_to_dict
 
 from nodes.database.session_check import SessionRefused, check_pooled_sessions, check_sessions, connect_query
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from tests.acceptance.test_daemons import assert_undisturbed
 from tests.acceptance.test_older_databases import Crawl, replace_database
 from tests.support.cluster import TIMEOUT, seconds

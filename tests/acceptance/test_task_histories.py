@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from nodes.tasks import book, statistics
+from nodes.tasks import statistics, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.processes import QUICK_HEARTS, wait_for
 from tests.support.task_kinds import NAMED
@@ -46,7 +46,7 @@ class History:
         group = self.chance.choice(GROUPS)
         for _ in range(self.chance.randint(1, 10)):
             arguments = {"file": str(self.notes), "seconds": self.chance.random() / 20}
-            book.create(kind="note", arguments=arguments, group=group, retry_policy=AGAIN, made_by="a test")
+            verbs.create(kind="note", arguments=arguments, group=group, retry_policy=AGAIN, made_by="a test")
             self.made[group] += 1
 
     def wait(self):

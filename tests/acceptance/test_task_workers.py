@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from nodes.database.clock import read_clock
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from tests.support.forking import ROOT
 from tests.support.processes import QUICK_HEARTS, wait_for
@@ -82,7 +82,7 @@ def row_of(command):
 
 def note(notes, **facts):
     seconds = facts.pop("seconds", 0)
-    return book.create(kind="note", arguments={"file": str(notes), "seconds": seconds}, made_by="a test", **facts)
+    return verbs.create(kind="note", arguments={"file": str(notes), "seconds": seconds}, made_by="a test", **facts)
 
 
 def wait_for_begin(task):
@@ -182,7 +182,7 @@ def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, star
 
 def test_a_task_that_kills_its_process_is_retried_by_its_policy(manager, start_worker, notes):
     worker = start_worker()
-    task = book.create(kind="exit", retry_policy={"policy": "times", "times": 1, "seconds": 0}, made_by="a test")
+    task = verbs.create(kind="exit", retry_policy={"policy": "times", "times": 1, "seconds": 0}, made_by="a test")
 
     ended = wait_for_end(task)
 
@@ -251,9 +251,9 @@ def test_a_process_above_the_memory_limit_ends_after_its_task(manager, start_wor
     wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
     first = executing_child(worker)
 
-    small = wait_for_end(book.create(kind="grow", arguments={"megabytes": 1}, made_by="a test"))
+    small = wait_for_end(verbs.create(kind="grow", arguments={"megabytes": 1}, made_by="a test"))
     assert executing_child(worker) == first
-    large = wait_for_end(book.create(kind="grow", arguments={"megabytes": 300}, made_by="a test"))
+    large = wait_for_end(verbs.create(kind="grow", arguments={"megabytes": 300}, made_by="a test"))
 
     assert (small.why, large.why) == ("done", "done")
     wait_for(lambda: not first.is_running(), saying="the process has ended")

@@ -175,10 +175,10 @@ def _measure_rebalances(
 def _rebalance(store: Store, main_node: Coordination) -> tuple[float, int, int, int]:
     before, asked, began_at = store.written(), store.asked(), time.perf_counter()
     main_node.beat()
-    office = main_node.campaign()
-    assert office is not None
+    leadership = main_node.campaign()
+    assert leadership is not None
     seen = main_node.look()
-    moved = main_node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+    moved = main_node.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
     took = time.perf_counter() - began_at
     return took, moved, store.written() - before, store.asked() - asked
 
@@ -247,15 +247,15 @@ def _measure_loss(store: Store, *, rounds: int) -> None:
             node.connect()
             node.join({"job": ["item"]})
         beats = [_Beats(node) for node in (main, heir, lost)]
-        office = main.campaign()
-        assert office is not None
-        main.assign({item: "lost"}, seen=main.look(), office=office)
+        leadership = main.campaign()
+        assert leadership is not None
+        main.assign({item: "lost"}, seen=main.look(), leadership=leadership)
         lease = lost.acquire(item, lease=_SHORT_TIMEOUT)
         assert isinstance(lease, ItemLock)
         silent_at = beats[2].stop()
         while (seen := main.look()).shares.get(item) != "heir":
             if "lost" not in seen.members:
-                main.assign({item: "heir"}, seen=seen, office=office)
+                main.assign({item: "heir"}, seen=seen, leadership=leadership)
             time.sleep(0.02)
         while not isinstance(heir.acquire(item, lease=_SHORT_TIMEOUT), ItemLock):
             time.sleep(0.02)

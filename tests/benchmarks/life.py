@@ -2,7 +2,7 @@
 Measures the cost of an idle cluster, and its recovery from failures: `python -m tests.benchmarks.life`.
 
 The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
-last beat until the next main manager is in office. Documents of a failed worker are released, as rows. Ten idle nodes
+last beat until a manager is the next main manager. Documents of a failed worker are released, as rows. Ten idle nodes
 are watched beside few and many documents, and few and many seeds: their cost should not depend on these. Last, thirty
 daemons run at the same time, and their connections are counted.
 """
@@ -109,7 +109,7 @@ class _Bench:
 
     def report_takeovers(self, times: int) -> None:
         """
-        Print the number of beats from the last beat of a frozen main manager until the next main manager is in office.
+        Print the number of beats from the last beat of a frozen main manager until a manager is the next main manager.
         """
         with ExitStack() as running:
             self._start(running, "runmanager", "runmanager", **_QUICK)

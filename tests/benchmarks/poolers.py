@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from nodes.database.session_check import connect_query
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from tests.benchmarks import databases
 from tests.benchmarks.databases import ROOT, Database
 from tests.benchmarks.meter import cpu_seconds_of_tree

@@ -248,12 +248,12 @@ def _run_managers(number: int) -> None:
 def _simulate(kind: str, number: int) -> None:
     """Send the heartbeats of this number of nodes, spread over their interval, over connections like theirs."""
     from jobs.loops.manager.events import ASKS
-    from jobs.loops.worker import asks
+    from jobs.loops.worker import work_conditions
     from jobs.state import channels
     from nodes.database.connections import connect
     from nodes.membership import members
     from nodes.membership.beat_connection import BeatConnection
-    from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+    from nodes.settings.node_settings import HEARTBEAT_INTERVAL
     from nodes.settings.running import current
 
     interval = current()[HEARTBEAT_INTERVAL].total_seconds()
@@ -274,14 +274,14 @@ def _simulate(kind: str, number: int) -> None:
         kept.append(work)
         members.join(work, identity=identity)
         is_worker = kind == "worker"
-        own = (channels.take_of(identity.id),) if is_worker else (channels.STUFF, channels.GROUPS, channels.OFFICE)
+        own = (channels.take_of(identity.id),) if is_worker else (channels.STUFF, channels.GROUPS, channels.LEADERSHIP)
         line = BeatConnection(
             _address(),
             node_id=identity.id,
             timeout=identity.timeout,
             channels=(*own, channels.CONTROL),
             on_notification=lambda _channel, _payload: None,
-            asks=asks.of_worker(has_stores=False) if is_worker else ASKS,
+            asks=work_conditions.of_worker(has_stores=False) if is_worker else ASKS,
             stopping=threading.Event(),
         )
         due.append((time.monotonic() + interval, line))
@@ -292,7 +292,7 @@ def _simulate(kind: str, number: int) -> None:
 def _identity(*, kind: str, place: int) -> Any:  # the module of this class needs Django
     from nodes.life.identity import NodeIdentity
     from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-    from nodes.settings.of_nodes import NODE_TIMEOUT
+    from nodes.settings.node_settings import NODE_TIMEOUT
     from nodes.settings.running import current
 
     return NodeIdentity.of_this_process(

@@ -127,8 +127,8 @@ class _Cluster:
     def step_until(self, job_id: int, arrived: Callable[["Job"], bool]) -> None:
         """Step the duties that change states of jobs until this job has arrived."""
         from jobs.duties.finish import end_runs
-        from jobs.duties.pass_on import pass_on
         from jobs.duties.start import prepare_runs, seed_seeds
+        from jobs.duties.transient_jobs import pass_on
         from jobs.models import Job
 
         for _ in range(_PATIENCE):

@@ -353,7 +353,7 @@ class MainLoss:
 
 
 def takeovers(log: Iterable[Write], losses: Iterable[MainLoss], *, beat: float) -> list[tuple[MainLoss, float]]:
-    """Return for each lost main manager the number of heartbeat intervals until a successor was in office."""
+    """Return for each lost main manager the number of heartbeat intervals until a successor was main manager."""
     terms = [write for write in log if write.what == "term" and not write.after["resigned"] and write.after["main_id"]]
     found = []
     for loss in losses:

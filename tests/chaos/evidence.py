@@ -7,7 +7,7 @@ from tests.chaos import audit, checkers, stalls
 from tests.chaos.cluster import BEAT, TIMEOUT
 from tests.support.processes import held_by
 
-# Upper limit of the median time until a new main manager is in office (in intervals of heartbeats): the timeout of the
+# Upper limit of the median time until another manager is main manager (in intervals of heartbeats): the timeout of the
 # old main manager, and two intervals to notice its silence.
 TAKEOVER_BOUND = TIMEOUT / BEAT + 2
 

@@ -8,9 +8,9 @@ from django.db import connection as django_connection
 
 from jobs.partitions.agreement import check_other_partitions, check_partitions, compare
 from jobs.partitions.facts import own_fact
-from jobs.partitions.here import placement
 from jobs.partitions.placement import SLOTS, BadPartitions
 from jobs.partitions.slots import SlotMap, read_map
+from jobs.partitions.this_partition import placement
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.partitions import be_partition
 from tests.support.tables import each_row

@@ -217,7 +217,7 @@ def fetch_file(address, user):
 
 @pytest.mark.django_db(transaction=True)
 def test_all_documents_can_be_downloaded_as_a_file(job, monkeypatch):
-    monkeypatch.setattr("jobs.queries.reports.everywhere._AT_ONCE", 2)
+    monkeypatch.setattr("jobs.queries.reports.all_partitions._AT_ONCE", 2)
     make_documents(job, 5)
     user = make_user(VIEWER)
 

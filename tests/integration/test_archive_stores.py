@@ -16,9 +16,9 @@ from jobs.connectors.output.base import OutputError
 from jobs.duties.archives import hold_jobs_with_archive
 from jobs.lifecycle.document import Stage
 from jobs.loops.database import DatabaseClock
-from jobs.loops.worker import storing
+from jobs.loops.worker import storing_archives
 from jobs.loops.worker.archives import JobArchives, lose_missing_file
-from jobs.loops.worker.storing import Storing
+from jobs.loops.worker.storing_archives import Storing
 from jobs.models import ArchiveFile, FailingStore, Job, QueueItem
 from jobs.queries.jobs.page import read_job_page
 from jobs.settings.archives import (
@@ -49,7 +49,7 @@ def stores(tmp_path, settings, monkeypatch):
     for directory in directories:
         directory.mkdir()
     set_settings(settings, {ARCHIVE_STORES: tuple(f"dir:{directory}" for directory in directories)})
-    monkeypatch.setattr(storing, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(storing_archives, "_FIRST_PAUSE", 0.0)
     return directories
 
 

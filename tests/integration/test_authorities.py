@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.attention.sources import read_attention
 from jobs.authorities import verbs
-from jobs.authorities.desk import ConnectionNews, desk, read_silent, read_snapshot, tokens_of
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
+from jobs.authorities.threaded_service import ConnectionNews, authority_service, read_silent, read_snapshot, tokens_of
 from jobs.models import RepositoryConnection
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -485,7 +485,7 @@ def test_a_group_and_a_mapping_are_set_up_on_the_set_up_pages():
 
 
 def test_the_authority_service_reads_connections_only_after_a_change(authority, django_assert_num_queries):
-    desk().ask({"": "alice"})
+    authority_service().ask({"": "alice"})
 
     with django_assert_num_queries(2):
-        desk().ask({"": "alice"})
+        authority_service().ask({"": "alice"})

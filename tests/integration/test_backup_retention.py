@@ -9,7 +9,7 @@ from django.utils import timezone
 from crawlctl.backups import catalogue, kinds
 from crawlctl.backups.descriptions import Backup
 from nodes.stores.opening import open_store
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.context import TaskContext
 
 NOON = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
@@ -83,7 +83,7 @@ def test_a_retry_continues_the_backup_of_an_earlier_attempt(store, put, system, 
     settings.CRAWLCTL_BACKUP_STORE = str(tmp_path / "store")
     now = timezone.now()
     days = [put(system, now - dt.timedelta(days=day)) for day in (3, 2, 1)]
-    task = book.create(kind="backup", arguments={"keep": 3}, made_by="a test")
+    task = verbs.create(kind="backup", arguments={"keep": 3}, made_by="a test")
     of_other = put("another server", now + dt.timedelta(seconds=1))
     mine = put(system, now + dt.timedelta(seconds=1))
     made = []

@@ -21,8 +21,8 @@ from jobs.duties.check import VIOLATIONS
 from jobs.duties.connectors import WATCHED_JOBS
 from jobs.duties.finish import JOBS_WITHOUT_CLAIMS
 from jobs.duties.history import HISTORIES_TO_CLEAR
-from jobs.duties.pass_on import PASSING_JOBS
 from jobs.duties.reseed import JOBS_TO_RESEED
+from jobs.duties.transient_jobs import PASSING_JOBS
 from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES

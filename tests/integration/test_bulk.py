@@ -18,8 +18,8 @@ from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.loops.restoring import perform_restoration
 from jobs.models import Batch, IndexedDocument, Job, JobEvent, Outcome, QueueItem, SearchDocument
-from jobs.queue import chosen
-from jobs.queue.chosen import JobMoves
+from jobs.queue import chosen_documents
+from jobs.queue.chosen_documents import JobMoves
 from jobs.verbs import editing, restoring
 from nodes.errors import Invalid, Refused
 from nodes.tasks.context import TaskContext
@@ -146,7 +146,7 @@ def test_counts_of_documents_follow_an_operation(crawl):
 
 @pytest.mark.parametrize("kill_at", range(1, 5))
 def test_a_killed_operation_changes_each_document_once(crawl, kill_at, monkeypatch):
-    monkeypatch.setattr(chosen, "_READ_AT_ONCE", 3)
+    monkeypatch.setattr(chosen_documents, "_READ_AT_ONCE", 3)
     make_documents(crawl.lane, [f"more{number}" for number in range(8)], result_code="500", **FAILED)
     operation = begin("retry", crawl.job.pk)
     calls = itertools.count(1)
@@ -182,9 +182,9 @@ def test_an_attempt_of_a_task_that_was_replaced_changes_nothing(crawl):
     BulkOperation.objects.update(attempt=2)
 
     with pytest.raises(kinds.AnotherAttempt):
-        chosen.change_next_documents(
+        chosen_documents.change_next_documents(
             crawl.connection,
-            chosen.Operation.RETRY,
+            chosen_documents.Operation.RETRY,
             verbs.choice_of(crawl.job.pk, {}),
             after=None,
             most=10,

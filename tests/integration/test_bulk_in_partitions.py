@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.core.management import call_command
 
-from jobs.bulk import elsewhere, kinds, verbs
+from jobs.bulk import kinds, other_partitions, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome, PartitionedJob, QueueItem
@@ -92,7 +92,7 @@ def stages(database):
 def test_previews_and_operations_cover_documents_of_all_partitions(job, database, monkeypatch):
     shown = verbs.preview("retry", job.pk, {}, may=may)
     made = verbs.start(shown.token, may=may, made_by="vera")
-    assert elsewhere.begin(made) == elsewhere.begin(made) == []
+    assert other_partitions.begin(made) == other_partitions.begin(made) == []
     work_there(database, monkeypatch, made.key)
     done = work(made)
 
@@ -104,7 +104,7 @@ def test_previews_and_operations_cover_documents_of_all_partitions(job, database
 
 @pytest.mark.usefixtures("control")
 def test_the_journal_of_each_partition_has_its_part_of_an_operation(job, database, connection):
-    elsewhere.begin(begin(job))
+    other_partitions.begin(begin(job))
 
     told = "SELECT made_by, message FROM jobs_jobevent WHERE kind = 'bulk operation'"
     assert [row[1].partition(" was")[0] for row in connection.execute(told)] == ["retry of 5 documents"]
@@ -116,8 +116,8 @@ def test_the_journal_of_each_partition_has_its_part_of_an_operation(job, databas
 @pytest.mark.usefixtures("control")
 def test_an_operation_that_is_cancelled_ends_in_all_partitions(job, database):
     made = begin(job)
-    elsewhere.begin(made)
-    elsewhere.cancel_all(made.pk, may=may, made_by="vera")
+    other_partitions.begin(made)
+    other_partitions.cancel_all(made.pk, may=may, made_by="vera")
 
     with database.as_django():
         assert verbs.state_of(BulkOperation.objects.get(key=made.key)) == "ended early"
@@ -162,18 +162,18 @@ def test_an_operation_waits_for_a_partition_that_stopped_answering(job, line, da
 
     monkeypatch.setattr(merged, "_silent_until", {})
     line.heal()
-    elsewhere.begin(made)
+    other_partitions.begin(made)
     work_there(database, monkeypatch, made.key)
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
 
 
 def test_a_part_of_an_operation_begins_once_despite_two_requests(job, control, database, monkeypatch):
     made = begin(job)
-    elsewhere.begin(made)
-    has_begun, answers = elsewhere._has_begun, iter([False])
-    monkeypatch.setattr(elsewhere, "_has_begun", lambda key: next(answers, None) is None and has_begun(key))
+    other_partitions.begin(made)
+    has_begun, answers = other_partitions._has_begun, iter([False])
+    monkeypatch.setattr(other_partitions, "_has_begun", lambda key: next(answers, None) is None and has_begun(key))
 
-    assert elsewhere.begin(made) == []
+    assert other_partitions.begin(made) == []
     assert database.value("SELECT count(*) FROM bulk_bulkoperation") == 1
 
 

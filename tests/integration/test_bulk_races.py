@@ -10,8 +10,8 @@ from django.db import connection as django_connection
 from jobs.lifecycle.document import Stage
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.models import CounterDelta, QueueItem
-from jobs.queue import chosen
-from jobs.queue.chosen import Choice, Operation
+from jobs.queue import chosen_documents
+from jobs.queue.chosen_documents import Choice, Operation
 from jobs.queue.offering.stuff import stuff
 from jobs.queue.removing.tombstones import DROPPED
 from tests.support.cluster import NOON
@@ -23,7 +23,7 @@ HOSTS, EACH = 4, 60
 @pytest.fixture
 def running(manager, monkeypatch):
     """Return a running job with due documents on some hosts. An operation on them works in small chunks."""
-    monkeypatch.setattr(chosen, "_REMOVED_AT_ONCE", 7)
+    monkeypatch.setattr(chosen_documents, "_REMOVED_AT_ONCE", 7)
     made = make_running_job(manager, policy=make_policy(open_requests=1000))
     for host in range(HOSTS):
         lane = make_lane(made.seed, f"h{host}.example")
@@ -38,7 +38,7 @@ def drop_all(connection, running):
     """
     after, dropped, skipped = None, 0, 0
     while True:
-        chunk = chosen.change_next_documents(
+        chunk = chosen_documents.change_next_documents(
             connection,
             Operation.DROP,
             Choice(job_id=running.job.pk, pattern="example"),

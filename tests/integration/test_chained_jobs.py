@@ -9,7 +9,7 @@ from django.db import connection as django_connection
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.duties.chains import CHAINED_STARTS, start_successors
 from jobs.duties.finish import end_runs
-from jobs.duties.pass_on import pass_on
+from jobs.duties.transient_jobs import pass_on
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase, RunEnd
 from jobs.models import ChainedStart, Job, JobChain, JobEvent, Outcome

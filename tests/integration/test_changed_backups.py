@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from crawlctl.backups import catalogue, reach, verbs, wal
+from crawlctl.backups import catalogue, restorable_moments, verbs, wal
 from crawlctl.backups.descriptions import LARGEST_DESCRIPTION, Backup, File
 from crawlctl.backups.errors import BackupError, Damaged
 from jobs.queries.backups import LogState
-from jobs.settings.of_backups import BACKUP_PASSPHRASE
+from jobs.settings.backups import BACKUP_PASSPHRASE
 from nodes.stores.opening import open_store
 
 NAME = "20300517T120000Z-00000a"
@@ -49,7 +49,7 @@ def use(store):
     for name in catalogue.names(store):
         catalogue.why_incomplete(store, catalogue.read(store, name))
     for way in verbs.ways(store):
-        reach.spoken(way)
+        restorable_moments.spoken(way)
     verbs.choose(store)
     list(catalogue.prune(store, keep=1, now=NOON))
     wal.prune(store, catalogue.readable(store))

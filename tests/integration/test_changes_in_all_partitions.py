@@ -28,7 +28,7 @@ from jobs.models import (
     TrapSuspect,
 )
 from jobs.partitions import merged
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged
 from jobs.queue.removing import tombstones
 from jobs.settings.partitions import PARTITION, PARTITIONS

@@ -17,9 +17,9 @@ from nodes.decisions.elect import Elect, elect
 from nodes.decisions.judge import judge
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership import leadership, members, snapshot
-from nodes.membership.jumps import notice_jump
+from nodes.membership.clock_jumps import notice_jump
 from nodes.models import MainTerm, Node, NodeEvent
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.cluster import BEAT, elect_main, register_node, seconds, steady_for
 from tests.support.factories import (
@@ -183,7 +183,7 @@ def test_a_schedule_from_before_a_clock_jump_still_starts_its_job(connection):
 def test_times_of_task_workers_and_templates_are_corrected(connection, settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
     register(connection, "manager")
-    template = book.put_template(urn="hourly", kind="count", schedule={"cron": "0 * * * *"}, made_by="a test")
+    template = verbs.put_template(urn="hourly", kind="count", schedule={"cron": "0 * * * *"}, made_by="a test")
     now = now_of(connection)
     TaskTemplate.objects.filter(pk=template.pk).update(last_moment=now, next_at=now + HOUR)
     TaskWorker.objects.create(id=register(connection).id, name="w", work_on="any", pid=1, process_start=1)

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from jobs.duties.allocate import allocate_groups
-from jobs.duties.minutes import KEPT, keep_minute
+from jobs.duties.minute_history import KEPT, keep_minute
 from jobs.models import ClusterMinute, Job, Progress, ThrottleGroup
 from jobs.queries.cluster.facts import add_up, from_text
 from jobs.queries.cluster.history import read_cluster_then

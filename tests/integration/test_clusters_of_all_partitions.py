@@ -30,7 +30,7 @@ from jobs.partitions.facts import send_fact
 from jobs.partitions.merged import read_in
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
-from jobs.queries.cluster import everywhere
+from jobs.queries.cluster import all_partitions
 from jobs.queries.cluster.facts import as_text
 from jobs.queries.hosts.latest_requests import _Reading, read_latest_requests
 from jobs.queries.jobs.lines import read_first_jobs
@@ -43,7 +43,7 @@ from jobs.queries.tasks import _held as held_tasks
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from jobs.verdicts.causes import Cause
 from nodes.models import ClusterRequest, Node, NodeEvent
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask
 from tests.support.api import client_of
 from tests.support.cluster import fall_silent, register_node
@@ -86,7 +86,7 @@ def make_tasks(name, *, offset):
     """
     for n in range(TASKS):
         at = START + dt.timedelta(hours=1, seconds=2 * n + offset)
-        book.create(kind="sleep", arguments={"seconds": 1}, urn=f"{name}{n}", at=at, made_by="vera")
+        verbs.create(kind="sleep", arguments={"seconds": 1}, urn=f"{name}{n}", at=at, made_by="vera")
     known = {"kind": "sleep", "retry_policy": {"policy": "never"}, "created_by": "vera", "why": "done"}
     ArchivedTask.objects.bulk_create(
         ArchivedTask(id=1000 + n, urn=f"{name}{n}", archived_at=START - dt.timedelta(seconds=2 * n + offset), **known)
@@ -141,7 +141,7 @@ def control(connection, job, database, settings, monkeypatch):
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
-    everywhere._held._answers.clear()
+    all_partitions._held._answers.clear()
     held_tasks.cache_clear()
     held_overview.cache_clear()
     held_jobs.cache_clear()
@@ -472,7 +472,7 @@ def test_tasks_with_the_same_date_occur_on_exactly_one_page(operator):
     # The 25th task in the other partition has the same date as all tasks of this one.
     moment = START + dt.timedelta(hours=1, seconds=49)
     for n in range(30):
-        book.create(kind="sleep", arguments={"seconds": 1}, urn=f"ours{n}", at=moment, made_by="vera")
+        verbs.create(kind="sleep", arguments={"seconds": 1}, urn=f"ours{n}", at=moment, made_by="vera")
 
     rows = [row for page in pages_of(operator, "/tasks/scheduled/") for row in page]
 

@@ -16,9 +16,9 @@ from crawlctl.postgres.home import Home
 from crawlctl.postgres.server import Server
 from jobs.partitions import exchange, removing
 from jobs.partitions.agreement import without_leaving
-from jobs.partitions.behind import read_behind
 from jobs.partitions.exchange import begin_again_after_restore, keep_publications, keep_subscriptions
 from jobs.partitions.facts import send_fact, sent_fact
+from jobs.partitions.kept_log import read_behind
 from jobs.partitions.placement import SLOTS, Placement
 from jobs.partitions.removing import NotRemovable, plan_removal, remove
 from jobs.partitions.slots import KEY as MAP_KEY

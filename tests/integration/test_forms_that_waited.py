@@ -14,8 +14,8 @@ from jobs.models import Job, OutputConnection, ThrottlePolicy
 from jobs.notices import verbs as notices
 from jobs.verbs import control, editing
 from nodes.database.clock import read_clock
-from nodes.tasks import book
-from nodes.web.seen import mark_of
+from nodes.tasks import verbs
+from nodes.web.form_conflicts import mark_of
 from tests.support import lost_conflicts
 from tests.support.api import PASSWORD, make_job, make_user
 from tests.support.browser_forms import fields_of, opened
@@ -143,7 +143,7 @@ def page_of(kind):
             return f"/notifications/rules/{rule.pk}/", {"minutes": "3"}
         case "template":
             schedule = {"every_minutes": 7}
-            template = book.put_template(
+            template = verbs.put_template(
                 urn="mine", kind="clean_archive", arguments={}, schedule=schedule, made_by="a test"
             )
             return f"/tasks/templates/{template.pk}/", {"every_minutes": "8"}

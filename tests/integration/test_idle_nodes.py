@@ -16,7 +16,7 @@ from nodes.database.connections import ConnectionWithTimeouts
 from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
 from nodes.membership import members
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL
 from nodes.settings.running import current
 from tests.integration.test_archive_rows import set_settings
 from tests.support.cluster import NOON, elect_main, fall_silent, register_node, seconds

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from crawlctl.asgi import application
 from crawlctl.live import bridge as bridge_module
-from crawlctl.live import judging
+from crawlctl.live import session_permissions
 from crawlctl.live.bridge import stop_bridge
 from crawlctl.live.consumers import NOT_ALLOWED, NOT_LOGGED_IN, TOO_BIG, TOO_MUCH
 from jobs.lifecycle.document import Stage
@@ -330,8 +330,10 @@ async def test_live_pages_get_a_heartbeat_every_two_seconds():
 
 async def test_one_query_checks_the_sessions_of_all_pages_at_a_heartbeat(monkeypatch):
     looks = []
-    judge_sessions = judging.judge_sessions
-    monkeypatch.setattr(judging, "judge_sessions", lambda keys: (looks.append(set(keys)), judge_sessions(keys))[1])
+    judge_sessions = session_permissions.judge_sessions
+    monkeypatch.setattr(
+        session_permissions, "judge_sessions", lambda keys: (looks.append(set(keys)), judge_sessions(keys))[1]
+    )
     _, ours = await log_in("viewer")
     theirs = await in_thread(_log_in_as)("somebody else")
 

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from jobs.lifecycle.document import Stage
 from jobs.models import ForeignLink, Job, Outcome, OutLinks, PartitionedJob, QueueItem, Seed
-from jobs.partitions import losing, removing
+from jobs.partitions import lost_partition, removing
 from jobs.partitions.agreement import check_partitions, noted_names
 from jobs.partitions.facts import send_fact
 from jobs.partitions.move_notes import KEY, read_move
@@ -128,7 +128,7 @@ def test_documents_that_link_to_lost_ones_are_fetched_unconditionally(control, j
 
 
 def test_an_interrupted_removal_of_a_lost_partition_is_completed(control, job, third, monkeypatch):
-    for place, name in ((losing, "adopt_map"), (removing, "note_names")):
+    for place, name in ((lost_partition, "adopt_map"), (removing, "note_names")):
         with monkeypatch.context() as interrupted:
             interrupted.setattr(place, name, Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):

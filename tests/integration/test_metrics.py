@@ -17,7 +17,7 @@ from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
 from nodes.database.clock import read_clock
 from nodes.metrics.figures import Level, Process
-from nodes.tasks import book
+from nodes.tasks import verbs
 from tests.support.api import NOON, client_of, make_node, make_world, token_client_of
 from tests.support.factories import make_job
 from tests.support.metrics import parse
@@ -94,7 +94,7 @@ def shown_of(name):
 
 
 def test_background_tasks_are_shown_by_group_and_state():
-    book.create(kind="sleep", arguments={"seconds": 1}, group="mail", made_by="a test")
+    verbs.create(kind="sleep", arguments={"seconds": 1}, group="mail", made_by="a test")
 
     assert shown_of("crawlctl_cluster_tasks") == {("mail", "queued"): 1}
 

@@ -54,8 +54,8 @@ def tombstones_of(moving):
 
 
 def test_removed_documents_can_be_restored_where_their_host_has_moved(moving, monkeypatch):
-    monkeypatch.setattr("jobs.queue.moving.stones._IN_A_CHUNK", 2)
-    monkeypatch.setattr("jobs.queue.moving.stones._AT_ONCE", 2)
+    monkeypatch.setattr("jobs.queue.moving.tombstones._IN_A_CHUNK", 2)
+    monkeypatch.setattr("jobs.queue.moving.tombstones._AT_ONCE", 2)
     names = ["one", "two", "three"]
     remove_documents(moving, names)
     before = tombstones_of(moving)

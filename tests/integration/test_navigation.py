@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 
 from crawlctl.web.navigation import AREAS, find_place
-from jobs.queries.finding import find
+from jobs.queries.typed_search import find
 from tests.integration.test_pages import make_document
 from tests.integration.test_roles_on_pages import PAGES
 from tests.support.api import make_node, make_user

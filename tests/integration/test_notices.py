@@ -31,7 +31,7 @@ from jobs.queries.jobs import running
 from nodes.errors import Invalid
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.models import NodeEvent
-from nodes.tasks import book
+from nodes.tasks import verbs as task_verbs
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import ArchivedTask, Task
 from tests.support.api import assert_problem, client_of
@@ -454,7 +454,7 @@ def test_the_main_manager_inserts_one_check_at_a_time_and_none_without_a_rule(co
 def test_users_cannot_create_the_tasks_that_send_notifications():
     for kind in ("check_notices", "send_notice"):
         with pytest.raises(Invalid):
-            book.create(kind=kind, arguments={"message": 1}, made_by="olga")
+            task_verbs.create(kind=kind, arguments={"message": 1}, made_by="olga")
 
 
 # --- Doors ---------------------------------------------------------------------------------------
@@ -589,7 +589,7 @@ def test_a_message_whose_task_ended_without_sending_is_shown_as_failed(hook, con
     first, second, waiting = (verbs.send_test_message(channel.pk, made_by="vera") for _ in range(3))
     facts = {"scope": CLUSTER_SCOPE}
     assert main.connection.execute(f"SELECT {NOTICES_TO_CHECK}", facts).fetchone() == (False,)
-    book.cancel(first.task, made_by="vera")
+    task_verbs.cancel(first.task, made_by="vera")
     Task.objects.filter(pk=second.task).delete()
     assert main.connection.execute(f"SELECT {NOTICES_TO_CHECK}", facts).fetchone() == (True,)
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from crawlctl.languages import speaking
 from jobs.api import cluster_figures
-from jobs.attention import everywhere as attention
+from jobs.attention import all_partitions as attention
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import RunEnd
@@ -36,13 +36,13 @@ from jobs.notices.checking import check_notices
 from jobs.notices.models import NotificationCondition, NotificationMessage, NotificationRule
 from jobs.partitions import merged
 from jobs.partitions.facts import send_fact
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import ANSWERS_WITHIN, change_in, read_everywhere, read_in
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
 from jobs.queries.documents import failures
-from jobs.queries.documents.everywhere import list_documents_everywhere, read_story_everywhere
+from jobs.queries.documents.all_partitions import list_documents_everywhere, read_story_everywhere
 from jobs.queries.documents.lists import A_PAGE, DocumentFilter
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from nodes.tasks.context import TaskContext

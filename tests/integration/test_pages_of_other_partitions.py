@@ -29,7 +29,7 @@ from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap
 from jobs.settings.partitions import PARTITION, PARTITIONS
-from nodes.tasks import book
+from nodes.tasks import verbs
 from tests.support.api import assert_problem, client_of
 from tests.support.cluster import NOON, register_node
 from tests.support.factories import make_bin, make_job, make_lane
@@ -89,7 +89,7 @@ def database(template, django_db_blocker):
             make_suspects(job, "b.example", SUSPECTS)
             with psycopg.connect(database.dsn, autocommit=True) as there:
                 register_node(there, "worker", name="their worker")
-            book.create(kind="sleep", arguments={"seconds": 1}, urn="theirs", made_by="vera")
+            verbs.create(kind="sleep", arguments={"seconds": 1}, urn="theirs", made_by="vera")
             measure_freshness(job, documents=300, fresh=150)
             make_bin("recorded.example")
             record_request("recorded.example")
@@ -337,7 +337,7 @@ def test_a_list_of_nodes_names_the_partition_that_it_lacks(operator):
 
 @pytest.mark.usefixtures("control")
 def test_tasks_of_all_partitions_are_listed_and_shown_in_their_partition(operator):
-    ours = book.create(kind="sleep", arguments={"seconds": 1}, urn="ours", made_by="vera")
+    ours = verbs.create(kind="sleep", arguments={"seconds": 1}, urn="ours", made_by="vera")
 
     rows = operator.get("/api/v1/tasks/?limit=1").json()
     following = operator.get(rows["next"]).json()

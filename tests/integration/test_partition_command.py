@@ -8,13 +8,13 @@ from django.core.management import CommandError, call_command
 
 from jobs.attention import partitions as attention
 from jobs.models import PartitionedJob
-from jobs.partitions.behind import Behind
 from jobs.partitions.facts import send_fact
-from jobs.partitions.here import placement
+from jobs.partitions.kept_log import Behind
 from jobs.partitions.move_notes import REPORT_KEY, read_move
 from jobs.partitions.moving import Report
 from jobs.partitions.placement import SLOTS
 from jobs.partitions.slots import keep_map
+from jobs.partitions.this_partition import placement
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.partitions import LIFE, life_of
 from tests.integration.test_partitioned_runs import here, main  # noqa: F401 (fixtures)

@@ -9,7 +9,7 @@ from jobs.duties.partitioned_following import follow_runs
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Guard, Phase, RunEnd
 from jobs.models import Job, OutputConnection, PartitionedJob, RemovalQuestion
-from jobs.partitions.here import ControlledElsewhere
+from jobs.partitions.this_partition import ControlledElsewhere
 from jobs.verbs import control
 from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_lane

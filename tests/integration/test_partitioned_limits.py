@@ -8,7 +8,7 @@ from jobs.duties.finish import end_runs
 from jobs.duties.partitioned_following import follow_runs
 from jobs.lifecycle.job import RunEnd
 from jobs.models import Budget, Job, PartitionedJob
-from jobs.partitions.here import following
+from jobs.partitions.this_partition import following
 from jobs.state.runs import ask_for_run
 from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_job, make_lane

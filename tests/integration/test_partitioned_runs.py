@@ -12,7 +12,7 @@ from jobs.lifecycle.job import Pause, Phase, RunEnd, StartMethod, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact, QueueItem, RepositoryConnection
 from jobs.partitions import configuration
 from jobs.partitions.facts import send_fact, sent_fact
-from jobs.partitions.here import ControlledElsewhere
+from jobs.partitions.this_partition import ControlledElsewhere
 from jobs.verbs import control, editing
 from nodes.errors import Invalid
 from tests.support.api import client_of

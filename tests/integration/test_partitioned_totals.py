@@ -13,7 +13,7 @@ from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_totals import divide_totals
 from jobs.models import Batch, Bin, LaneState, PolicyShare, Seed, ThrottlePolicy, Turn
 from jobs.partitions.facts import send_fact, sent_fact
-from jobs.partitions.here import ControlledElsewhere
+from jobs.partitions.this_partition import ControlledElsewhere
 from jobs.queue.pace.read_policies import read_policies
 from jobs.throttling.limits import Limits
 from jobs.verbs import policies

@@ -5,7 +5,7 @@ import pytest
 from jobs.connectors.repository.base import Ending, RetryLimit
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
-from jobs.loops.worker.known import KnownReferences
+from jobs.loops.worker.known_references import KnownReferences
 from jobs.models import Job, LaneState, Outcome, OutLinks, QueueItem
 from jobs.queue.flushing.flush import flush
 from jobs.queue.offering.stuff import stuff

@@ -7,9 +7,9 @@ import pytest
 from jobs.connectors.repository.base import hash_of
 from jobs.lifecycle.document import Stage
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, PartitionedJob, QueueItem, RejectedAddress
+from jobs.queries.rehearsals.all_partitions import Readers
 from jobs.queries.rehearsals.comparing import Rejected
 from jobs.queries.rehearsals.documents import Sample, estimate
-from jobs.queries.rehearsals.everywhere import Readers
 from tests.integration.test_pages_of_other_partitions import administrator, control, silent  # noqa: F401
 from tests.support.factories import make_documents, make_job, make_lane
 from tests.support.processes import copy_of

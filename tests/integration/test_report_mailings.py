@@ -12,7 +12,7 @@ from jobs.models import Activity
 from jobs.notices import mailings, verbs
 from jobs.notices.channels.letter import NotSent
 from jobs.notices.models import NotificationChannel, NotificationMessage, ReportMailing
-from nodes.tasks import book
+from nodes.tasks import verbs as task_verbs
 from nodes.tasks.context import TaskContext
 from nodes.tasks.models import TaskTemplate
 from tests.support.api import assert_problem, client_of
@@ -237,7 +237,7 @@ def test_an_operator_sends_a_mailing_now_and_changes_none(channel):
     assert task.status_code == 201, task.content
     assert client.delete(f"/api/v1/report-mailings/{mailing.pk}/").status_code == 403
     assert "0 7 * * 1 (Europe/Berlin)" in client.get("/notifications/").content.decode()
-    assert book.create(kind="mail_report", arguments={"mailing": "weekly"}, made_by="olga").group == "generic"
+    assert task_verbs.create(kind="mail_report", arguments={"mailing": "weekly"}, made_by="olga").group == "generic"
 
 
 def test_all_attempts_of_a_mail_are_one_message_which_is_sent_once(mails, channel):

@@ -17,7 +17,7 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.models import Activity, JobCounter, Outcome, PartitionedJob, RepositoryConnection
 from jobs.partitions import merged
-from jobs.queries.reports import everywhere
+from jobs.queries.reports import all_partitions
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from nodes.tasks.context import TaskContext
 from tests.support.api import assert_problem, client_of
@@ -183,7 +183,7 @@ def test_the_busiest_interval_is_found_for_each_partition(operator, size):
 
 @pytest.mark.usefixtures("control")
 def test_counts_by_too_many_classes_of_identifiers_are_refused(operator, monkeypatch):
-    monkeypatch.setattr(everywhere, "MOST_CLASSES", THERE - 1)
+    monkeypatch.setattr(all_partitions, "MOST_CLASSES", THERE - 1)
     refused = operator.get(f"{REPORTS}results/", {**HOUR, "identifier_class": "(.*)"})
 
     assert_problem(refused, 409, "too_many_classes")

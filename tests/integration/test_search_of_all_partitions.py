@@ -13,7 +13,7 @@ from jobs.duties.index import index_waiting_texts
 from jobs.models import OutputConnection
 from jobs.partitions import merged
 from jobs.queue.sql.arrays import register_arrays
-from jobs.search.everywhere import search_everywhere
+from jobs.search.all_partitions import search_everywhere
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.api import client_of
 from tests.support.cluster import NOON

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from jobs.connectors.output.search_words import JOINERS
 from jobs.connectors.output.vectors import characters_of, cut, vector_of
-from jobs.connectors.output.words import JOINERS
 from jobs.duties.index import Characters
 from jobs.queue.sql.arrays import Vectors
 from jobs.queue.sql.rows import named_rows

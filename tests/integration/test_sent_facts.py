@@ -9,7 +9,7 @@ from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_runs import lead_runs
 from jobs.lifecycle.job import Phase, StopRequest
 from jobs.models import ForeignReference, Job, PartitionedJob, PartitionFact
-from jobs.partitions import here as partitions
+from jobs.partitions import this_partition as partitions
 from jobs.partitions.facts import FactSender, not_adopted, note_adopted, read_facts, send_fact, sent_fact
 from tests.support.factories import hash_of, make_job
 from tests.support.partitions import WANTED, Follower, Leader, be_partition, receive_fact

@@ -15,7 +15,7 @@ from jobs.lifecycle.job import Phase, is_possible
 from jobs.models import Job, JobEvent, Outcome, QueueItem, Seed, ThrottleGroup
 from jobs.verbs.control import VERBS
 from nodes.models import Node, NodeEvent
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
 from tests.support.api import NOON, make_documents, make_job, make_node, make_user, make_world, set_phase
 from tests.support.task_kinds import NAMED
@@ -483,7 +483,7 @@ def test_only_administrators_control_the_cluster(operator):
 
 
 def test_tasks_are_cancelled_only_after_a_confirmation(operator):
-    tasks = [book.create(kind="count", made_by="me") for _ in range(3)]
+    tasks = [verbs.create(kind="count", made_by="me") for _ in range(3)]
     keys = [task.pk for task in tasks[:2]]
 
     assert f"task {keys[0]}: count" in text_of(
@@ -497,7 +497,7 @@ def test_tasks_are_cancelled_only_after_a_confirmation(operator):
 
 
 def test_a_task_with_a_requested_cancellation_offers_no_second_cancellation(operator):
-    task = book.create(kind="count", made_by="me")
+    task = verbs.create(kind="count", made_by="me")
     page = f"/admin/tasks/task/{task.pk}"
     assert "Cancel" in detail_actions_of(operator.get(f"{page}/change/"))
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from crawlctl.access.api_tokens import verbs as api_tokens
 from crawlctl.access.single_sign_on import provider as our_side
-from crawlctl.live.judging import NOT_LOGGED_IN, judge_sessions
+from crawlctl.live.session_permissions import NOT_LOGGED_IN, judge_sessions
 from crawlctl.models import ApiToken, ProviderIdentity
 from jobs.settings.logins import ISSUER, PASSWORD_LOGIN, SESSION, TOKENS
 from nodes.models import NodeEvent

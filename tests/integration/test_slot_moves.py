@@ -25,7 +25,6 @@ from jobs.models import (
 )
 from jobs.partitions.exchange import offer_links
 from jobs.partitions.facts import send_fact, sent_fact
-from jobs.partitions.here import placement
 from jobs.partitions.move_notes import (
     KEY,
     REPORT_KEY,
@@ -40,6 +39,7 @@ from jobs.partitions.moving import HeldJob, Move, MovePhase, Report, change_owne
 from jobs.partitions.placement import slot_of
 from jobs.partitions.slots import KEY as MAP_KEY
 from jobs.partitions.slots import SlotMap, read_map
+from jobs.partitions.this_partition import placement
 from jobs.queries.jobs.counts import count_own_documents
 from jobs.queries.jobs.page import read_job_page
 from jobs.state.transitions import SlotsMove, make_transition

@@ -8,9 +8,9 @@ import pytest
 from jobs.loops.worker.jobs import JobTable, read_job
 from jobs.models import PartitionedJob
 from jobs.partitions.facts import send_fact, sent_fact
-from jobs.partitions.here import following, placement, placement_of_hosts
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY, SlotMap, keep_map
+from jobs.partitions.this_partition import following, placement, placement_of_hosts
 from jobs.queries.partitions import look_at_partitions
 from tests.support.cluster import NOON
 from tests.support.factories import make_running_job

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from jobs.lifecycle.document import CLAIMED, Action, Stage, manifoldcf_name
 from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.models import CounterDelta, Job, Lane, QueueItem
+from jobs.queries.reports.all_partitions import read_all_documents_everywhere
 from jobs.queries.reports.asking import BadPattern, BadPosition
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import (
@@ -22,7 +23,6 @@ from jobs.queries.reports.document_states import (
     status_of,
 )
 from jobs.queries.reports.document_status import read_document_status
-from jobs.queries.reports.everywhere import read_all_documents_everywhere
 from jobs.queries.reports.queue_status import read_queue_status
 from tests.support.api import make_documents, make_job
 from tests.support.cluster import NOON, seconds

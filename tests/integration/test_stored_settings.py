@@ -13,7 +13,7 @@ from nodes.models import Node, NodeEvent, SettingsVersion
 from nodes.settings import running, versions
 from nodes.settings.declaration import InvalidSettings
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL, NODE_TIMEOUT
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL, NODE_TIMEOUT
 from nodes.settings.versions import SettingsChanged
 from tests.support.api import assert_problem, client_of, make_node
 

@@ -7,11 +7,11 @@ from django.core.management import CommandError, call_command
 
 from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from nodes.models import NodeEvent
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate
 from tests.support.api import assert_problem, client_of
 from tests.support.task_kinds import NAMED
-from tests.support.tasks import Office, Worker
+from tests.support.tasks import MainRecruiter, Worker
 
 TASKS, ARCHIVED, TEMPLATES = "/api/v1/tasks/", "/api/v1/archived-tasks/", "/api/v1/task-templates/"
 TASK = {"kind": "count", "group": "mail", "tags": ["a", "b"], "urn": "first"}
@@ -82,7 +82,7 @@ def test_an_invalid_filter_cancels_no_task(operator, body, field):
 
 def test_the_command_cancels_many_tasks_by_a_filter(transactional_db):
     for group in ("mail", "other"):
-        book.create(kind="count", group=group, made_by="a test")
+        verbs.create(kind="count", group=group, made_by="a test")
 
     with pytest.raises(CommandError) as refused:
         told("cancel-all")
@@ -194,7 +194,7 @@ def test_an_invalid_template_is_refused_by_field_and_changes_nothing(db, wrong, 
 
 
 def test_a_built_in_template_cannot_be_removed(db):
-    made = book.put_template(**NIGHTLY, is_built_in=True, made_by="crawlctl")
+    made = verbs.put_template(**NIGHTLY, is_built_in=True, made_by="crawlctl")
 
     assert client_of(ADMINISTRATOR).delete(f"{TEMPLATES}{made.pk}/").status_code == 409
 
@@ -227,9 +227,9 @@ def test_lists_of_tasks_are_narrowed_by_group_kind_tag_and_state(operator):
 
 
 def test_the_roster_shows_the_task_of_a_worker(operator, connection, dsn):
-    office, worker = Office(connection), Worker(connection, dsn, name="post")
+    main_recruiter, worker = MainRecruiter(connection), Worker(connection, dsn, name="post")
     task = operator.post(TASKS, TASK).json()["id"]
-    office.assign()
+    main_recruiter.assign()
 
     (shown,) = operator.get("/api/v1/task-workers/").json()["results"]
 
@@ -264,7 +264,7 @@ def test_the_command_runs_lists_shows_cancels_and_reschedules_tasks(transactiona
 def test_the_command_shows_templates_with_five_runs_and_removes_them(transactional_db):
     # The built-in template is there unless an earlier test emptied the tables.
     TaskTemplate.objects.all().delete()
-    book.put_template(**NIGHTLY, made_by="a test")
+    verbs.put_template(**NIGHTLY, made_by="a test")
 
     assert len(told("templates").splitlines()) == 6
     assert "removed" in told("remove-template", "nightly")

@@ -12,10 +12,10 @@ import random
 import psycopg
 import pytest
 
-from nodes.tasks import book, roster
+from nodes.tasks import roster, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskWorker
 from tests.support.task_kinds import NAMED
-from tests.support.tasks import Office, Worker, events_of, where
+from tests.support.tasks import MainRecruiter, Worker, events_of, where
 
 # Number of tasks whose workers are killed at random statements. A full test has 1,000, which takes some minutes.
 SEEDS = range(int(os.environ.get("CRAWLCTL_TEST_KILL_POINTS", "100")))
@@ -53,16 +53,16 @@ class MortalConnection(psycopg.Connection):
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_a_kill_at_any_statement_leaves_a_task_in_one_table(chunk, connection, dsn, settings, tmp_path):
     settings.CRAWLCTL_TASKS = (NAMED,)
-    office = Office(connection)
+    main_recruiter = MainRecruiter(connection)
     killed = 0
     for seed in SEEDS[chunk::CHUNKS]:
         chance = random.Random(seed)
         kind, arguments = chance.choice([("note", {"file": str(tmp_path / "notes")}), ("fail", {})])
         policy = {"policy": "times", "times": 3, "seconds": 0}
-        task = book.create(kind=kind, arguments=arguments, retry_policy=policy, made_by="a test")
+        task = verbs.create(kind=kind, arguments=arguments, retry_policy=policy, made_by="a test")
         while where(task.pk) == ["scheduled"]:
             worker = Worker(connection, dsn)
-            assert office.assign() == 1
+            assert main_recruiter.assign() == 1
             killed += _work_and_perhaps_die(worker, dsn, chance)
             assert len(where(task.pk)) == 1
             roster.leave(connection, worker=worker.id, reason="it was killed")
@@ -96,10 +96,10 @@ def _work_and_perhaps_die(worker, dsn, chance):
 
 def test_a_task_that_a_silent_worker_ends_late_has_one_row(connection, dsn, settings):
     settings.CRAWLCTL_TASKS = (NAMED,)
-    office, worker = Office(connection), Worker(connection, dsn)
-    task = book.create(kind="fail", made_by="a test")
-    office.assign()
-    office.retire(dt.timedelta(0))
+    main_recruiter, worker = MainRecruiter(connection), Worker(connection, dsn)
+    task = verbs.create(kind="fail", made_by="a test")
+    main_recruiter.assign()
+    main_recruiter.retire(dt.timedelta(0))
     worker.executor().execute(task.pk, 1)
 
     assert where(task.pk) == ["scheduled"]

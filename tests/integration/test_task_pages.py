@@ -15,12 +15,12 @@ from crawlctl.live.topics import is_topic, read_screen
 from jobs.partitions.merged import Merged
 from jobs.queries import tasks
 from jobs.queries.tasks import TemplateKey, see_templates
-from nodes.tasks import book, queries
+from nodes.tasks import queries, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.web.topics import TopicUnknown
 from tests.support.api import NOON, make_user
 from tests.support.task_kinds import NAMED
-from tests.support.tasks import Office, Worker
+from tests.support.tasks import MainRecruiter, Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +49,7 @@ def administrator():
 
 
 def schedule(kind="count", **facts):
-    return book.create(kind=kind, made_by="a test", **facts)
+    return verbs.create(kind=kind, made_by="a test", **facts)
 
 
 def archive(number=1, **facts):
@@ -83,10 +83,10 @@ def messages_of(response):
 
 
 def test_scheduled_tasks_are_listed_with_running_ones_first(operator, connection, dsn):
-    office, worker = Office(connection), Worker(connection, dsn)
+    main_recruiter, worker = MainRecruiter(connection), Worker(connection, dsn)
     later = schedule(at=timezone.now() + dt.timedelta(hours=1))
     now = schedule()
-    office.assign()
+    main_recruiter.assign()
     sooner = schedule(at=timezone.now() + dt.timedelta(minutes=1))
 
     assert worker.assigned() == now
@@ -167,9 +167,9 @@ def test_a_list_of_tasks_that_takes_too_long_ends_with_a_reason(operator, monkey
 
 
 def test_the_first_page_shows_counts_and_the_last_tasks(operator, connection, dsn):
-    office, worker = Office(connection), Worker(connection, dsn)
+    main_recruiter, worker = MainRecruiter(connection), Worker(connection, dsn)
     schedule("sleep", arguments={"seconds": 0})
-    office.assign()
+    main_recruiter.assign()
     worker.work()
     waiting = schedule(at=timezone.now() + dt.timedelta(hours=1))
     started = timezone.now() - dt.timedelta(hours=1)
@@ -206,11 +206,11 @@ def test_due_tasks_without_a_worker_name_the_command(operator):
 
 
 def test_the_roster_shows_each_worker_with_its_task(operator, connection, dsn):
-    office = Office(connection)
+    main_recruiter = MainRecruiter(connection)
     Worker(connection, dsn, name="first", work_on="mail")
     worker = Worker(connection, dsn, name="second")
     task = schedule()
-    office.assign()
+    main_recruiter.assign()
     assert worker.assigned() == task
 
     rows = operator.get("/tasks/workers/").context["screen"]["workers"]
@@ -246,9 +246,9 @@ def test_a_task_shows_its_arguments_attempts_and_exception(operator):
 
 
 def test_a_running_task_shows_its_progress_as_a_bar(operator, connection, dsn):
-    office, worker = Office(connection), Worker(connection, dsn)
+    main_recruiter, worker = MainRecruiter(connection), Worker(connection, dsn)
     task = schedule()
-    office.assign()
+    main_recruiter.assign()
     assert worker.assigned() == task
     Task.objects.filter(pk=task.pk).update(started_at=timezone.now(), progress={"done": 250, "total": 1000})
 
@@ -260,7 +260,7 @@ def test_a_running_task_shows_its_progress_as_a_bar(operator, connection, dsn):
 
 def test_a_copy_and_its_original_link_to_each_other(operator):
     (task,) = archive()
-    copy = book.reschedule(task.pk, made_by="me")
+    copy = verbs.reschedule(task.pk, made_by="me")
 
     assert f'href="/tasks/{copy.pk}/"' in text_of(operator.get(f"/tasks/{task.pk}/"))
     assert f'href="/tasks/{task.pk}/"' in text_of(operator.get(f"/tasks/{copy.pk}/"))
@@ -414,7 +414,7 @@ def test_many_tasks_are_counted_before_they_run_again(operator):
 
 
 def test_tasks_beyond_the_limit_of_a_request_are_reported(operator, monkeypatch):
-    monkeypatch.setattr(book, "MOST_CANCELLED", 2)
+    monkeypatch.setattr(verbs, "MOST_CANCELLED", 2)
     for _ in range(3):
         schedule(group="mail")
 
@@ -491,7 +491,7 @@ def test_a_new_template_does_not_replace_a_template_of_the_same_name(administrat
 
 
 def test_a_template_shows_its_next_five_runs(operator):
-    book.put_template(urn="often", kind="count", schedule={"every_minutes": 60 * 24}, made_by="me")
+    verbs.put_template(urn="often", kind="count", schedule={"every_minutes": 60 * 24}, made_by="me")
 
     (row,) = [row for row in operator.get("/tasks/templates/").context["screen"]["templates"] if row["urn"] == "often"]
 
@@ -523,7 +523,7 @@ def test_a_built_in_template_is_not_removed(administrator):
 
 def test_buttons_are_shown_to_the_roles_that_may_use_them():
     task, (ended,) = schedule(), archive()
-    book.put_template(urn="often", kind="count", schedule={"every_minutes": 5}, made_by="me")
+    verbs.put_template(urn="often", kind="count", schedule={"every_minutes": 5}, made_by="me")
     pages = ("/tasks/", "/tasks/scheduled/?kind=count", "/tasks/archived/?kind=count", "/tasks/templates/")
     addresses = (*pages, f"/tasks/{task.pk}/", f"/tasks/{ended.pk}/")
     buttons = {
@@ -572,7 +572,7 @@ def test_an_open_page_follows_its_task_into_the_archive(operator):
     task = schedule()
     topic = operator.get(f"/tasks/{task.pk}/").context["topic"]
     before = read_screen(topic)
-    book.cancel(task.pk, made_by="me")
+    verbs.cancel(task.pk, made_by="me")
 
     after = read_screen(topic)
 

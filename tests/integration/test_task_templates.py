@@ -5,13 +5,13 @@ import datetime as dt
 import psycopg
 import pytest
 
-from nodes.tasks import book, kinds, listeners, statistics
+from nodes.tasks import kinds, listeners, statistics, verbs
 from nodes.tasks.flushing import flush
 from nodes.tasks.listeners import Listener
 from nodes.tasks.models import ArchivedTask, Task, TaskEvent, TaskTemplate
 from tests.support.cluster import register_node
 from tests.support.task_kinds import NAMED
-from tests.support.tasks import Office, OwnSession, Worker
+from tests.support.tasks import MainRecruiter, OwnSession, Worker
 
 HOUR = dt.timedelta(hours=1)
 HOURLY = {"urn": "hourly", "kind": "count", "schedule": {"cron": "0 * * * *"}}
@@ -23,14 +23,14 @@ def kinds_of_tests(settings):
 
 
 @pytest.fixture
-def office(connection):
+def main_recruiter(connection):
     # The built-in templates are removed, because they would make further tasks.
     TaskTemplate.objects.filter(is_built_in=True).update(next_at=None)
-    return Office(connection)
+    return MainRecruiter(connection)
 
 
 def put(**facts):
-    return book.put_template(**{**HOURLY, **facts}, made_by="a test")
+    return verbs.put_template(**{**HOURLY, **facts}, made_by="a test")
 
 
 def pass_hours(number):
@@ -43,13 +43,13 @@ def made():
     return list(Task.objects.order_by("id").values_list("made_of_urn", "execution", "group"))
 
 
-def test_a_due_template_makes_one_task_of_its_moment(office):
+def test_a_due_template_makes_one_task_of_its_moment(main_recruiter):
     template = put(group="mail", tags=["a"])
-    assert office.make() == 0
+    assert main_recruiter.make() == 0
 
     pass_hours(1)
 
-    assert [office.make() for _ in range(10)] == [1] + 9 * [0]
+    assert [main_recruiter.make() for _ in range(10)] == [1] + 9 * [0]
     template.refresh_from_db()
     task = Task.objects.get()
     assert made() == [("hourly", 1, "mail")]
@@ -58,52 +58,54 @@ def test_a_due_template_makes_one_task_of_its_moment(office):
     assert template.next_at == template.last_moment + HOUR
 
 
-def test_each_moment_makes_a_task_and_counts_it(office):
+def test_each_moment_makes_a_task_and_counts_it(main_recruiter):
     put()
     for _ in range(2):
         pass_hours(1)
-        office.make()
+        main_recruiter.make()
 
     assert made() == [("hourly", 1, "generic"), ("hourly", 2, "generic")]
 
 
-def test_one_task_makes_up_for_moments_without_a_main_manager(office):
+def test_one_task_makes_up_for_moments_without_a_main_manager(main_recruiter):
     put()
     pass_hours(48)
 
-    assert [office.make(), office.make()] == [1, 0]
+    assert [main_recruiter.make(), main_recruiter.make()] == [1, 0]
     assert Task.objects.get().scheduled_at == TaskTemplate.objects.get().next_at - HOUR
 
 
-def test_a_moment_makes_no_second_task_under_another_main_manager(office, other_connection):
+def test_a_moment_makes_no_second_task_under_another_main_manager(main_recruiter, other_connection):
     put()
     pass_hours(1)
     stale = TaskTemplate.objects.get().next_at
-    office.make()
+    main_recruiter.make()
 
     other_connection.execute("UPDATE nodes_mainterm SET resigned = true")
     from nodes.membership import leadership
 
     heir = register_node(other_connection, "manager")
-    office.term = leadership.elect(other_connection, node_id=heir.id, scope="cluster", seen_term=office.term.term)
-    office.connection = other_connection
-    assert office.make() == 0
+    main_recruiter.term = leadership.elect(
+        other_connection, node_id=heir.id, scope="cluster", seen_term=main_recruiter.term.term
+    )
+    main_recruiter.connection = other_connection
+    assert main_recruiter.make() == 0
 
     TaskTemplate.objects.update(next_at=stale + HOUR)
     assert len(made()) == 1
 
 
-def test_a_unique_template_skips_a_moment_while_its_task_waits(office):
+def test_a_unique_template_skips_a_moment_while_its_task_waits(main_recruiter):
     put(unique=True)
     pass_hours(1)
-    office.make()
+    main_recruiter.make()
     pass_hours(2)
 
-    assert office.make() == 0
+    assert main_recruiter.make() == 0
     assert len(made()) == 1
-    book.cancel(Task.objects.get().pk, made_by="a test")
+    verbs.cancel(Task.objects.get().pk, made_by="a test")
     pass_hours(2)
-    assert office.make() == 1
+    assert main_recruiter.make() == 1
 
 
 def test_the_cleaner_is_a_built_in_template(transactional_db):
@@ -116,8 +118,8 @@ def test_the_cleaner_is_a_built_in_template(transactional_db):
     migration = import_module("nodes.tasks.migrations.0001_release_0_1")
     migration.make_template(apps, type("Editor", (), {"connection": editor_connection}))
 
-    with pytest.raises(book.TaskRefused):
-        book.remove_template("clean-archive", made_by="a test")
+    with pytest.raises(verbs.TaskRefused):
+        verbs.remove_template("clean-archive", made_by="a test")
 
 
 def archive(number, *, age=dt.timedelta(0), **facts):
@@ -139,34 +141,34 @@ def archive(number, *, age=dt.timedelta(0), **facts):
     ArchivedTask.objects.bulk_create(ArchivedTask(id=first + place, **{**usual, **facts}) for place in range(number))
 
 
-def test_the_cleaner_deletes_old_tasks_in_chunks(office, connection, dsn, monkeypatch):
+def test_the_cleaner_deletes_old_tasks_in_chunks(main_recruiter, connection, dsn, monkeypatch):
     monkeypatch.setattr("nodes.tasks.cleaning._CHUNK", 2)
     archive(5, age=dt.timedelta(days=6))
     archive(3, age=dt.timedelta(days=4))
     worker = Worker(connection, dsn)
-    task = book.create(kind="clean_archive", made_by="a test")
-    office.assign()
+    task = verbs.create(kind="clean_archive", made_by="a test")
+    main_recruiter.assign()
     worker.work()
 
     assert ArchivedTask.objects.get(pk=task.pk).result == {"deleted": 5}
     assert ArchivedTask.objects.count() == 3 + 1
 
 
-def test_the_age_of_deleted_tasks_can_be_chosen(office, connection, dsn):
+def test_the_age_of_deleted_tasks_can_be_chosen(main_recruiter, connection, dsn):
     archive(3, age=dt.timedelta(minutes=2))
     worker = Worker(connection, dsn)
-    book.create(kind="clean_archive", arguments={"clean_after": 60}, made_by="a test")
-    office.assign()
+    verbs.create(kind="clean_archive", arguments={"clean_after": 60}, made_by="a test")
+    main_recruiter.assign()
     worker.work()
 
     assert ArchivedTask.objects.count() == 1
 
 
-def test_listeners_receive_each_event_once_and_in_order(office, connection, dsn):
+def test_listeners_receive_each_event_once_and_in_order(main_recruiter, connection, dsn):
     worker, heard = Worker(connection, dsn), []
-    book.create(kind="fail", retry_policy={"policy": "times", "times": 1, "seconds": 0}, made_by="a test")
+    verbs.create(kind="fail", retry_policy={"policy": "times", "times": 1, "seconds": 0}, made_by="a test")
     for _ in range(2):
-        office.assign()
+        main_recruiter.assign()
         worker.work()
     listener = Listener(name="l", receive=lambda _connection, event: heard.append((event.attempt, event.kind)))
 
@@ -177,7 +179,7 @@ def test_listeners_receive_each_event_once_and_in_order(office, connection, dsn)
 @pytest.mark.parametrize(
     "error", [ValueError(), psycopg.errors.QueryCanceled(), psycopg.errors.DeadlockDetected()], ids=repr
 )
-def test_a_failing_listener_stops_no_other_listener(office, connection, error):
+def test_a_failing_listener_stops_no_other_listener(main_recruiter, connection, error):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 
@@ -194,7 +196,7 @@ def test_a_failing_listener_stops_no_other_listener(office, connection, error):
     assert not TaskEvent.objects.exists()
 
 
-def test_a_process_that_delivers_events_delays_no_other_process(office, connection, other_connection):
+def test_a_process_that_delivers_events_delays_no_other_process(main_recruiter, connection, other_connection):
     TaskEvent.objects.create(task=1, attempt=1, kind="started")
     heard = []
 
@@ -219,7 +221,7 @@ def test_statistics_count_the_tasks_of_a_group_or_of_a_moment(transactional_db):
 
     now = read_clock()
     for group, age in (("generic", 1), ("generic", 2), ("mail", 1), ("mail", 60 * 30), ("mail", -60)):
-        book.create(kind="count", group=group, at=now - dt.timedelta(minutes=age), made_by="a test")
+        verbs.create(kind="count", group=group, at=now - dt.timedelta(minutes=age), made_by="a test")
     archive(3)
     archive(2, age=dt.timedelta(minutes=30))
 
@@ -240,10 +242,10 @@ def test_statistics_name_slow_tasks_and_tasks_with_many_attempts(transactional_d
     assert len(statistics.tasks_often_tried(limit=3)) == 3
 
 
-def test_metrics_count_tasks_by_group_and_state(office, connection, dsn):
+def test_metrics_count_tasks_by_group_and_state(main_recruiter, connection, dsn):
     Worker(connection, dsn, work_on="mail")
-    book.create(kind="count", group="mail", made_by="a test")
-    book.create(kind="count", at=dt.datetime.now(dt.UTC) + HOUR, made_by="a test")
+    verbs.create(kind="count", group="mail", made_by="a test")
+    verbs.create(kind="count", at=dt.datetime.now(dt.UTC) + HOUR, made_by="a test")
     archive(2, why="cancelled")
 
     assert statistics.count_scheduled() == {("mail", "queued"): 1, ("generic", "postponed"): 1}
@@ -253,10 +255,10 @@ def test_metrics_count_tasks_by_group_and_state(office, connection, dsn):
 
 def test_a_flush_executes_every_task_once_and_reports_each_by_its_number(dsn, tmp_path):
     notes = tmp_path / "notes"
-    later = book.create(
+    later = verbs.create(
         kind="note", arguments={"file": str(notes)}, at=dt.datetime.now(dt.UTC) + HOUR, made_by="a test"
     )
-    failing = book.create(kind="fail", retry_policy={"policy": "forever"}, made_by="a test")
+    failing = verbs.create(kind="fail", retry_policy={"policy": "forever"}, made_by="a test")
 
     report = flush(lambda _purpose: OwnSession(dsn))
 

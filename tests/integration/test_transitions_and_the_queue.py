@@ -8,9 +8,9 @@ from django.db import connection as django_connection
 from jobs.duties.allocate import allocate_groups
 from jobs.duties.connectors import watch_connectors
 from jobs.duties.finish import end_runs
-from jobs.duties.pass_on import pass_on
 from jobs.duties.reseed import begin_reseeding
 from jobs.duties.start import prepare_runs, seed_seeds
+from jobs.duties.transient_jobs import pass_on
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Outcome, QueueItem, RepositoryConnection

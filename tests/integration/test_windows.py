@@ -7,7 +7,7 @@ import pytest
 
 from jobs.attention.schedules import missed_schedules
 from jobs.duties.finish import end_runs
-from jobs.duties.pass_on import pass_on
+from jobs.duties.transient_jobs import pass_on
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows
 from jobs.lifecycle.job import Phase
 from jobs.lifecycle.schedule import Window

@@ -54,7 +54,7 @@ class Witness:
     beat: float
     processes: Mapping[UUID, Doing]
     log: Callable[[str], None] = _let_pass
-    # The last term of each scope, and its main manager while that is in office.
+    # The last term of each scope, and its main manager while that is in leadership.
     terms: dict[str, int] = field(default_factory=dict)
     mains: dict[str, UUID | None] = field(default_factory=dict)
     main_acted_at: dict[str, float] = field(default_factory=dict)
@@ -85,15 +85,15 @@ class Witness:
         self.log(f"{_short(node_id)} is main of {scope} in term {term}")
         if term <= self.terms.get(scope, 0):
             raise Violation(f"term {term} of {scope} comes after term {self.terms[scope]}")
-        if (in_office := self.mains.get(scope)) is not None:
-            raise Violation(f"{_short(node_id)} is main while {_short(in_office)} is")
+        if (present_main := self.mains.get(scope)) is not None:
+            raise Violation(f"{_short(node_id)} is main while {_short(present_main)} is")
         if node_id in self.ended:
             raise Violation(f"{_short(node_id)} has ended, and became main")
         self.terms[scope], self.mains[scope] = term, node_id
 
-    def resigned(self, office: TermHeld) -> None:
-        self.log(f"{_short(office.main_id)} resigns in term {office.term}")
-        self.mains[office.scope] = None
+    def resigned(self, leadership: TermHeld) -> None:
+        self.log(f"{_short(leadership.main_id)} resigns in term {leadership.term}")
+        self.mains[leadership.scope] = None
 
     def wrote(self, node_id: UUID, *, term: TermHeld | None, group: int | None) -> None:
         if node_id in self.ended:

@@ -49,7 +49,7 @@ class Faults:
                 is_spare = process.kind == NodeKind.MANAGER and world.may_go_for_good(process)
                 process.never_acts = is_spare and self._random.random() < 0.5
                 if process.never_acts:
-                    self._tell(f"n{process.id.int} will never take the office")
+                    self._tell(f"n{process.id.int} will never take the leadership")
         lasts = self._random.uniform(8, 22) * _BEAT
         for _ in range(self._random.randint(2, 8)):
             fault = self._random.choice(self._kinds)

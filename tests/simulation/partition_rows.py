@@ -4,8 +4,8 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 
+from jobs.partitions.end_of_run import Figures
 from jobs.partitions.moving import Move, Report
-from jobs.partitions.quiet import Figures
 from jobs.partitions.slots import SlotMap
 from tests.simulation.checks import Violation
 

@@ -1,7 +1,7 @@
 """
 Partitions that crawl one run, move slots, are restored and are lost, in a random order.
 
-All decisions are those of the product (`jobs.partitions.moving`, `jobs.partitions.quiet`); the databases, the exchange and
+All decisions are those of the product (`jobs.partitions.moving`, `jobs.partitions.end_of_run`); the databases, the exchange and
 the order of events are simulated. A killed process repeats its step later, so a crash is a step that is not taken.
 Connections keep their order, and each may stand still for any time.
 """
@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from jobs.partitions.end_of_run import Figures, has_ended, is_settled
 from jobs.partitions.moving import (
     HeldJob,
     Move,
@@ -25,7 +26,6 @@ from jobs.partitions.moving import (
     leave_out,
     next_step,
 )
-from jobs.partitions.quiet import Figures, has_ended, is_settled
 from tests.simulation.checks import Violation
 from tests.simulation.partition_rows import SLOTS_HERE, Partition, PartitionRules, require
 

@@ -95,7 +95,7 @@ class Process:
     line: Line
     # The connection of the process to the ensemble.
     other_line: Line
-    # True if the process lives and never takes office.
+    # True if the process lives and never takes leadership.
     never_acts: bool = False
     is_over: bool = False
     is_frozen: bool = False
@@ -317,7 +317,7 @@ class Process:
     def _manage(self) -> Steps:
         cluster, items = yield self._look
         yield from self._decide()
-        yield from self._keep_office(cluster)
+        yield from self._keep_main_role(cluster)
         if not self.trusts_itself:
             return
         yield from self._manage_groups(cluster, items)
@@ -331,7 +331,7 @@ class Process:
         cluster = store.look(scope=self.scope, me=self.id, is_process_gone=is_gone, present=present)
         return cluster, store.items()
 
-    def _keep_office(self, cluster: ClusterSeen) -> Steps:
+    def _keep_main_role(self, cluster: ClusterSeen) -> Steps:
         store = self.world.store
         decision = elect(cluster, beat=BEAT, is_steady=self._is_steady, is_chosen=self.is_chosen)
         match decision:
@@ -345,12 +345,12 @@ class Process:
                     replaces=decision.replaces,
                 )
             case Resign():
-                office = TermHeld(scope=decision.scope, term=decision.term, main_id=self.id)
-                yield partial(store.resign, term=office)
+                leadership = TermHeld(scope=decision.scope, term=decision.term, main_id=self.id)
+                yield partial(store.resign, term=leadership)
                 self.term = None
             case _:
-                office = TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self.id)
-                self.term = office if cluster.i_am_main else None
+                leadership = TermHeld(scope=cluster.scope, term=cluster.term.term, main_id=self.id)
+                self.term = leadership if cluster.i_am_main else None
         if self.term is not None:
             self._idle_since = self.machine.clock()
             for verdict in judge(cluster, is_steady=self._is_steady):
@@ -376,7 +376,7 @@ class Process:
         store = self.world.store
         managers = managers_seen(cluster)
         if self.term is not None and self.trusts_itself and self.is_chosen is not False:
-            yield from self._allocate(items, managers, office=self.term)
+            yield from self._allocate(items, managers, leadership=self.term)
         for last_word in let_go(items=items, managers=managers, me=self.id):
             yield partial(store.let_go, action=last_word)
         mine = [item for item in items if item.owner == self.id and item.state == ItemState.OWNED]
@@ -384,7 +384,9 @@ class Process:
             self._stuffed += 1
             yield from self._stuff(mine[self._stuffed % len(mine)])
 
-    def _allocate(self, items: tuple[ItemSeen, ...], managers: tuple[ManagerSeen, ...], *, office: TermHeld) -> Steps:
+    def _allocate(
+        self, items: tuple[ItemSeen, ...], managers: tuple[ManagerSeen, ...], *, leadership: TermHeld
+    ) -> Steps:
         store = self.world.store
         yield from self._decide()
         actions = allocate(items=items, managers=managers, strategy=self.world.strategy, timeout=self.timeout)
@@ -394,12 +396,12 @@ class Process:
         for action in actions:
             match action:
                 case Give():
-                    yield partial(store.give, action=action, term=office)
+                    yield partial(store.give, action=action, term=leadership)
                 case Release():
-                    yield partial(store.release, action=action, term=office)
+                    yield partial(store.release, action=action, term=leadership)
                 case TakeBack():
-                    yield partial(store.take_back, action=action, term=office)
-        yield from self._write(partial(store.begin_write_as_main, term=office))
+                    yield partial(store.take_back, action=action, term=leadership)
+        yield from self._write(partial(store.begin_write_as_main, term=leadership))
 
     def _stuff(self, item: ItemSeen) -> Steps:
         begin = partial(self.world.store.begin_stuffing, node_id=self.id, group=item.id, epoch=item.epoch)

@@ -26,7 +26,7 @@ class Rules:
     trust_window: bool = True
     # A node judges another one's silence only after it has itself beaten for that long without a gap.
     steadiness: bool = True
-    # A candidate that is not the first in line takes office too, after a while.
+    # A candidate that is not the first in line takes leadership too, after a while.
     rank_wait: bool = True
 
     def without(self, name: str) -> "Rules":

@@ -129,8 +129,8 @@ class Store:
         node = self._lock_node(node_id)
         if node is None or node.status not in sources_of("stop"):
             return False
-        for office in offices:
-            self._give_up(office)
+        for leadership in offices:
+            self._give_up(leadership)
         self._set_status(node, NodeStatus.STOPPED)
         return True
 
@@ -197,8 +197,8 @@ class Store:
         node = self._lock_node(verdict.node_id)
         if node is None or node.status not in sources_of("mark_failed") or not self._is_guilty(node, verdict):
             return False
-        for office in offices:
-            row = self.terms[office.scope]
+        for leadership in offices:
+            row = self.terms[leadership.scope]
             row.main_id, row.since = None, self.clock()
         self._set_status(node, NodeStatus.FAILED, verdict=verdict)
         return True
@@ -379,12 +379,12 @@ class Store:
             if row.main_id == node_id and not row.resigned
         ]
 
-    def _give_up(self, office: TermHeld) -> bool:
-        row = self.terms.get(office.scope)
-        if row is None or (row.term, row.main_id, row.resigned) != (office.term, office.main_id, False):
+    def _give_up(self, leadership: TermHeld) -> bool:
+        row = self.terms.get(leadership.scope)
+        if row is None or (row.term, row.main_id, row.resigned) != (leadership.term, leadership.main_id, False):
             return False
         row.resigned, row.since = True, self.clock()
-        self.witness.resigned(office)
+        self.witness.resigned(leadership)
         return True
 
     def _lock_node(self, node_id: UUID) -> NodeRow | None:

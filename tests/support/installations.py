@@ -64,7 +64,7 @@ class Installation:
     @contextlib.contextmanager
     def server(self, *, ships=False):
         """Let a process use the embedded server, and yield its address. If it `ships`, its log goes to the store."""
-        companion = "crawlctl.backups.beside" if ships else ""
+        companion = "crawlctl.backups.log_copier" if ships else ""
         command = [sys.executable, "-c", _HOLD, str(self.var / "postgres"), companion]
         with subprocess.Popen(
             command, cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -5,8 +5,8 @@ from jobs.duties.partitioned_runs import lead_runs, send_jobs
 from jobs.models import Job, PartitionedJob
 from jobs.partitions import configuration
 from jobs.partitions.facts import send_fact, sent_fact
-from jobs.partitions.here import following
 from jobs.partitions.slots import KEY, SlotMap
+from jobs.partitions.this_partition import following
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from tests.support.factories import make_job, make_running_job
 

@@ -41,7 +41,7 @@ class OwnSession:
             self._connection.close()
 
 
-class Office:
+class MainRecruiter:
     """The recruiter of a main manager in this process."""
 
     def __init__(self, connection):

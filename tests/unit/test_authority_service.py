@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.authorities.service import line
+from jobs.authorities.service import limited_connection
 from jobs.authorities.service.asking import Service
 from jobs.authorities.service.cache import Cache
 from jobs.authorities.service.plan import AuthorityFacts, Cycle, MapperFacts, Snapshot, chain, find_cycle
@@ -74,7 +74,7 @@ def mapper(number, **facts):
 def systems(monkeypatch):
     """Return a dictionary of the systems behind the connections. The key is the type of the facts and the id."""
     found = {}
-    monkeypatch.setattr(line, "open_connection", lambda facts: found[type(facts), facts.id])
+    monkeypatch.setattr(limited_connection, "open_connection", lambda facts: found[type(facts), facts.id])
     return found
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from jobs.queries.cluster.everywhere import checks_of_all
+from jobs.queries.cluster.all_partitions import checks_of_all
 from jobs.queries.cluster.history import JobThen, ProgressThen
 from jobs.queries.cluster.history_of_all import add, jobs_of_all, usual_minute
 from jobs.queries.cluster.page import CheckLine

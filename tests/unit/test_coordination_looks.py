@@ -3,7 +3,7 @@
 import pytest
 
 from nodes.coordination.port import Unreachable
-from nodes.distributed.looks import SharedLooks
+from nodes.distributed.store_views import SharedLooks
 
 
 class Store:

@@ -24,13 +24,13 @@ def silent(node: NodeSeen, *, over_timeout: dt.timedelta = BEAT / 2) -> NodeSeen
     return dataclasses.replace(node, heartbeat_age=node.timeout + over_timeout)
 
 
-def test_without_a_main_on_record_the_oldest_live_manager_takes_office():
+def test_without_a_main_on_record_the_oldest_live_manager_becomes_main():
     cluster = seen_cluster(OLDEST, SECOND, me=OLDEST, since=NOON)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) == Elect(scope="cluster", seen_term=7)
 
 
-def test_after_a_resignation_the_next_main_takes_office_immediately():
+def test_after_a_resignation_the_next_main_becomes_main_immediately():
     leaving = seen_node(status=NodeStatus.DRAINING, started_at=NOON - seconds(9000))
     cluster = seen_cluster(leaving, OLDEST, SECOND, me=OLDEST, main=leaving, since=NOON, resigned=True)
 
@@ -111,14 +111,14 @@ def test_the_next_manager_in_line_waits_a_heartbeat_after_the_main_ended():
     The time since its last heartbeat does not count, because the next manager in line was not yet a candidate then.
     """
 
-    def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
+    def becomes_main(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = seen_node(started_at=NOON - seconds(9000), heartbeat_age=after, same_machine_process_gone=True)
         cluster = seen_cluster(main, OLDEST, SECOND, me=me, main=main)
         return elect(cluster, beat=BEAT, is_steady=steady_for(NO_TIME)) is not None
 
-    assert [takes_office(me=OLDEST, after=BEAT / 10), takes_office(me=SECOND, after=BEAT / 10)] == [True, False]
-    assert not takes_office(me=SECOND, after=1.9 * BEAT)
-    assert takes_office(me=SECOND, after=2 * BEAT)
+    assert [becomes_main(me=OLDEST, after=BEAT / 10), becomes_main(me=SECOND, after=BEAT / 10)] == [True, False]
+    assert not becomes_main(me=SECOND, after=1.9 * BEAT)
+    assert becomes_main(me=SECOND, after=2 * BEAT)
 
 
 def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
@@ -131,14 +131,14 @@ def test_a_main_that_has_ended_leaves_a_vacancy_and_no_failed_node():
 def test_the_manager_of_rank_r_waits_r_heartbeats():
     """So an oldest manager that sends heartbeats but never acts delays the election by a bounded time."""
 
-    def takes_office(*, me: NodeSeen, after: dt.timedelta) -> bool:
+    def becomes_main(*, me: NodeSeen, after: dt.timedelta) -> bool:
         main = silent(seen_node(started_at=NOON - seconds(9000)), over_timeout=after)
         cluster = seen_cluster(main, OLDEST, SECOND, YOUNGEST, me=me, main=main)
         return elect(cluster, beat=BEAT, is_steady=steady_for(STEADY)) is not None
 
-    assert [takes_office(me=OLDEST, after=BEAT / 10), takes_office(me=SECOND, after=BEAT / 10)] == [True, False]
-    assert [takes_office(me=SECOND, after=BEAT), takes_office(me=YOUNGEST, after=BEAT)] == [True, False]
-    assert takes_office(me=YOUNGEST, after=2 * BEAT)
+    assert [becomes_main(me=OLDEST, after=BEAT / 10), becomes_main(me=SECOND, after=BEAT / 10)] == [True, False]
+    assert [becomes_main(me=SECOND, after=BEAT), becomes_main(me=YOUNGEST, after=BEAT)] == [True, False]
+    assert becomes_main(me=YOUNGEST, after=2 * BEAT)
 
 
 def test_after_a_night_without_a_cluster_the_oldest_manager_still_wins():
@@ -228,7 +228,7 @@ def test_clocks_that_disagree_change_nothing(nodes: tuple[NodeSeen, ...], me: in
 # --- With a coordination store -------------------------------------------------------------------
 
 
-def test_only_the_manager_that_zookeeper_chose_takes_office():
+def test_only_the_manager_that_zookeeper_chose_becomes_main():
     cluster = seen_cluster(OLDEST, SECOND, YOUNGEST, me=YOUNGEST, since=NOON)
 
     assert elect(cluster, beat=BEAT, is_steady=steady_for(STEADY), is_chosen=False) is None

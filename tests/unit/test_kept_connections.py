@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from types import SimpleNamespace
 
-from jobs.connectors.repository.web.kept import KeptConnections
+from jobs.connectors.repository.web.kept_connections import KeptConnections
 
 ORIGIN, OTHER = "https://a.example", "https://b.example"
 

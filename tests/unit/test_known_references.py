@@ -7,7 +7,7 @@ import uuid
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs.loops.worker.known import KnownReferences
+from jobs.loops.worker.known_references import KnownReferences
 from jobs.queue.flushing.outcomes import JobFacts
 from tests.support.tables import each_row
 

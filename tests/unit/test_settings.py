@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from jobs.settings import archives, authorities, extraction, kept, logins, of_backups, partitions, table, webmasters
+from jobs.settings import archives, authorities, backups, extraction, kept, logins, partitions, table, webmasters
 from jobs.settings.table import CLAIMED, NOTIFIES_OUTPUTS, TABLE
 from nodes.settings.declaration import (
     InvalidSettings,
@@ -16,7 +16,7 @@ from nodes.settings.declaration import (
     read_options,
 )
 from nodes.settings.effective import Effective, Source
-from nodes.settings.of_nodes import DATABASE_URL, HEARTBEAT_INTERVAL, NODE_TIMEOUT, ZOOKEEPER_CREDENTIALS
+from nodes.settings.node_settings import DATABASE_URL, HEARTBEAT_INTERVAL, NODE_TIMEOUT, ZOOKEEPER_CREDENTIALS
 from nodes.tasks import settings as of_tasks
 from tests.support.tables import each_row
 
@@ -40,7 +40,7 @@ def test_no_two_settings_have_one_name():
 
 
 def test_every_declared_setting_is_in_the_table():
-    modules = (table, kept, archives, authorities, logins, of_backups, of_tasks, partitions, extraction, webmasters)
+    modules = (table, kept, archives, authorities, logins, backups, of_tasks, partitions, extraction, webmasters)
     values = [value for module in modules for value in vars(module).values()]
     declared = {value.path for value in values if isinstance(value, Setting)}
 

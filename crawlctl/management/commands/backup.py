@@ -21,16 +21,16 @@ from crawlctl.backups.checking import check
 from crawlctl.backups.errors import BackupError, Damaged, Unusable
 from crawlctl.backups.keys import restore_key_files
 from crawlctl.backups.places import log_folder, open_place, work_folder
-from crawlctl.backups.reach import Way, spoken
+from crawlctl.backups.restorable_moments import Way, spoken
 from crawlctl.backups.restoring import restore
 from crawlctl.backups.shipping import Shipper, run_until
 from crawlctl.backups.verbs import choose, given_passphrase, make_backup, parse_moment, prune, store_of_setting, ways
 from crawlctl.postgres.binaries import find_binaries
 from jobs.queries.backups import file_of_log_state
-from jobs.settings.of_backups import BACKUP_PASSPHRASE, BACKUP_STORE
+from jobs.settings.backups import BACKUP_PASSPHRASE, BACKUP_STORE
 from nodes.database.address import database_dsn
 from nodes.management.database import check_database
-from nodes.settings.of_nodes import DATABASE_URL
+from nodes.settings.node_settings import DATABASE_URL
 from nodes.stores.port import InvalidAddress, Store, StoreError, StoreRefused
 
 _USAGE: Final = 2

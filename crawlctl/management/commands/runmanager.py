@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from crawlctl.processes import services
-from crawlctl.processes.beside import run_beside
+from crawlctl.processes.child_service import run_beside
 from crawlctl.web import sockets
 from crawlctl.web.sockets import BadAddress
 from jobs.loops import daemons
@@ -18,11 +18,11 @@ from jobs.loops.manager import ManagerFailed
 from jobs.metrics.table import shown_by
 from nodes.assignment.names import DEFAULT
 from nodes.distributed import Tuning
-from nodes.distributed.book import DEFAULT_CLUSTER
 from nodes.distributed.engine.discovery import jobs_added
 from nodes.distributed.engine.metrics import figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process
+from nodes.distributed.records import DEFAULT_CLUSTER
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions

@@ -13,7 +13,7 @@ from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.metrics.table import shown_by
 from jobs.models import PartitionFact
 from jobs.partitions.agreement import check_other_partitions, check_partitions
-from jobs.partitions.here import placement
+from jobs.partitions.this_partition import placement
 from jobs.settings.table import PORT
 from nodes.database.address import database_dsn
 from nodes.database.connections import connect
@@ -21,7 +21,7 @@ from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.metrics.figures import Process
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
 

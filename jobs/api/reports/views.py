@@ -32,11 +32,9 @@ from jobs.api.reports.lines import (
     QueueLineSerializer,
     page_of,
 )
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.busiest import BusyPage, Measure
-from jobs.queries.reports.document_status import DocumentStatusPage
-from jobs.queries.reports.everywhere import (
+from jobs.queries.reports.all_partitions import (
     read_all_documents_everywhere,
     read_busiest_everywhere,
     read_documents_everywhere,
@@ -45,6 +43,8 @@ from jobs.queries.reports.everywhere import (
     read_queue_everywhere,
     refuse_parts,
 )
+from jobs.queries.reports.busiest import BusyPage, Measure
+from jobs.queries.reports.document_status import DocumentStatusPage
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueuePage
 from jobs.queries.reports.simple_history import HistoryPage
@@ -92,7 +92,7 @@ class ReportView(ContractView):
                 if isinstance(value, dt.datetime):
                     address = replace_query_param(address, name, value.isoformat())
         response = page_response(self.line_class(page.lines, many=True).data, next_page=address)
-        response.data |= {"partition": here.only_name(), "silent": [one.name for one in page.silent]}
+        response.data |= {"partition": this_partition.only_name(), "silent": [one.name for one in page.silent]}
         return response
 
 

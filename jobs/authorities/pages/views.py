@@ -10,10 +10,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.authorities import verbs
 from jobs.authorities.contract import read_question
-from jobs.authorities.desk import desk
 from jobs.authorities.models import AuthorityConnection, MappingConnection, ServiceToken
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import AuthorityFacts, MapperFacts
+from jobs.authorities.threaded_service import authority_service
 from jobs.connectors.authority.kind import Checked, Status
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -40,7 +40,7 @@ def authorities(request: HttpRequest) -> HttpResponse:
 def check(request: HttpRequest) -> HttpResponse:
     """Check all connections now, and show the results on the page."""
     user_with_permission(request, verbs.MAY_ASK)
-    return render(request, "authorities/authorities.html", _context(request, checked=desk().check_all()))
+    return render(request, "authorities/authorities.html", _context(request, checked=authority_service().check_all()))
 
 
 @_page
@@ -58,7 +58,7 @@ def ask(request: HttpRequest) -> HttpResponse:
         else:
             context["answers"] = [
                 {**row, "tone": _TONES[row["status"]], "milliseconds": formats.number(round(row["seconds"] * 1000))}
-                for row in access_shown(desk().ask(question.users))
+                for row in access_shown(authority_service().ask(question.users))
             ]
     return render(request, "authorities/ask.html", context)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.authorities.service.cache import Cache
-from jobs.authorities.service.line import Line, OnResult
+from jobs.authorities.service.limited_connection import LimitedConnection, OnResult
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot, chain, questions
 from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Checked, Status, Unreachable
 from jobs.metrics import authority as figures
@@ -40,7 +40,7 @@ class Service:
 
     def __init__(self, *, checks: int, lifetime: float, on_result: OnResult = lambda _facts, _error: None) -> None:
         self._pool, self._lifetime, self._on_result = asyncio.Semaphore(checks), lifetime, on_result
-        self._lines: dict[tuple[type, int], tuple[object, Line]] = {}
+        self._connections: dict[tuple[type, int], tuple[object, LimitedConnection]] = {}
         self._known = self._with(Snapshot(generation=None))
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -53,10 +53,10 @@ class Service:
         self._known = self._with(snapshot)
         every: list[Facts] = [*snapshot.authorities, *snapshot.mappers.values()]
         wanted = {_key(facts): _version(facts) for facts in every}
-        for key, (version, line) in list(self._lines.items()):
+        for key, (version, connection) in list(self._connections.items()):
             if wanted.get(key) != version:
-                del self._lines[key]
-                task = asyncio.ensure_future(_close_when_quiet(line))
+                del self._connections[key]
+                task = asyncio.ensure_future(_close_when_quiet(connection))
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
 
@@ -69,7 +69,7 @@ class Service:
 
     async def check(self, facts: Facts) -> Checked:
         """Check the system of a connection. Return the result, with a reason or a remark."""
-        return await self._line(facts).check()
+        return await self._connection(facts).check()
 
     async def check_all(self) -> dict[tuple[type, int], Checked]:
         """Check all connections at the same time."""
@@ -82,8 +82,8 @@ class Service:
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
-        await asyncio.gather(*(line.close() for _, line in self._lines.values()))
-        self._lines.clear()
+        await asyncio.gather(*(connection.close() for _, connection in self._connections.values()))
+        self._connections.clear()
 
     def _with(self, snapshot: Snapshot) -> _Known:
         return _Known(
@@ -116,7 +116,7 @@ class Service:
 
     async def _access(self, known: _Known, authority: AuthorityFacts, name: str, *, began: float) -> Access:
         def asking() -> Awaitable[Access]:
-            return self._line(authority).ask(lambda opened: opened.access(name))
+            return self._connection(authority).ask(lambda opened: opened.access(name))
 
         left = authority.limits.seconds - (time.monotonic() - began)
         try:
@@ -136,28 +136,31 @@ class Service:
 
     def _mapping(self, mapper: MapperFacts, name: str) -> Any:  # noqa: ANN401 (a function without arguments)
         async def asking() -> _Mapped:
-            return (await self._line(mapper).ask(lambda opened: opened.map(name)),)
+            return (await self._connection(mapper).ask(lambda opened: opened.map(name)),)
 
         return asking
 
-    def _line(self, facts: Facts) -> Line:
+    def _connection(self, facts: Facts) -> LimitedConnection:
         key, version = _key(facts), _version(facts)
-        stored = self._lines.get(key)
+        stored = self._connections.get(key)
         if stored is None or stored[0] != version:
-            stored = self._lines[key] = (version, Line(facts, pool=self._pool, on_result=self._on_result))
+            stored = self._connections[key] = (
+                version,
+                LimitedConnection(facts, pool=self._pool, on_result=self._on_result),
+            )
         return stored[1]
 
 
-# Time after which the line of a changed connection is closed (seconds). It is the longest time limit, so all questions
+# Time after which the connection of a changed connection is closed (seconds). It is the longest time limit, so all questions
 # have ended.
 _QUIET_AFTER: Final = 120.0
 
 
-async def _close_when_quiet(line: Line) -> None:
+async def _close_when_quiet(connection: LimitedConnection) -> None:
     try:
         await asyncio.sleep(_QUIET_AFTER)
     finally:
-        await line.close()
+        await connection.close()
 
 
 def _key(facts: Facts) -> tuple[type, int]:

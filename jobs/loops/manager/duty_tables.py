@@ -3,6 +3,7 @@
 import datetime as dt
 from typing import Final, LiteralString
 
+from jobs.duties.after_restore import RESTORES_TO_HANDLE, verify_after_restore
 from jobs.duties.allocate import GROUPS_TO_GIVE, allocate_groups, retire_groups
 from jobs.duties.archives import ARCHIVES_ARE_FULL, hold_jobs_with_archive
 from jobs.duties.chains import CHAINED_STARTS, start_successors
@@ -39,12 +40,11 @@ from jobs.duties.housekeep import (
     renew_address_blocks,
     write_address_blocks,
 )
-from jobs.duties.minutes import MINUTE_TO_KEEP, keep_minute
+from jobs.duties.minute_history import MINUTE_TO_KEEP, keep_minute
 from jobs.duties.notices import CHECK_EVERY, NOTICES_TO_CHECK, request_check
 from jobs.duties.partitioned_following import follow_runs
 from jobs.duties.partitioned_runs import lead_runs, send_jobs
 from jobs.duties.partitioned_totals import TOTALS_TO_DIVIDE, divide_totals
-from jobs.duties.pass_on import PASSING_JOBS, pass_on
 from jobs.duties.progress import JOBS_RUN, OF_THE_CLUSTER, charge_waiting_time, coarsen_progress, keep_states
 from jobs.duties.recruit import (
     DUE_TASKS,
@@ -56,12 +56,12 @@ from jobs.duties.recruit import (
 )
 from jobs.duties.requests import OPEN_REQUESTS, answer_requests
 from jobs.duties.reseed import JOBS_TO_RESEED, begin_reseeding
-from jobs.duties.restored import RESTORES_TO_HANDLE, verify_after_restore
 from jobs.duties.slot_moves import MOVES, move_slots
 from jobs.duties.start import JOBS_TO_PREPARE, SEEDING_JOBS, prepare_runs, seed_seeds
 from jobs.duties.stuff import stuff_groups, wake_late_lanes
 from jobs.duties.tags import TAGS_ARE_NEEDED, report_missing_tags
 from jobs.duties.tombstones import keep_tombstones
+from jobs.duties.transient_jobs import PASSING_JOBS, pass_on
 from jobs.duties.versions import SURPLUS_VERSIONS, remove_surplus_versions
 from jobs.duties.webmasters import LIMITS_TO_END, end_webmasters_limits
 from jobs.duties.windows import SCHEDULED_JOBS, apply_windows

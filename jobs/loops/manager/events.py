@@ -34,11 +34,11 @@ class Events:
 
     def on_notification(self, channel: str, payload: str) -> None:
         """Record a notification. Runs in the heartbeat's thread."""
-        if channel in {channels.STUFF, channels.GROUPS, channels.OFFICE} and payload != self._scope:
+        if channel in {channels.STUFF, channels.GROUPS, channels.LEADERSHIP} and payload != self._scope:
             return
         if channel == channels.GROUPS:
             self.groups_changed.set()
-        elif channel == channels.OFFICE:
+        elif channel == channels.LEADERSHIP:
             self.membership_changed.set()
         elif channel == RECRUIT:
             self.tasks_changed.set()

@@ -20,10 +20,10 @@ from jobs.duties.recruit import assign_due_tasks
 from jobs.duties.sources import AskAside
 from jobs.loops.database import DatabaseClock
 from jobs.loops.loop import Rhythm, calls
+from jobs.loops.manager.document_flow import DocumentFlow
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.loops.manager.events import ASKS, Events, happened
-from jobs.loops.manager.flow import Flow
-from jobs.loops.manager.office import Office
+from jobs.loops.manager.main_role import MainRole
 from jobs.loops.node import Node
 from jobs.metrics import crawl
 from jobs.queries.charging import Charging
@@ -37,7 +37,7 @@ from nodes.coordination.port import Coordination
 from nodes.database.connections import Dsn
 from nodes.life.identity import NodeIdentity
 from nodes.membership.fences import FenceRefused
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 from nodes.settings.effective import Effective
 from nodes.tasks.channels import RECRUIT
 
@@ -94,7 +94,7 @@ class Manager:
             identity=identity,
             settings=settings,
             store=store,
-            channels=(channels.STUFF, channels.GROUPS, channels.OFFICE, channels.CONTROL, RECRUIT),
+            channels=(channels.STUFF, channels.GROUPS, channels.LEADERSHIP, channels.CONTROL, RECRUIT),
             on_notification=self.events.on_notification,
             asks=ASKS,
             answered=self.events.answered,
@@ -103,7 +103,7 @@ class Manager:
             membership_changed=self.events.note_membership_change,
         )
         self._heartbeats = self._node.heartbeats
-        self._office = Office(me=identity, node=self._node)
+        self._main_role = MainRole(me=identity, node=self._node)
         self._work = self._node.work_connection()
         self._clock = DatabaseClock()
         self._main = Rhythm(MAIN_DUTIES)
@@ -114,7 +114,7 @@ class Manager:
         self._asked_at, self._closed_djangos_at = float("-inf"), time.monotonic()
         self._called: frozenset[str] = frozenset()
         self._groups: tuple[GroupHeld, ...] = ()
-        self._stuffed, self._flow = 0, Flow()
+        self._stuffed, self._flow = 0, DocumentFlow()
         self._should_stop: Callable[[], bool] = lambda: False
 
     def run(self, *, should_stop: Callable[[], bool], after_pass: Callable[[], None] = lambda: None) -> None:
@@ -157,7 +157,7 @@ class Manager:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
         self._node.membership.stand_down()
         self._node.begin_draining(connection)
-        self._office.read_nodes_soon()
+        self._main_role.read_nodes_soon()
         notify(connection, channels.GROUPS, self._me.scope)
 
     def _has_successors(self, connection: psycopg.Connection[Any]) -> bool:
@@ -185,16 +185,16 @@ class Manager:
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return the sum of the results of its duties."""
         # Each pass reports, and not each cycle: a cycle repeats a pass that gave up waiting for a lock.
-        is_main, workers = self._office.term is not None, self._office.workers
+        is_main, workers = self._main_role.term is not None, self._main_role.workers
         self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)
         crawl.GROUPS.set(len(self._groups))
-        of_nodes.IS_MAIN.set(is_main)
+        node_metrics.IS_MAIN.set(is_main)
         if self._heartbeats.failed.is_set():
             raise ManagerFailed(self._heartbeats.why)
         if self._node.has_new_settings:
             self._node.take_up_settings(connection)
         self._notice_events()
-        if self._office.keep_if_due(connection):
+        if self._main_role.keep_if_due(connection):
             self._main.speed_up()
             self._asked_at = float("-inf")
         if not self._node.may_begin() or self._is_idle:
@@ -209,7 +209,7 @@ class Manager:
             me=self._me.id,
             scope=self._me.scope,
             now=now,
-            term=self._office.term,
+            term=self._main_role.term,
             groups=self._groups,
             sources=self._sources,
             rounds=self._rounds,
@@ -222,12 +222,12 @@ class Manager:
         moved = self._owner.perform(at, called=self._called, may_begin=self._node.may_begin)
         self._stuffed += moved
         self._flow.note(moved, at=time.monotonic())
-        if self._office.term is None or self._owner.was_broken_off:
+        if self._main_role.term is None or self._owner.was_broken_off:
             return moved
         moved_as_main = 0
         try:
             moved_as_main = self._main.perform(
-                at, called=self._called, may_begin=self._office.may_act, in_flow=self._flow.is_steady
+                at, called=self._called, may_begin=self._main_role.may_act, in_flow=self._flow.is_steady
             )
         except FenceRefused as refused:
             if refused.fence != "term":
@@ -235,8 +235,8 @@ class Manager:
             # This node is no longer the main manager, and continues as a manager.
             logger.warning("this manager is no longer the main manager: %s", refused)
             self._node.count_refused(connection)
-            self._office.lost()
-        if self._main.changed or self._office.term is None:
+            self._main_role.lost()
+        if self._main.changed or self._main_role.term is None:
             # Groups were given, a run waits for its seeds, or another node is the main manager now.
             self._asked_at = float("-inf")
         return moved + moved_as_main
@@ -244,19 +244,19 @@ class Manager:
     @property
     def _is_idle(self) -> bool:
         """True if this manager has no duty: it is not the main manager, and knows no group that it owns."""
-        has_duties = self._office.term or self._groups or self.events.may_own_groups
+        has_duties = self._main_role.term or self._groups or self.events.may_own_groups
         return not has_duties and self._asked_at > float("-inf")
 
     def _notice_events(self) -> None:
         """Make the duties due that the events since the last pass require."""
-        is_main = self._office.term is not None
+        is_main = self._main_role.term is not None
         if happened(self.events.control_changed):
             self._definitions.read_again()
             self._main.speed_up()
             self._owner.speed_up()
             self._asked_at = float("-inf")
             if is_main:
-                self._office.read_nodes_soon()
+                self._main_role.read_nodes_soon()
         if happened(self.events.groups_changed):
             # Groups were handed over, or have to be. The new owner must start immediately.
             self._main.speed_up()
@@ -270,7 +270,7 @@ class Manager:
             # Lanes may still wait as the previous limits required. Only a round over all lanes finds and wakes them.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
-            self._office.read_nodes_soon()
+            self._main_role.read_nodes_soon()
 
     def _read_conditions(self, connection: psycopg.Connection[Any], *, now: dt.datetime) -> None:
         """Read the conditions of the duties, and the groups of this manager."""

@@ -8,14 +8,14 @@ from jobs.metrics import crawl
 from jobs.queue.flushing.flush import Flushed
 from jobs.queue.pace.close import ClosedTurn
 from jobs.queue.removing.drop import Dropped
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 
 
 def count_flush(flushed: Flushed, *, seconds: float) -> None:
     """Count the outcomes that one flush wrote, except for outcomes whose claim was lost."""
     crawl.FLUSHES.observe(seconds)
     crawl.OFFERED_REFERENCES.add(len(flushed.named))
-    of_nodes.REFUSED_WRITES.add(flushed.refused, "claim")
+    node_metrics.REFUSED_WRITES.add(flushed.refused, "claim")
     # A list with the number of an ending as index. A dictionary would be slower, because the hash of a member of an
     # enumeration is computed in Python.
     endings = [0] * (max(Ending) + 1)
@@ -50,11 +50,11 @@ def count_closed(turns: Sequence[ClosedTurn], *, batches: int) -> None:
 def count_given_back(returned: int, *, refused: int) -> None:
     """Count documents that returned to the queue, and documents whose claim was lost."""
     crawl.GIVEN_BACK.add(returned)
-    of_nodes.REFUSED_WRITES.add(refused, "claim")
+    node_metrics.REFUSED_WRITES.add(refused, "claim")
 
 
 def count_dropped(dropped: Dropped) -> None:
     """Count documents that left the queue, and the outputs."""
     crawl.REMOVED.add(dropped.dropped)
     crawl.OUTPUTS.add(dropped.removed, "removed")
-    of_nodes.REFUSED_WRITES.add(dropped.refused, "claim")
+    node_metrics.REFUSED_WRITES.add(dropped.refused, "claim")

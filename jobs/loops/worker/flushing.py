@@ -126,4 +126,4 @@ class Flushing:
             # Documents that were given back are settled later, by the write that returns them to the queue.
             if claimed.job_id not in given_back:
                 state.settle(claimed)
-        state.results.flush_due.now()
+        state.results.flush_deadline.now()

@@ -26,7 +26,7 @@ from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.connectors.transformation.pipeline import read_pipeline
 from jobs.connectors.transformation.running import Pipeline
 from jobs.lifecycle.job import Scan
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.slots import MAP, SlotMap
 from jobs.queue.flushing.hops import rules_of
 from jobs.queue.flushing.outcomes import JobFacts, Partitioned
@@ -228,7 +228,7 @@ def _partitioned(row: JobRow) -> Partitioned | None:
     """
     Return the facts that the flush needs to send references to other partitions; None for a job of this database alone.
     """
-    placement = here.placement() if row.number is not None else None
+    placement = this_partition.placement() if row.number is not None else None
     if row.number is None or placement is None:
         return None
     owners = SlotMap.from_json(row.slots, placement.names).owners

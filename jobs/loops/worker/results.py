@@ -5,7 +5,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from jobs.loops.worker.due import Due
+from jobs.loops.worker.deadline import Deadline
 from jobs.loops.worker.writing import Ended, ToWrite
 from jobs.queue.pace.close import ClosedTurn
 from jobs.queue.take import Claimed
@@ -27,14 +27,14 @@ class Results:
     """
     Outcomes, documents to release, and closed turns, until a write takes them.
 
-    `flush_due` is the moment of the next flush, and `close_due` the moment of the next write of closed turns alone.
+    `flush_deadline` is the moment of the next flush, and `close_deadline` the moment of the next write of closed turns alone.
     `wanted` is set when one of these moments has come. The object belongs to the event loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.wanted = asyncio.Event()
-        self.flush_due = Due(loop, self.wanted)
-        self.close_due = Due(loop, self.wanted)
+        self.flush_deadline = Deadline(loop, self.wanted)
+        self.close_deadline = Deadline(loop, self.wanted)
         self._ended: list[Ended] = []
         self._given_back: list[Claimed] = []
         self._closed: list[ClosedTurn] = []
@@ -44,12 +44,12 @@ class Results:
     @property
     def only_closes(self) -> bool:
         """True if closed turns are due and a flush is not."""
-        return self.close_due.is_over and not self.flush_due.is_over and not self._hosts_spoke
+        return self.close_deadline.is_over and not self.flush_deadline.is_over and not self._hosts_spoke
 
     @property
     def flush_is_near(self) -> bool:
         """True if the next flush comes soon enough for closed turns to wait for it."""
-        return self.flush_due.comes_within(_CLOSED_WITH_A_FLUSH)
+        return self.flush_deadline.comes_within(_CLOSED_WITH_A_FLUSH)
 
     def add(self, ended: Ended, *, is_last: bool, within: float) -> None:
         """
@@ -57,19 +57,19 @@ class Results:
         """
         self._ended.append(ended)
         if len(self._ended) >= _RESULTS_A_FLUSH or is_last:
-            self.flush_due.now()
-        elif not self.flush_due.is_asked_for:
-            self.flush_due.within(within)
+            self.flush_deadline.now()
+        elif not self.flush_deadline.is_asked_for:
+            self.flush_deadline.within(within)
 
     def add_unread(self, ended: Iterable[Ended], *, within: float) -> None:
         """Add the outcomes of documents that ended without a request."""
         self._ended.extend(ended)
-        self.flush_due.within(within)
+        self.flush_deadline.within(within)
 
     def give_back(self, claims: Iterable[Claimed]) -> None:
         """Request the release of documents with the next write, which is due immediately."""
         self._given_back.extend(claims)
-        self.flush_due.now()
+        self.flush_deadline.now()
 
     def note_news_of_a_host(self) -> None:
         """Write outcomes before turns are closed: they contain facts about a host that its next turn needs."""
@@ -80,19 +80,19 @@ class Results:
         Close turns soon. If no turn of their bin follows here, close them sooner, because the bin is idle until then.
         """
         self._closed.extend(turns)
-        due = self.flush_due if self._hosts_spoke else self.close_due
+        due = self.flush_deadline if self._hosts_spoke else self.close_deadline
         due.within(_CLOSING_WAITS if is_followed else _FREEING_WAITS)
 
     def take_closed(self, *, runs_out: bool) -> ToWrite:
         """Return the closed turns without the results, which wait for a flush."""
-        self.close_due.clear()
+        self.close_deadline.clear()
         closed, self._closed = self._closed, []
         return ToWrite(closed=closed, runs_out=runs_out)
 
     def take_all(self, *, done_batches: Sequence[int], runs_out: bool) -> ToWrite:
         """Return everything that waits for a write."""
-        self.flush_due.clear()
-        self.close_due.clear()
+        self.flush_deadline.clear()
+        self.close_deadline.clear()
         self._hosts_spoke = False
         given = ToWrite(self._ended, self._given_back, self._closed, done_batches, runs_out)
         self._ended, self._given_back, self._closed = [], [], []

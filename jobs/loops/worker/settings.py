@@ -11,7 +11,7 @@ from jobs.models import Batch
 from jobs.settings import extraction, kept, table
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.effective import Effective
-from nodes.settings.of_nodes import HEARTBEAT_INTERVAL
+from nodes.settings.node_settings import HEARTBEAT_INTERVAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

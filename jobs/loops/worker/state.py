@@ -79,4 +79,4 @@ class WorkerState:
     def settle(self, claimed: Claimed) -> None:
         """Record that this worker no longer has a document of a batch."""
         if self.batches.settle(claimed.batch_id):
-            self.results.flush_due.within(self.settings.flush_after.total_seconds())
+            self.results.flush_deadline.within(self.settings.flush_after.total_seconds())

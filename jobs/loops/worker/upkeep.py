@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import psycopg
 
-from jobs.loops.worker import asks, disks
+from jobs.loops.worker import disks, work_conditions
 from jobs.loops.worker.clearing import clear_outputs
 from jobs.loops.worker.limits import Limits
 from jobs.loops.worker.notifying import notify_outputs
@@ -49,21 +49,24 @@ class Upkeep:
         """
         Wake the parts of the worker for which the heartbeat found work. `true` has the names of the true conditions.
         """
-        self.may_hold_batches = asks.SENT in true
+        self.may_hold_batches = work_conditions.SENT in true
         events = {
-            asks.OUTPUTS: self.outputs_wait,
-            asks.NOTIFICATIONS: self.may_have_news,
-            asks.ARCHIVES: self.archives_wait,
-            asks.DISKS: self.disks_wait,
-            asks.STORES: self._state.may_find_files,
+            work_conditions.OUTPUTS: self.outputs_wait,
+            work_conditions.NOTIFICATIONS: self.may_have_news,
+            work_conditions.ARCHIVES: self.archives_wait,
+            work_conditions.DISKS: self.disks_wait,
+            work_conditions.STORES: self._state.may_find_files,
         }
-        if asks.TEXTS in true:
+        if work_conditions.TEXTS in true:
             # This worker may not have written these texts: a worker ended before it indexed them, or another partition
             # sent them.
             self._state.indexes = True
         if not self._state.batches.documents:
             # A busy worker looks for batches and texts by itself.
-            events |= {asks.BATCHES: self._state.may_find_work, asks.TEXTS: self._state.may_find_texts}
+            events |= {
+                work_conditions.BATCHES: self._state.may_find_work,
+                work_conditions.TEXTS: self._state.may_find_texts,
+            }
         for name in true & events.keys():
             events[name].set()
 

@@ -9,7 +9,7 @@ import psycopg
 from jobs.loops.database import DatabaseClock, DatabaseThread
 from jobs.loops.disk import FreeDisk
 from jobs.loops.node import Node
-from jobs.loops.worker import asks
+from jobs.loops.worker import work_conditions
 from jobs.loops.worker.flushing import Flushing
 from jobs.loops.worker.indexing import Indexing
 from jobs.loops.worker.limits import Limits
@@ -19,7 +19,7 @@ from jobs.loops.worker.results import Results
 from jobs.loops.worker.serving import Serving
 from jobs.loops.worker.settings import WorkerFailed, WorkerSettings
 from jobs.loops.worker.state import WorkerState
-from jobs.loops.worker.storing import Storing
+from jobs.loops.worker.storing_archives import Storing
 from jobs.loops.worker.taking import Taking
 from jobs.loops.worker.upkeep import Upkeep
 from jobs.loops.worker.writing import Writer
@@ -66,7 +66,7 @@ class Worker:
             store=store,
             channels=(channels.take_of(identity.id), channels.CONTROL),
             on_notification=self._on_notification,
-            asks=asks.of_worker(has_stores=bool(settings[ARCHIVE_STORES])),
+            asks=work_conditions.of_worker(has_stores=bool(settings[ARCHIVE_STORES])),
             answered=lambda true: self._loop.call_soon_threadsafe(self._upkeep.note_answers, true),
             is_stopping=stop.is_set,
         )

@@ -23,7 +23,7 @@ from jobs.loops.disk import FreeDisk
 from jobs.loops.worker.archives import JobArchives
 from jobs.loops.worker.counting import count_closed, count_dropped, count_flush, count_given_back
 from jobs.loops.worker.jobs import JobAtWork
-from jobs.loops.worker.known import KnownReferences
+from jobs.loops.worker.known_references import KnownReferences
 from jobs.loops.worker.outputs import JobOutputs
 from jobs.loops.worker.sent_requests import SentRequests
 from jobs.queue import discover, release, wake

@@ -13,7 +13,7 @@ from jobs.archive import files
 from jobs.archive.copies import Copy
 from jobs.archive.records import Archived, BadArchive, Format
 from jobs.models import ArchiveRecord
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway, read_in
 from jobs.queries.archive import file_of_path, read_copy, read_record
 from jobs.queries.documents.lists import hashes_of
@@ -142,10 +142,10 @@ def _find(partition: str, find: Callable[[], _T | None]) -> _T | None:
         Unknown: no other partition has this name.
         PartitionAway: a partition that may have the result does not answer.
     """
-    if partition and partition != here.name():
+    if partition and partition != this_partition.name():
         return read_in(partition, find, within=_READ_WITHIN)
     found = find()
-    placement = here.placement()
+    placement = this_partition.placement()
     if found is not None or partition or placement is None or not placement.is_control:
         return found
     away: PartitionAway | None = None

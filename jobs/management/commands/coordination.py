@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.database.address import database_dsn
-from nodes.distributed.looks import look_at
+from nodes.distributed.store_views import look_at
 
 
 class Command(BaseCommand):

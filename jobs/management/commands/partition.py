@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.agreement import accept, add
 from jobs.partitions.placement import SLOTS, BadPartitions
 from jobs.queries.partitions import PartitionSeen, look_at_move, look_at_partitions
@@ -20,7 +20,7 @@ from nodes.database.clock import read_clock
 from nodes.database.connections import connect
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
 
@@ -84,7 +84,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **given: Any) -> None:
         check_database()
-        placement = here.placement()
+        placement = this_partition.placement()
         if given["verb"] == "accept":
             self._accept(given["name"])
         elif given["verb"] == "add":
@@ -182,7 +182,7 @@ class Command(BaseCommand):
         )
 
     def _accept(self, name: str) -> None:
-        names = here.addresses()
+        names = this_partition.addresses()
         if name not in names:
             known = ", ".join(names) or "none"
             raise CommandError(f"There is no partition {name!r}. CRAWLCTL_PARTITIONS names: {known}.", returncode=2)

@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
-from jobs.attention.everywhere import read_attention_everywhere
+from jobs.attention.all_partitions import read_attention_everywhere
 from jobs.attention.lines import AttentionLine
 from nodes.database.clock import read_clock
-from nodes.database.moment import Moment
+from nodes.database.shared_results import Moment
 from nodes.management.database import check_database
 
 

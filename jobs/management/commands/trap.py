@@ -10,7 +10,7 @@ from jobs.models import Job, RuleKind, RuleState, TrapDecision, TrapSuspect
 from jobs.partitions.merged import change_in, read_in
 from jobs.queries.traps import check_rule, find_suspects, list_suspects_everywhere
 from jobs.verbs import traps
-from jobs.verbs.rules_of_traps import Effect
+from jobs.verbs.trap_rules import Effect
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, NotDone, Unknown
 from nodes.management.database import check_database

@@ -15,7 +15,7 @@ from jobs.notices.topics import TOPICS
 from jobs.notices.verbs import shown_configuration
 from nodes.api.parsing import json_in
 from nodes.membership.changes import MASK
-from nodes.web.seen import SeenForm
+from nodes.web.form_conflicts import SeenForm
 
 _LONGEST: Final = 4_000
 

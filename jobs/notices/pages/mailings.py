@@ -17,8 +17,8 @@ from jobs.notices.pages.forms import add_problems
 from nodes.api.parsing import json_in
 from nodes.errors import Invalid
 from nodes.tasks.models import TaskTemplate
+from nodes.web.form_conflicts import SeenForm
 from nodes.web.pages import page_for, user_with_permission
-from nodes.web.seen import SeenForm
 
 _page: Final = page_for("notices.view_notificationrule")
 _SCHEDULE: Final = ("cron", "time_zone", "every_minutes")

@@ -21,7 +21,7 @@ from jobs.notices.models import (
 )
 from jobs.notices.pages.forms import ChannelForm, RuleForm, add_problems
 from jobs.notices.topics import TOPICS
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.database.clock import read_clock
 from nodes.errors import InUse, Invalid
 from nodes.tasks.models import TaskTemplate
@@ -44,7 +44,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
     log = NotificationMessage.objects.select_related("channel", "rule")
     standing = NotificationCondition.objects.filter(ended_at=None).select_related("rule").order_by("-id")
     conditions = list(standing[: _SHOWN + 1])
-    stated = here.placement()
+    stated = this_partition.placement()
     context = {
         # The name of the control partition, which sends the messages about conditions of this partition; "" in the
         # control partition, and without partitions.

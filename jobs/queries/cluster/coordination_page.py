@@ -12,7 +12,7 @@ from nodes.coordination.names import BadName
 from nodes.coordination.port import ClusterState, CoordinationError, LockSeen
 from nodes.coordination.raw_tree import Branch, read_branch
 from nodes.coordination.zookeeper_session import Address
-from nodes.distributed.looks import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
+from nodes.distributed.store_views import LOOK_TIMEOUT, shared_look_at, uses_zookeeper
 from nodes.models import CoordinationCluster
 
 # Largest number of lines for each list: members, jobs, locks.

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Merged, numbers_of, read_everywhere
 from jobs.queries.cluster.history import (
     ClusterThen,
@@ -41,7 +41,7 @@ def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") ->
 
     Jobs have the numbers of this partition.
     """
-    is_wanted = not partition or partition == here.control_name()
+    is_wanted = not partition or partition == this_partition.control_name()
     return read_everywhere(
         lambda: _read(at, now=now) if is_wanted else None,
         lambda _name: _read_elsewhere(at),
@@ -51,7 +51,7 @@ def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") ->
 
 def find_default_minute(*, present: dt.datetime) -> dt.datetime:
     """Return the minute to show if none is chosen: the last one that was kept."""
-    return usual_minute(find_last_minute(), present=present, is_of_all=bool(here.control_name()))
+    return usual_minute(find_last_minute(), present=present, is_of_all=bool(this_partition.control_name()))
 
 
 def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:

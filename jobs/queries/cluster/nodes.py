@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, Silent, read_everywhere
-from jobs.queries.standing import Standing
+from jobs.queries.frequent_queries import Standing
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from nodes.database.clock import read_clock
-from nodes.database.moment import cached_in_moment
+from nodes.database.shared_results import cached_in_moment
 from nodes.lifecycle import CLUSTER_SCOPE, FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node, NodeEvent
 

@@ -13,7 +13,7 @@ from jobs.models import InvariantCheck
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
-from jobs.queries.standing import Standing
+from jobs.queries.frequent_queries import Standing
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import ClusterRequest, MainTerm, NodeEvent
 

@@ -27,7 +27,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import QueryCanceled
 
 from jobs.connectors.metadata import Metadata, read_stored
-from jobs.connectors.output.words import CONFIGURATIONS, JOINERS
+from jobs.connectors.output.search_words import CONFIGURATIONS, JOINERS
 from nodes.errors import TooSlow
 
 _LONGEST_QUERY: Final = 1000

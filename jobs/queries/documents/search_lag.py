@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from jobs.models import SearchDocument
-from jobs.queries.standing import Standing
-from nodes.database.moment import cached_in_moment
+from jobs.queries.frequent_queries import Standing
+from nodes.database.shared_results import cached_in_moment
 
 _NOT_FOUND_YET: Final = Standing(
     lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]

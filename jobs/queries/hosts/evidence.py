@@ -14,7 +14,7 @@ from jobs.evidence.coverage import OF_GAPS, Gap
 from jobs.evidence.files import Part, Period, gap_of, line_of
 from jobs.evidence.minutes import Facts, count_of
 from jobs.models import EvidenceBlock, EvidenceChain
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.settings.kept import KEEP_EVIDENCE
 from jobs.settings.table import USER_AGENT
 from nodes.errors import Invalid, Unknown
@@ -168,7 +168,7 @@ def export(host: str, *, begin: dt.datetime | None = None, until: dt.datetime | 
         until=int(until.timestamp()),
         blocks=_part(chain, after),
         gaps=_part(gaps, after_gap),
-        partition=here.name(),
+        partition=this_partition.name(),
     )
     return _lines(period, (chain.pk, after, last), (gaps.pk, after_gap, gaps.seq))
 

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from django.db import connection
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.verdicts.requests import Counted, Requests, add_up
 from jobs.verdicts.results import is_failure
-from nodes.database.moment import kept
+from nodes.database.shared_results import kept
 
 # Span of time for a verdict, and the longer span that replaces it if too few requests ended in it.
 _MINUTE: Final = dt.timedelta(minutes=1)
@@ -172,7 +172,7 @@ def read_latest_requests(*, now: dt.datetime) -> LatestRequests:
     """
     of_moment: dict[None, LatestRequests] = kept("latest requests")
     if None not in of_moment:
-        of_moment[None] = _READINGS[here.foreign_name()].read(now=now)
+        of_moment[None] = _READINGS[this_partition.foreign_name()].read(now=now)
     return of_moment[None]
 
 

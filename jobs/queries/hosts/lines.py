@@ -32,7 +32,7 @@ from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.requests import Requests
-from nodes.database.moment import kept
+from nodes.database.shared_results import kept
 
 # Least number of gaps in the period over which a host's rate is the mean, so that one start more or less does not show.
 _GAPS: Final = 10

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobs.queries.cluster.nodes import read_live_nodes
-from nodes.database.moment import cached_in_moment
+from nodes.database.shared_results import cached_in_moment
 from nodes.lifecycle import NodeKind
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Outcome
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent, local_job, read_everywhere
 from jobs.queue.counting.counters import RunCounts, read_run
 from jobs.queue.sql.low_water import LOWEST_DELTA
@@ -47,7 +47,7 @@ def count_present_runs(job_ids: Iterable[int]) -> dict[int, RunCounts]:
     In the control partition they contain the last figures of the other partitions, some seconds old.
     """
     counts = count_own_documents(job_ids)
-    placement = here.placement()
+    placement = this_partition.placement()
     if placement is None or not placement.is_control:
         return counts
     with connection.cursor() as cursor:

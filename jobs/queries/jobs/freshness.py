@@ -10,7 +10,7 @@ from django.db import connection
 
 from jobs.connectors.repository.freshness_goals import read_goals
 from jobs.models import GoalTotal, Job
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, local_job, read_everywhere
 
 # Number of hosts on a page that are too slow, sorted by the number of requests that they lack.

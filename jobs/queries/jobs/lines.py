@@ -12,17 +12,17 @@ from django.db.models.functions import Coalesce
 from jobs.lifecycle.job import JobState, Phase, RunEnd, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job
+from jobs.queries.frequent_queries import Standing
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.jobs.facts import is_held, job_seen, read_changes, read_cluster
 from jobs.queries.jobs.failed_seeds import read_failed_seeds
 from jobs.queries.meter import METER, STEP, STEPS, metered, present, smoothed
-from jobs.queries.standing import Standing
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import hold_of
 from jobs.verdicts.requests import Requests
-from nodes.database.moment import cached_in_moment, kept
+from nodes.database.shared_results import cached_in_moment, kept
 
 # Number of jobs on the first page: running jobs, then jobs that ran last.
 JOBS_SHOWN: Final = 50

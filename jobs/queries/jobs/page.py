@@ -9,7 +9,7 @@ from jobs.lifecycle.job import TRANSITIONS
 from jobs.lifecycle.job import Window as Place
 from jobs.lifecycle.schedule import next_opening_of
 from jobs.models import JobEvent, ScheduleWindow
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
 from jobs.queries.cluster.failing_groups import FailingGroup
 from jobs.queries.hosts.latest_requests import judge_together
@@ -89,7 +89,7 @@ def read_job_page(job_id: int, *, now: dt.datetime) -> JobPage | None:
     if job is None:
         return None
     own = read_part(job, now=now)
-    if job.runs and here.control_name():
+    if job.runs and this_partition.control_name():
         own = with_next_looks(own, job.id, now=now)
     elif job.runs and not (job.counts.waiting or job.hold):
         own = replace(own, next_due_at=read_next_ready_at([job.id]))

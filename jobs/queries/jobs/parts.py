@@ -11,8 +11,8 @@ from django.db import connection
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Charge, Job, Outcome
-from jobs.partitions import here
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions import this_partition
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Silent, local_job
 from jobs.queries.charges import read_charges
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
@@ -119,7 +119,7 @@ def _others(*, job_id: int, run_no: int, runs: bool) -> tuple[list[PartOfJob], S
     Return the parts of other partitions in this run, and the partitions that did not answer. Only the control partition
     has them.
     """
-    if not here.control_name():
+    if not this_partition.control_name():
         return [], ()
     answers = _held(job_id, run_no, runs=runs)
     held = answers.answers()

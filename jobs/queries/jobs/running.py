@@ -6,7 +6,7 @@ from typing import Final
 from jobs.lifecycle.job import Phase
 from jobs.models import Job
 from jobs.queries.jobs.counts import count_present_runs
-from nodes.database.moment import cached_in_moment
+from nodes.database.shared_results import cached_in_moment
 
 # Number of jobs that one statement reads or counts.
 _CHUNK: Final = 500

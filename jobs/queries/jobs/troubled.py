@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import connection
 
 from jobs.lifecycle.job import Pause, Phase, RunEnd
-from nodes.database.moment import cached_in_moment
+from nodes.database.shared_results import cached_in_moment
 
 # Largest number of jobs in one answer.
 MOST: Final = 100

@@ -21,9 +21,9 @@ from jobs.guard.decision import Facts, HostShare, Thresholds, should_ask
 from jobs.lifecycle.job import HopMode, Kind, Scan
 from jobs.lifecycle.scan import choose_scan
 from jobs.models import Lane, OutputConnection
+from jobs.queries.rehearsals.all_partitions import Others, Readers, open_readers
 from jobs.queries.rehearsals.comparing import Group
 from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, Reader, compare
-from jobs.queries.rehearsals.everywhere import Others, Readers, open_readers
 from jobs.queries.rehearsals.limits import read_other_limits
 from jobs.queue.pace.read_policies import read_policies
 from jobs.throttling.limits import Limits, strictest

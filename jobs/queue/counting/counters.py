@@ -128,7 +128,7 @@ class RunCounts:
     Counts of the documents of one run. `codes` counts ended documents by result code.
 
     `offered` counts references that workers sent to the database: each worker sends an identifier once, and again after
-    it left the memory of the worker (`jobs.loops.worker.known`).
+    it left the memory of the worker (`jobs.loops.worker.known_references`).
     """
 
     pending: int = 0

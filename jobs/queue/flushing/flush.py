@@ -21,7 +21,7 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.lifecycle.document import Stage
 from jobs.queue.discover import COUNT_INSERTED, INSERT_OR_REVIVE, New
 from jobs.queue.flushing import carrying, freshness, gates, hop_limits
-from jobs.queue.flushing.foreign import ForeignReferences
+from jobs.queue.flushing.foreign_references import ForeignReferences
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.hop_limits import Reach
 from jobs.queue.flushing.outcomes import FlushPlan, JobFacts, Key, Named, Result, give_up, left_to_clean_up

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from jobs.connectors.repository import registry
 from jobs.queue.discover import open_lanes
-from jobs.queue.moving import stones
+from jobs.queue.moving import tombstones
 from jobs.queue.moving.chunks import Chunk, count_moved
 from jobs.queue.sql.order import CLASS_BITS
 from jobs.queue.sql.retrying import retried
@@ -306,7 +306,7 @@ def _store_hosts(cursor: psycopg.Cursor[Any], hosts: Sequence[Mapping[str, Any]]
 def _store_in_outputs(cursor: psycopg.Cursor[Any], body: Mapping[str, Any], ids: Mapping[int, int]) -> None:
     """Store the records and texts of outputs that exist here, by their names."""
     outputs = {row.name: row.id for row in cursor.execute(_OUTPUTS).fetchall()}
-    stones.store(cursor, body.get("tombstones", ()), ids, outputs)
+    tombstones.store(cursor, body.get("tombstones", ()), ids, outputs)
     cursor.execute(_ACCESS, {"rows": [Jsonb(one) for one in body["access"]]})
     for kind, statement in _OF_OUTPUTS.items():
         rows = [(one["row"], outputs[one["output"]]) for one in body[kind] if one["output"] in outputs]

@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from jobs.queue.moving import stones
+from jobs.queue.moving import tombstones
 from jobs.queue.moving.chunks import count_moved, key_of
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -208,7 +208,7 @@ class Sent:
     after: int = 0
     amounts: Mapping[str, int] = field(default_factory=dict)
     is_complete: bool = False
-    stone: stones.Key | None = None
+    stone: tombstones.Key | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -261,7 +261,7 @@ def send_documents(
                     connection, sent, term=term, here=here, target=target, bins=numbers, note=note
                 )
                 left -= 1
-        sent = replace(sent, after=bins[-1][0]) if bins else replace(sent, stone=stones.FIRST)
+        sent = replace(sent, after=bins[-1][0]) if bins else replace(sent, stone=tombstones.FIRST)
         with connection.transaction():
             hold_term(connection, term)
             note(sent)
@@ -285,9 +285,9 @@ def _send_tombstones(
     """Send the next tombstones of hosts that another partition has; return the place of the last one."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
-        found = stones.find_moved(cursor, sent.stone or stones.FIRST, foreign)
+        found = tombstones.find_moved(cursor, sent.stone or tombstones.FIRST, foreign)
         for target, keys in found.by_target.items():
-            stones.send(cursor, keys, here=here, target=target, key=sent.next_key(target))
+            tombstones.send(cursor, keys, here=here, target=target, key=sent.next_key(target))
             sent = sent.with_chunk(target)
         sent = replace(sent, stone=found.at or sent.stone, is_complete=found.at is None)
         note(sent)

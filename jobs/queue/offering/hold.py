@@ -42,13 +42,13 @@ class GroupHeld:
 @dataclass(frozen=True, slots=True)
 class Stuffed:
     """
-    The offer of one pass. `keepers` are the workers for which batches are reserved, or which batches prefer.
+    The offer of one pass. `preferred` are the workers for which batches are reserved, or which batches prefer.
     `open_batches` counts the batches that prefer no worker.
     """
 
     documents: int = 0
     batches: int = 0
-    keepers: frozenset[uuid.UUID] = frozenset()
+    preferred: frozenset[uuid.UUID] = frozenset()
     open_batches: int = 0
 
 

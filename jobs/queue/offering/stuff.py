@@ -44,8 +44,8 @@ from jobs.throttling.bins import (
     TurnPlan,
     plan_turns,
 )
-from jobs.throttling.keepers import prefer_keepers
 from jobs.throttling.opening import next_start_at
+from jobs.throttling.preferred_workers import prefer_workers
 
 # Largest number of documents in a batch that has turns of many bins.
 _DOCUMENTS_A_BATCH: Final = 64
@@ -262,14 +262,14 @@ def stuff(
     room: int,
     workers: int,
     largest: int = MOST_A_TURN,
-    keepers: Sequence[uuid.UUID] = (),
+    worker_ids: Sequence[uuid.UUID] = (),
     cursors: LaneCursors | None = None,
     now: dt.datetime,
 ) -> Stuffed:
     """
     Offer about `room` due documents of one group to `workers` live workers; return the offers.
 
-    No turn has more than `largest` documents. Each bin is assigned one of the `keepers`, the worker that is preferred
+    No turn has more than `largest` documents. Each bin is assigned one of `worker_ids`, the worker that is preferred
     for its documents.
 
     Raises:
@@ -284,7 +284,7 @@ def stuff(
             bins=bins, parents=parents, lanes=held.lanes, workers=workers, largest=largest, now=now
         )
         chosen = _choose(cursor, held, turns=turns, room=room, now=now)
-        kept = prefer_keepers([plan for plan, _ in chosen.turns], bins=bins, workers=keepers)
+        kept = prefer_workers([plan for plan, _ in chosen.turns], bins=bins, workers=worker_ids)
         chosen.turns = [(plan, documents) for plan, (_, documents) in zip(kept, chosen.turns, strict=True)]
         stuffed, asleep = _offer(cursor, held, chosen=chosen, waiting=waiting, now=now)
     _wake_filled(connection, held, asleep=asleep, now=now)
@@ -554,7 +554,7 @@ def _offer(
     stuffed = Stuffed(
         documents=sum(len(documents) for _, _, documents in rows),
         batches=len(ids),
-        keepers=frozenset(worker for worker in goes_to if worker is not None),
+        preferred=frozenset(worker for worker in goes_to if worker is not None),
         open_batches=goes_to.count(None),
     )
     return stuffed, [lane for lane in left if lane.is_empty]

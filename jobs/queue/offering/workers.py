@@ -88,7 +88,7 @@ class Workers:
         wanted: set[uuid.UUID] = set()
         open_batches = 0
         for one in offered:
-            wanted |= one.keepers
+            wanted |= one.preferred
             open_batches += one.open_batches
         if open_batches and None not in notified:
             most = min(len(self.ids), max(open_batches, _FOR_OPEN))

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.limits import LIMITS, LimitColumns
 from jobs.lifecycle.period import Period
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.throttling.limits import gap_of
 from jobs.throttling.policies import Numbers, PolicyValues, RuleValues
 from jobs.throttling.windows import Window
@@ -86,7 +86,7 @@ def _policy_values(policy: _Policy) -> PolicyValues:
 
 def _share(policy: _Policy) -> Fraction:
     """Return the part of the policy's totals that this database has. A one-shot crawls in one partition only."""
-    if here.placement() is None or policy.private_to is not None:
+    if this_partition.placement() is None or policy.private_to is not None:
         return Fraction(1)
     return Fraction(policy.parts or 0, policy.of or 1)
 

@@ -22,7 +22,7 @@ from jobs.lifecycle.endings import LAST_RESULT, NOTHING
 from jobs.queue.flushing import carrying, hop_limits
 from jobs.queue.flushing.history import WRITE_HISTORY, Departure, History, departures_by_lane
 from jobs.queue.flushing.outcomes import JobFacts
-from jobs.queue.sql.doubting import MARK_RECORDS
+from jobs.queue.sql.doubted_documents import MARK_RECORDS
 from jobs.queue.sql.order import FRESH
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.rows import named_rows
@@ -292,7 +292,7 @@ def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], j
     """
     Record that outputs may lack these documents: before their removal (`drop_unclaimed`), in a separate transaction.
 
-    If the documents stay, they are read unconditionally, and written again (`sql/doubting.py`).
+    If the documents stay, they are read unconditionally, and written again (`sql/doubted_documents.py`).
     """
     facts = {"hashes": list(hashes), "job": job_id}
     with connection.transaction():

@@ -25,7 +25,7 @@ from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Kind, Phase
 from jobs.models import Outcome
-from jobs.partitions.here import placement_of_hosts
+from jobs.partitions.this_partition import placement_of_hosts
 from jobs.queue.discover import open_lanes
 from jobs.queue.flushing.recrawl import Intervals
 from jobs.queue.flushing.refusals import forget_refusals

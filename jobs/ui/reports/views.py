@@ -15,12 +15,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import BadPattern, BadPosition
-from jobs.queries.reports.busiest import Measure
-from jobs.queries.reports.document_states import Status
-from jobs.queries.reports.everywhere import (
+from jobs.queries.reports.all_partitions import (
     read_busiest_everywhere,
     read_documents_everywhere,
     read_histogram_everywhere,
@@ -28,6 +25,9 @@ from jobs.queries.reports.everywhere import (
     read_queue_everywhere,
     read_timeline_everywhere,
 )
+from jobs.queries.reports.asking import BadPattern, BadPosition
+from jobs.queries.reports.busiest import Measure
+from jobs.queries.reports.document_states import Status
 from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.reports import screens
 from jobs.ui.reports.forms import (
@@ -287,9 +287,9 @@ def _history_columns(form: SimpleHistoryForm, *, sort: str, descending: bool) ->
 
 def _partition_column() -> list[Column]:
     """Return the column with the partition of each row, in the control partition of several."""
-    return [Column(_("Partition"))] if here.control_name() else []
+    return [Column(_("Partition"))] if this_partition.control_name() else []
 
 
 def _partition_cell(name: str) -> list[Cell]:
-    control = here.control_name()
+    control = this_partition.control_name()
     return [{"text": name or control}] if control else []

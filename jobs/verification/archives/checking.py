@@ -31,7 +31,7 @@ from jobs.verification.archives.looking import (
     look_at_local,
     look_at_stored,
 )
-from jobs.verification.archives.mending import write_local, write_stored
+from jobs.verification.archives.repairing import write_local, write_stored
 from jobs.verification.attempts import note
 from nodes.database.clock import read_clock
 from nodes.stores.port import StoreError

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from jobs.models import ArchiveFault, ArchiveVerification
-from jobs.partitions.held import HeldAnswers
+from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.verification.screens import SHOWN, Part, fault_rows, last_result, row_of, screen_of_parts
 from nodes.database.clock import read_clock

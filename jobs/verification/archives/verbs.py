@@ -11,20 +11,20 @@ from django.db.models.functions import Now
 
 from jobs.loops.worker.archives import archive_root
 from jobs.models import ArchiveFile, ArchiveVerification
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.settings.archives import ARCHIVE_STORES
 from jobs.verbs.control import MAY_CONTROL
+from jobs.verification.all_partitions import Begun, begin
 from jobs.verification.archives.checking import check_file
-from jobs.verification.archives.foreign import check_foreign
+from jobs.verification.archives.foreign_files import check_foreign
 from jobs.verification.attempts import ShouldContinue, begin_attempt, note
-from jobs.verification.everywhere import Begun, begin
 from nodes.errors import Invalid, NotAllowed, Refused
 from nodes.lifecycle import NodeStatus
 from nodes.membership.changes import record_request
 from nodes.models import Node
 from nodes.permissions import May, may_do_everything
 from nodes.settings.running import current
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import Task
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def start(
     _check(sample, lost_machine)
     given = {"sample": sample, "repair": repairs, "lost_machine": lost_machine}
     arguments = {name: value for name, value in given.items() if value}
-    task = book.create(kind="verify_archive", arguments=arguments, made_by=made_by)
+    task = verbs.create(kind="verify_archive", arguments=arguments, made_by=made_by)
     return _create(sample=sample, repairs=repairs, lost_machine=lost_machine, made_by=made_by, task=task.pk)
 
 
@@ -138,7 +138,7 @@ def carry_out(
             # A worker may have deleted the row meanwhile, because the file was never created.
             check_file(verification, file)
     # Several partitions may use the same directory or store. Then a file without a row here may belong to another one.
-    if here.placement() is None:
+    if this_partition.placement() is None:
         check_foreign(verification, archive_root(), host=host, stores=current()[ARCHIVE_STORES])
     note(verification, ended_at=Now(), refused="")
     return verification

@@ -18,7 +18,7 @@ def show_standing(manager: DistributedJobManager) -> None:
     Export two metrics of a manager's node at each scrape: whether it is a member, and whether it is the main node.
     """
     djm.MEMBER.follow(lambda: manager.status().is_member, manager.node)
-    djm.MAIN.follow(lambda: manager.status().office is not None, manager.node)
+    djm.MAIN.follow(lambda: manager.status().leadership is not None, manager.node)
 
 
 class CountingObserver(Observer):

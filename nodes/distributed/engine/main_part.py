@@ -13,7 +13,15 @@ from collections.abc import Callable
 from typing import Final
 
 from nodes.assignment.pools import PoolStrategy, StrategyRefused, share_out
-from nodes.coordination.port import ClusterState, Coordination, CoordinationError, NotMain, NotMember, Office, Outdated
+from nodes.coordination.port import (
+    ClusterState,
+    Coordination,
+    CoordinationError,
+    Leadership,
+    NotMain,
+    NotMember,
+    Outdated,
+)
 from nodes.distributed.engine.observer import ObserverGroup, Work
 from nodes.distributed.engine.switches import Switches
 from nodes.distributed.engine.tuning import Tuning
@@ -92,18 +100,18 @@ class MainPart:
             CoordinationError: the store does not answer.
         """
         try:
-            office = self._coordination.campaign()
-            if office is None:
+            leadership = self._coordination.campaign()
+            if leadership is None:
                 self._balanced, self.refusal = None, ""
                 return
-            self._rebalance(office)
+            self._rebalance(leadership)
             if seconds_since_boot() - self._cleaned_at >= self._tuning().clean_every.total_seconds():
-                self._clean(office)
+                self._clean(leadership)
         except (NotMain, NotMember) as error:
             # The worker's part joins again, and the new main node assigns the items.
             logger.info("%s", error)
 
-    def _rebalance(self, office: Office) -> None:
+    def _rebalance(self, leadership: Leadership) -> None:
         if self._is_asked.is_set():
             self._is_asked.clear()
             self._balanced = None
@@ -115,15 +123,15 @@ class MainPart:
                 return
             try:
                 with self._observer.work(Work.REBALANCE):
-                    moved = self._share_out(seen, disabled, office)
+                    moved = self._share_out(seen, disabled, leadership)
             except Outdated:
                 continue
             if moved is not None:
                 self._balanced = basis
             return
-        logger.info("the cluster of node %s changed while its items were assigned; trying again", office.main)
+        logger.info("the cluster of node %s changed while its items were assigned; trying again", leadership.main)
 
-    def _share_out(self, seen: ClusterState, disabled: frozenset[str], office: Office) -> int | None:
+    def _share_out(self, seen: ClusterState, disabled: frozenset[str], leadership: Leadership) -> int | None:
         """Assign all items by the strategy. Return the number of moved items; None if the plan is invalid."""
         try:
             shares = share_out(self._strategy, seen.situation(disabled=disabled))
@@ -135,7 +143,7 @@ class MainPart:
             self._refuse(f"the strategy failed: {type(error).__name__}: {error}")
             return None
         self.refusal = ""
-        moved = self._coordination.assign(shares, seen=seen, office=office)
+        moved = self._coordination.assign(shares, seen=seen, leadership=leadership)
         if moved:
             logger.info("moved %d items to other nodes", moved)
         self._observer.rebalanced(moved=moved)
@@ -147,10 +155,10 @@ class MainPart:
         self.refusal = why
         self._observer.plan_refused(why)
 
-    def _clean(self, office: Office) -> None:
+    def _clean(self, leadership: Leadership) -> None:
         with self._observer.work(Work.CLEANING):
             try:
-                forgotten = self._coordination.forget_idle(seen=self._coordination.look(), office=office)
+                forgotten = self._coordination.forget_idle(seen=self._coordination.look(), leadership=leadership)
             except Outdated:
                 return
         self._cleaned_at = seconds_since_boot()

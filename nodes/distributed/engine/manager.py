@@ -284,7 +284,7 @@ class DistributedJobManager:
         return ManagerStatus(
             node=self.node,
             is_member=self._coordination.is_member,
-            office=self._coordination.office,
+            leadership=self._coordination.leadership,
             refusal=self._main.refusal,
             jobs=jobs,
         )

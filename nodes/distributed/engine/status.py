@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nodes.assignment.pools import WorkItem
-from nodes.coordination.port import Coordination, Office
+from nodes.coordination.port import Coordination, Leadership
 from nodes.distributed.engine.execution import JobRuns
 
 
@@ -28,7 +28,7 @@ class JobStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerStatus:
     """
-    A manager at one moment. `office` is the leadership that it certainly holds.
+    A manager at one moment. `leadership` is the leadership that it certainly holds.
 
     `refusal` is the reason why the plan of the main node's strategy was invalid, so that items stay where they were; or
     ''.
@@ -36,7 +36,7 @@ class ManagerStatus:
 
     node: str
     is_member: bool
-    office: Office | None
+    leadership: Leadership | None
     refusal: str
     jobs: Mapping[str, JobStatus]
 

@@ -6,8 +6,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from nodes.distributed.book import ALL, OTHERS
 from nodes.distributed.queries import ItemOfJob, JobPage, JobSeen, JobsSeen, NodeOfJob, Switch
+from nodes.distributed.records import ALL, OTHERS
 from nodes.web import formats
 from nodes.web.screens import Record
 

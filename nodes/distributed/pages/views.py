@@ -16,10 +16,10 @@ from nodes.coordination.names import BadName
 from nodes.coordination.port import CoordinationError
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
-from nodes.distributed.book import DEFAULT_CLUSTER
 from nodes.distributed.pages.screens import distributed_job_screen, distributed_screen
 from nodes.distributed.pages.topics import distributed_topic
 from nodes.distributed.queries import plan_sharing, read_distributed_job, read_distributed_jobs
+from nodes.distributed.records import DEFAULT_CLUSTER
 from nodes.distributed.verbs import request_rebalance, set_switch
 from nodes.web import formats
 from nodes.web.pages import page_for, user_with_permission

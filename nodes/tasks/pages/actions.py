@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, TooSlow
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.kinds import Kind
 from nodes.tasks.pages.fields import moment_field
 from nodes.tasks.pages.filters import ArchivedFilterForm, ScheduledFilterForm, TaskFilterForm
@@ -24,7 +24,7 @@ from nodes.tasks.pages.screens import ended_row, scheduled_row
 from nodes.tasks.queries import archived, count, read_task, scheduled
 from nodes.web import formats
 from nodes.web.pages import user_with_permission
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Largest number of tasks that the question before a change shows.
 _EXAMPLES: Final = 20
@@ -43,7 +43,7 @@ def run(request: HttpRequest) -> HttpResponse:
     form = TaskForm(kind, request.POST if request.method == "POST" else None, initial=_initial(request, kind))
     if request.method == "POST" and form.is_valid():
         try:
-            task = book.create(**form.wanted(), made_by=name)
+            task = verbs.create(**form.wanted(), made_by=name)
         except Invalid as invalid:
             form.show(invalid)
         else:
@@ -66,7 +66,7 @@ def cancel(request: HttpRequest, task_id: int) -> HttpResponse:
     """Archive a waiting task, or ask a running one to end."""
     name = user_with_permission(request, MAY_RUN)
     try:
-        is_archived = book.cancel(task_id, made_by=name)
+        is_archived = verbs.cancel(task_id, made_by=name)
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
@@ -86,7 +86,7 @@ def reschedule(request: HttpRequest, task_id: int) -> HttpResponse:
     name = user_with_permission(request, MAY_RUN)
     try:
         at = moment_field().clean(request.POST.get("at", ""))
-        task = book.reschedule(task_id, at=at, made_by=name)
+        task = verbs.reschedule(task_id, at=at, made_by=name)
     except Refused as refused:
         messages.warning(request, str(refused))
     except ValidationError as error:
@@ -107,7 +107,7 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
         return _refuse(request, "tasks-scheduled")
     chosen = scheduled(form.as_filter())
     if request.method == "POST":
-        number = book.cancel_all(chosen, made_by=name)
+        number = verbs.cancel_all(chosen, made_by=name)
         said = ngettext("%(n)s task is cancelled.", "%(n)s tasks are cancelled.", number)
         messages.success(request, said % {"n": formats.number(number)})
         return redirect(f"{reverse('tasks-scheduled')}?{form.as_query()}")
@@ -117,7 +117,7 @@ def cancel_some(request: HttpRequest) -> HttpResponse:
         "go": _("Cancel these tasks"),
         "tone": "danger",
         "back": f"{reverse('tasks-scheduled')}?{form.as_query()}",
-        "most": book.MOST_CANCELLED,
+        "most": verbs.MOST_CANCELLED,
     }
     return _ask(request, form, chosen.select_related("worker").order_by("id"), scheduled_row, words)
 
@@ -132,7 +132,7 @@ def reschedule_some(request: HttpRequest) -> HttpResponse:
         return _refuse(request, "tasks-archived")
     chosen = archived(form.as_filter())
     if request.method == "POST":
-        number = book.reschedule_all(chosen, made_by=name)
+        number = verbs.reschedule_all(chosen, made_by=name)
         said = ngettext("%(n)s task is scheduled again.", "%(n)s tasks are scheduled again.", number)
         messages.success(request, said % {"n": formats.number(number)})
         return redirect("tasks-scheduled")
@@ -144,7 +144,7 @@ def reschedule_some(request: HttpRequest) -> HttpResponse:
         "go": _("Run these tasks again"),
         "tone": "primary",
         "back": f"{reverse('tasks-archived')}?{form.as_query()}",
-        "most": book.MOST_RESCHEDULED,
+        "most": verbs.MOST_RESCHEDULED,
     }
     return _ask(request, form, chosen.order_by("-id"), ended_row, words)
 

@@ -11,7 +11,7 @@ from nodes.errors import Invalid
 from nodes.tasks.kinds import Kind
 from nodes.tasks.models import GENERIC, TaskFacts, TaskTemplate
 from nodes.tasks.pages.fields import PREFIX, JsonField, argument_fields, moment_field
-from nodes.web.seen import SeenForm
+from nodes.web.form_conflicts import SeenForm
 
 
 class PartsForm(forms.Form):

@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from nodes.tasks import book, kinds
+from nodes.tasks import kinds, verbs
 from nodes.tasks.decisions import ANY
 from nodes.tasks.models import ArchivedTask, Task, TaskFacts, TaskTemplate, TaskWorker
 from nodes.tasks.pages.filters import WHY_WORDS
@@ -19,7 +19,7 @@ from nodes.tasks.retrying import Why
 from nodes.tasks.statistics import Statistics
 from nodes.web import formats
 from nodes.web.screens import Record, bar
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 # Longest text of an exception in a line of a list (characters).
 _LONGEST: Final = 200
@@ -238,7 +238,7 @@ def _origin(seen: TaskSeen) -> list[Record]:
     if task.made_of == MADE_OF_TEMPLATE:
         facts = {"n": formats.number(task.execution or 0), "urn": task.made_of_urn}
         link, address = _("run %(n)s of the template %(urn)s") % facts, reverse("tasks-templates")
-    elif task.made_of == book.ARCHIVED:
+    elif task.made_of == verbs.ARCHIVED:
         link = _("copy of task %(n)s") % {"n": task.made_of_urn}
         address = reverse("task", args=[int(task.made_of_urn)])
     return [_line(_("Created"), created, link=link, address=address)]

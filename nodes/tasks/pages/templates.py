@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from nodes.errors import Invalid, Refused
-from nodes.tasks import book
+from nodes.tasks import verbs
 from nodes.tasks.models import TaskTemplate
 from nodes.tasks.pages.forms import TemplateForm
 from nodes.tasks.pages.frame import (
@@ -22,7 +22,7 @@ from nodes.tasks.pages.frame import (
     tabs,
 )
 from nodes.web.pages import user_with_permission
-from nodes.web.words import translated
+from nodes.web.translated_words import translated
 
 
 @page
@@ -70,7 +70,7 @@ def remove(request: HttpRequest, template_id: int) -> HttpResponse:
     name = user_with_permission(request, MAY_REMOVE_TEMPLATES)
     template = _find(template_id)
     try:
-        book.remove_template(template.urn, made_by=name)
+        verbs.remove_template(template.urn, made_by=name)
     except Refused as refused:
         messages.warning(request, str(refused))
     else:
@@ -90,7 +90,7 @@ def _find(template_id: int) -> TaskTemplate:
 def _store(request: HttpRequest, form: TemplateForm, *, made_by: str) -> HttpResponse | None:
     """Store a valid form. Return None if its parts are invalid, which the form then shows."""
     try:
-        template = book.put_template(**form.wanted(), made_by=made_by)
+        template = verbs.put_template(**form.wanted(), made_by=made_by)
     except Invalid as invalid:
         form.show(invalid)
         return None

@@ -180,13 +180,13 @@ def test_a_main_node_that_is_cut_off_is_replaced(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
     settles(fleet, "reports", TEN, on={"djm1", "djm2"})
-    (main,) = (name for name, instance in fleet.instances.items() if instance.status().office)
+    (main,) = (name for name, instance in fleet.instances.items() if instance.status().leadership)
     (other,) = fleet.instances.keys() - {main}
 
     fleet.link_of(main).cut()
 
-    wait_until(lambda: fleet.instances[other].status().office is not None)
-    assert fleet.instances[main].status().office is None
+    wait_until(lambda: fleet.instances[other].status().leadership is not None)
+    assert fleet.instances[main].status().leadership is None
     settles(fleet, "reports", TEN, on={other})
 
 

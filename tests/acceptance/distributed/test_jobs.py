@@ -49,7 +49,7 @@ def test_an_instance_without_jobs_logs_a_warning_and_can_be_the_main_node(fleet,
         instance = fleet.start("a")
 
     assert "node a has no distributed jobs" in caplog.text
-    wait_until(lambda: instance.status().office is not None)
+    wait_until(lambda: instance.status().leadership is not None)
 
 
 def test_the_start_and_the_end_of_an_instance_are_logged(fleet, caplog):

@@ -201,7 +201,7 @@ def test_another_instance_becomes_main_node_when_the_first_one_closes(fleet):
         fleet.start(name, fleet.job("reports", items=TEN))
 
     def mains():
-        return [name for name, instance in fleet.instances.items() if instance.status().office is not None]
+        return [name for name, instance in fleet.instances.items() if instance.status().leadership is not None]
 
     (first,) = wait_until(mains)
     fleet.close(first)
@@ -213,7 +213,7 @@ def test_another_instance_becomes_main_node_when_the_first_one_closes(fleet):
 def test_the_pool_of_a_job_without_instances_expires_after_its_set_time(fleet):
     slowly = Tuning(clean_every=3600 * SECOND)
     keeper = fleet.start("keeper", tuning=slowly)
-    wait_until(lambda: keeper.status().office is not None)
+    wait_until(lambda: keeper.status().leadership is not None)
     watcher = fleet.watcher()
     fleet.start("a", fleet.job("reports", items=TEN), tuning=slowly)
     fleet.close("a")

@@ -17,10 +17,10 @@ NORTH, SOUTH, MAILS = WorkItem("reports", "north"), WorkItem("reports", "south")
 
 
 def as_main(node):
-    """Make the node the main node. Return its office (the proof that it is main) and the cluster as it sees it."""
-    office = node.campaign()
-    assert office is not None
-    return office, node.look()
+    """Make the node the main node. Return its leadership (the proof that it is main) and the cluster as it sees it."""
+    leadership = node.campaign()
+    assert leadership is not None
+    return leadership, node.look()
 
 
 def rebalance(node):
@@ -28,8 +28,8 @@ def rebalance(node):
     Let the node read the cluster, distribute the items and write the shares, as a main node does. Return the number of
     items that moved.
     """
-    office, seen = as_main(node)
-    return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+    leadership, seen = as_main(node)
+    return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
 
 
 def patiently(call):
@@ -197,7 +197,7 @@ def test_the_later_of_two_nodes_with_one_name_is_the_member(bench):
         with pytest.raises(NotMember):
             call()
     assert not former.is_member
-    assert former.office is None
+    assert former.leadership is None
     assert later.campaign() is not None
     assert later.look().members == {"a": {"mails"}}
 
@@ -222,12 +222,12 @@ def test_a_changed_pool_is_seen_by_other_nodes(bench):
 
 def test_an_unchanged_pool_is_not_written(bench):
     a = bench.node("a", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
     assert not a.change_pool("reports", ["south", "north", "south"])
 
     # The pool did not change, so a plan made from the earlier look is still valid.
-    a.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+    a.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
 
 
 def test_only_a_capable_node_changes_the_pool_of_a_job(bench):
@@ -260,13 +260,13 @@ def test_items_with_bad_names_change_no_pool(bench):
 def test_pools_of_jobs_without_a_capable_node_are_deleted(bench):
     a, b = bench.node("a", joins={"mails": ["all"]}), bench.node("b", joins=POOLS)
     b.leave()
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
-    assert a.forget_idle(seen=seen, office=office) == {"reports"}
+    assert a.forget_idle(seen=seen, leadership=leadership) == {"reports"}
 
     assert a.look().pools == {"mails": {"all"}}
     seen = a.look()
-    assert a.forget_idle(seen=seen, office=office) == frozenset()
+    assert a.forget_idle(seen=seen, leadership=leadership) == frozenset()
 
 
 def test_free_locks_of_unknown_items_are_deleted_and_held_locks_stay(bench):
@@ -274,9 +274,9 @@ def test_free_locks_of_unknown_items_are_deleted_and_held_locks_stay(bench):
     old = [a.acquire(WorkItem("reports", item), lease=TIMEOUT * 30) for item in ("yesterday", "today")]
     kept = a.acquire(NORTH, lease=TIMEOUT * 30)
     a.release(old[0])
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
-    a.forget_idle(seen=seen, office=office)
+    a.forget_idle(seen=seen, leadership=leadership)
 
     assert [lock.item for lock in a.locks()] == [NORTH, ("reports", "today")]
     assert all(a.release(lock) for lock in (old[1], kept))
@@ -291,10 +291,12 @@ def test_one_of_three_candidates_becomes_main(bench):
 
     offices = [node.campaign() for node in nodes]
 
-    assert [office for office in offices if office] == [node.office for node in nodes if node.office]
-    (office,) = (office for office in offices if office)
-    assert office.term == 1
-    assert [(node.look().main, node.look().term) for node in nodes] == [(office.main, 1)] * 3
+    assert [leadership for leadership in offices if leadership] == [
+        node.leadership for node in nodes if node.leadership
+    ]
+    (leadership,) = (leadership for leadership in offices if leadership)
+    assert leadership.term == 1
+    assert [(node.look().main, node.look().term) for node in nodes] == [(leadership.main, 1)] * 3
 
 
 def test_one_of_many_simultaneous_candidates_becomes_main(bench):
@@ -311,18 +313,18 @@ def test_one_of_many_simultaneous_candidates_becomes_main(bench):
     for thread in threads:
         thread.join()
 
-    assert sum(node.office is not None for node in nodes) <= 1
+    assert sum(node.leadership is not None for node in nodes) <= 1
     for node in nodes:
         node.campaign()
-    assert sum(node.office is not None for node in nodes) == 1
+    assert sum(node.leadership is not None for node in nodes) == 1
 
 
 def test_a_main_stays_main_in_the_same_term(bench):
     a, b = bench.node("a", joins={}), bench.node("b", joins={})
-    office = a.campaign()
+    leadership = a.campaign()
 
     assert b.campaign() is None
-    assert a.campaign() == office
+    assert a.campaign() == leadership
 
 
 @pytest.mark.parametrize("way_out", ["resign", "leave"])
@@ -333,7 +335,7 @@ def test_a_main_that_resigns_is_replaced_immediately_in_a_higher_term(bench, way
 
     getattr(a, way_out)()
 
-    assert a.office is None
+    assert a.leadership is None
     assert b.look().main is None
     assert b.campaign().term > former.term
 
@@ -348,12 +350,12 @@ def test_a_lost_main_is_replaced_and_two_mains_never_exist(bench, fault):
 
     def is_followed():
         b.campaign()
-        offices = [a.office, b.office]
+        offices = [a.leadership, b.leadership]
         assert None in offices, f"both are main: {offices}"
-        return b.office is not None
+        return b.leadership is not None
 
     wait_until(is_followed)
-    assert b.office.term > former.term
+    assert b.leadership.term > former.term
 
 
 def test_a_lost_main_returns_as_an_ordinary_member(bench):
@@ -376,9 +378,9 @@ def test_a_lost_main_returns_as_an_ordinary_member(bench):
 
 def test_members_read_exactly_the_writes_of_the_main_manager(bench):
     a, b = bench.node("a", joins={"reports": ["north", "south"]}), bench.node("b", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
-    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, office=office) == 3
+    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, leadership=leadership) == 3
 
     assert a.mine() == {"reports": {"north"}}
     assert b.mine() == {"reports": {"south"}, "mails": {"all"}}
@@ -387,11 +389,11 @@ def test_members_read_exactly_the_writes_of_the_main_manager(bench):
 
 def test_a_plan_writes_only_changed_shares(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
-    office, seen = as_main(a)
-    a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, office=office)
+    leadership, seen = as_main(a)
+    a.assign({NORTH: "a", SOUTH: "a", MAILS: "b"}, seen=seen, leadership=leadership)
 
     seen = a.look()
-    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, office=office) == 1
+    assert a.assign({NORTH: "a", SOUTH: "b", MAILS: "b"}, seen=seen, leadership=leadership) == 1
 
     assert a.mine() == {"reports": {"north"}}
     assert b.mine() == {"reports": {"south"}, "mails": {"all"}}
@@ -400,12 +402,12 @@ def test_a_plan_writes_only_changed_shares(bench):
 def test_a_plan_that_changes_nothing_writes_nothing(bench):
     a = bench.node("a", joins=POOLS)
     rebalance(a)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
     assert rebalance(a) == 0
 
     # No share changed, so a plan made from the earlier look is still valid.
-    assert a.assign({NORTH: "a"}, seen=seen, office=office) == 0
+    assert a.assign({NORTH: "a"}, seen=seen, leadership=leadership) == 0
     assert a.look().shares == {NORTH: "a"}
 
 
@@ -434,31 +436,31 @@ def _plan(bench, a):
 @pytest.mark.parametrize("change", [_joins, _pool, _plan])
 def test_a_plan_made_from_outdated_state_is_refused_and_changes_nothing(bench, change):
     a = bench.node("a", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
     change(bench, a)
     before = a.look().shares
 
     with pytest.raises(Outdated):
-        a.assign({NORTH: "a", SOUTH: "a"}, seen=seen, office=office)
+        a.assign({NORTH: "a", SOUTH: "a"}, seen=seen, leadership=leadership)
 
     assert a.look().shares == before
 
 
 def test_a_plan_that_names_a_member_that_has_left_is_refused(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
     b.leave()
 
     with pytest.raises(Outdated):
-        a.assign({NORTH: "b"}, seen=seen, office=office)
+        a.assign({NORTH: "b"}, seen=seen, leadership=leadership)
 
 
 def test_a_plan_that_names_an_unknown_node_is_refused(bench):
     a = bench.node("a", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
 
     with pytest.raises(ValueError, match="reports/north cannot be assigned to stranger, which is not a member"):
-        a.assign({NORTH: "stranger"}, seen=seen, office=office)
+        a.assign({NORTH: "stranger"}, seen=seen, leadership=leadership)
 
 
 def test_a_strategy_that_loses_items_changes_nothing(bench):
@@ -474,34 +476,34 @@ def test_a_strategy_that_loses_items_changes_nothing(bench):
 
 def test_a_former_main_writes_nothing(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
     a.resign()
     b.campaign()
 
     with pytest.raises(NotMain, match="term 1 has ended"):
-        a.assign({NORTH: "a"}, seen=seen, office=office)
+        a.assign({NORTH: "a"}, seen=seen, leadership=leadership)
     with pytest.raises((NotMain, Outdated)):
-        a.assign({NORTH: "a"}, seen=a.look(), office=office)
+        a.assign({NORTH: "a"}, seen=a.look(), leadership=leadership)
 
     assert b.look().shares == {}
 
 
 def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
-    office, seen = as_main(a)
+    leadership, seen = as_main(a)
     bench.silence(a)
     wait_until(lambda: b.campaign() is not None)
 
     with pytest.raises(CoordinationError):
-        patiently(lambda: a.assign({NORTH: "a"}, seen=seen, office=office))
+        patiently(lambda: a.assign({NORTH: "a"}, seen=seen, leadership=leadership))
 
     assert b.look().shares == {}
 
 
 def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
-    office, seen = as_main(a)
-    a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, office=office)
+    leadership, seen = as_main(a)
+    a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, leadership=leadership)
     wait_until(lambda: is_gone(b, seen_by=a))
     assert a.look().gone == {"b"}
 
@@ -595,7 +597,7 @@ def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
 def test_a_cluster_survives_a_restart_of_the_server(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS)
     rebalance(a)
-    shares, term = a.look().shares, a.office.term
+    shares, term = a.look().shares, a.leadership.term
 
     bench.restart()
 
@@ -611,7 +613,7 @@ def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
     former = a.campaign()
     bench.freeze()
 
-    wait_until(lambda: a.office is None and not a.is_member and not b.is_member)
+    wait_until(lambda: a.leadership is None and not a.is_member and not b.is_member)
 
     bench.thaw()
     for node in (a, b):
@@ -622,7 +624,7 @@ def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
     def there_is_a_main():
         for node in (a, b):
             patiently(node.campaign)
-        offices = [node.office for node in (a, b) if node.office]
+        offices = [node.leadership for node in (a, b) if node.leadership]
         assert len(offices) < 2
         return bool(offices)
 
@@ -636,4 +638,4 @@ def test_a_closed_node_sends_no_more_requests(bench):
     a.close()
 
     assert not a.is_member
-    assert a.office is None
+    assert a.leadership is None

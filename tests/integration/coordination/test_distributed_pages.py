@@ -7,9 +7,9 @@ from django.test import Client
 from django.utils import timezone
 
 from nodes.assignment.pools import WorkItem
-from nodes.distributed.book import ALL, OTHERS
 from nodes.distributed.models import DistributedJobOnNode, DistributedJobSwitch, RedistributionRequest
 from nodes.distributed.pages.topics import distributed_topic, is_topic, read_screen
+from nodes.distributed.records import ALL, OTHERS
 from nodes.web.topics import TopicUnknown
 from tests.integration.coordination.conftest import ZooKeeperBench
 from tests.support.api import assert_problem, client_of, make_user
@@ -51,8 +51,8 @@ def at_work(settings, bench):
     """
     use(settings, bench)
     main, _other = (bench.node(name, joins={"mails": ["north", "south"]}) for name in ("main", "other"))
-    office = main.campaign()
-    main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), office=office)
+    leadership = main.campaign()
+    main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), leadership=leadership)
     lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
     noted(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
     noted(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")

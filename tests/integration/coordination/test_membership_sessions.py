@@ -9,7 +9,7 @@ from nodes.coordination.membership_session import GROUPS, StoreSession, reach, s
 from nodes.coordination.port import Refused, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address
-from nodes.metrics import of_nodes
+from nodes.metrics import node_metrics
 from tests.integration.coordination.conftest import TIMEOUT
 from tests.support.waiting import wait_until
 
@@ -111,11 +111,11 @@ def test_a_node_that_stays_unfit_loses_its_session(two):
 
 def test_a_node_shows_whether_it_has_its_membership_session(open_membership):
     one = open_membership("one")
-    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 1})
+    wait_until(lambda: node_metrics.IS_MEMBER.read() == {(): 1})
 
     one.is_fit = False
 
-    wait_until(lambda: of_nodes.IS_MEMBER.read() == {(): 0})
+    wait_until(lambda: node_metrics.IS_MEMBER.read() == {(): 0})
 
 
 def test_a_node_that_withdraws_its_candidacy_is_still_present(two):

@@ -39,11 +39,11 @@ def at_work(settings, bench):
     """
     use(settings, bench)
     main, _other = (bench.node(name, joins={JOB: ["north", "south"]}) for name in ("main", "other"))
-    office = main.campaign()
+    leadership = main.campaign()
     main.assign(
         {WorkItem(JOB, "north"): "main", WorkItem(JOB, "south"): "other"},
         seen=main.look(),
-        office=office,
+        leadership=leadership,
     )
     main.acquire(WorkItem(JOB, "north"), lease=dt.timedelta(minutes=5), note="nightly")
     return bench

@@ -84,10 +84,10 @@ class NodeThread(threading.Thread):
             self.leaves.clear()
             me.leave()
         me.beat()
-        if (office := me.campaign()) is not None:
-            self._history.terms.append((office.term, me.node))
+        if (leadership := me.campaign()) is not None:
+            self._history.terms.append((leadership.term, me.node))
             seen = me.look()
-            me.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=office)
+            me.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
         for job, items in me.mine().items():
             self._work(WorkItem(job, chance.choice(sorted(items))), chance)
 
@@ -117,18 +117,22 @@ class History:
 
 def watch_mains(threads, history, ending):
     while not ending.is_set():
-        # Each read of `office` checks the clock. A node that had the same office in two reads was main all the time
+        # Each read of `leadership` checks the clock. A node that had the same leadership in two reads was main all the time
         # between them.
-        offices = [thread.coordination.office for thread in threads]
-        again = [thread.coordination.office for thread in threads]
-        sure = [office for office, still in zip(offices, again, strict=True) if office is not None and office == still]
+        offices = [thread.coordination.leadership for thread in threads]
+        again = [thread.coordination.leadership for thread in threads]
+        sure = [
+            leadership
+            for leadership, still in zip(offices, again, strict=True)
+            if leadership is not None and leadership == still
+        ]
         history.mains_at_once = max(history.mains_at_once, len(sure))
         time.sleep(0.002)
 
 
 def inject_fault(bench, threads, chance):
     """Inject a fault into one node, mostly the main node, or into all nodes."""
-    mains = [thread for thread in threads if thread.coordination.office is not None]
+    mains = [thread for thread in threads if thread.coordination.leadership is not None]
     thread = chance.choice([*threads, *mains * 4])
     match chance.choice(["cut", "cut", "kill", "hang", "leave", "restart"]):
         case "cut":

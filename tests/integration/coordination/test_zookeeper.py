@@ -93,7 +93,7 @@ def test_a_cluster_without_changes_writes_nothing(bench):
                 node.campaign()
                 node.mine()
             rebalance(nodes[0])
-            nodes[0].forget_idle(seen=nodes[0].look(), office=nodes[0].office)
+            nodes[0].forget_idle(seen=nodes[0].look(), leadership=nodes[0].leadership)
         return bench.server.writes() - writes
 
     # Sessions of earlier tests may still end, and each end is a write.
@@ -188,7 +188,7 @@ def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
         for node in nodes:
             node.join(POOLS)
         rebalance(a)
-        shares, term = b.look().shares, a.office.term
+        shares, term = b.look().shares, a.leadership.term
         lock = a.acquire(NORTH, lease=LONG)
 
         ensemble.leader.stop()
@@ -211,9 +211,9 @@ def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
 
 
 def reach_term(node, term):
-    while (office := node.campaign()).term < term:
+    while (leadership := node.campaign()).term < term:
         node.resign()
-    return office
+    return leadership
 
 
 def lose_memory(bench, backup=None):
@@ -227,7 +227,7 @@ def test_terms_still_grow_after_a_server_was_wiped(bench):
     former = reach_term(a, 3)
 
     lose_memory(bench)
-    wait_until(lambda: a.office is None)
+    wait_until(lambda: a.leadership is None)
     come_back(a)
 
     assert a.campaign().term > former.term
@@ -244,11 +244,11 @@ def test_terms_still_grow_after_a_restore_of_an_old_backup(bench, tmp_path):
     former = reach_term(a, 5)
 
     lose_memory(bench, tmp_path / "backup")
-    wait_until(lambda: a.office is None)
+    wait_until(lambda: a.leadership is None)
     come_back(a)
     wait_until(lambda: patiently(a.campaign) is not None)
 
-    assert a.office.term > former.term
+    assert a.leadership.term > former.term
 
 
 def test_after_a_wipe_the_term_exceeds_that_of_a_returning_member(bench):
@@ -278,7 +278,7 @@ def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
     newcomer = bench.node("newcomer", joins=POOLS, term_bound=term_bound())
 
     assert newcomer.campaign().term > former.term
-    assert term_bound().read() == newcomer.office.term
+    assert term_bound().read() == newcomer.leadership.term
 
 
 def test_the_tree_of_another_database_is_refused_and_stays_unchanged(bench, dsn):
@@ -307,7 +307,7 @@ def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
     wait_until(lambda: b.campaign() is not None)
 
     seen = b.look()
-    assert b.assign(share_out(evenly_spread, seen.situation()), seen=seen, office=b.office) == 3
+    assert b.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=b.leadership) == 3
     with pytest.raises(NotMember):
         patiently(a.beat)
 

@@ -30,7 +30,7 @@ from jobs.lifecycle.job import Phase
 from jobs.loops.oneshot import Progress
 from jobs.management.progress import Bar
 from jobs.models import Job
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from jobs.queries.jobs.counts import count_present_runs
 from jobs.queries.partitions import look_at_move
 from jobs.settings.table import PORT
@@ -38,7 +38,7 @@ from nodes.database.clock import read_clock
 from nodes.database.outage import OUTAGES
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind, NodeStatus
 from nodes.models import Node
-from nodes.settings.of_nodes import NODE_TIMEOUT
+from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 
 _TICK: Final = 0.1
@@ -114,7 +114,7 @@ class Command(BaseCommand):
             exits=given["exit"],
         )
         partitions = _within("--partitions", given["partitions"], 1, demo_partitions.MOST)
-        if partitions > 1 and here.placement() is None:
+        if partitions > 1 and this_partition.placement() is None:
             demo_partitions.start_again(partitions, sys.argv[1:])
         self._partitions = demo_partitions.DemoPartitions.of_this_process()
         supervisor = Supervisor(say=_say)
@@ -279,7 +279,7 @@ def _refuse_other_machines() -> None:
 
 
 def _slots_move() -> bool:
-    placement = here.placement()
+    placement = this_partition.placement()
     move = None if placement is None else look_at_move(placement)
     return move is not None and not move.phase.is_over
 

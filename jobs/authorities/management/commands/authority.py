@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from jobs.authorities import verbs
 from jobs.authorities.contract import read_question, text_of
-from jobs.authorities.desk import desk
 from jobs.authorities.models import AuthorityConnection, MappingConnection, ServiceToken
+from jobs.authorities.threaded_service import authority_service
 from nodes.errors import Invalid, NotDone
 from nodes.management.database import check_database
 
@@ -66,7 +66,7 @@ class Command(BaseCommand):
     @staticmethod
     def _ask(given: dict[str, Any]) -> Iterator[str]:
         question = read_question({"username": given["username"], "domain": given["domain"]}.items())
-        yield text_of(question, desk().ask(question.users)).removesuffix("\n")
+        yield text_of(question, authority_service().ask(question.users)).removesuffix("\n")
 
     @staticmethod
     def _tokens(_given: dict[str, Any]) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from jobs.bulk import elsewhere, verbs
+from jobs.bulk import other_partitions, verbs
 from jobs.bulk.models import BulkOperation
 from jobs.models import Job
-from jobs.queue.chosen import Operation
+from jobs.queue.chosen_documents import Operation
 from jobs.queue.sql.chosen_states import NAMES
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
@@ -72,7 +72,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{one.pk}: {one.operation} of {job}, {states[one.pk]}, {progress}, task {one.task}")
 
     def _cancel(self, operation: int) -> None:
-        elsewhere.cancel_all(operation, may=may_do_everything, made_by=getpass.getuser())
+        other_partitions.cancel_all(operation, may=may_do_everything, made_by=getpass.getuser())
         self.stdout.write(f"Operation {operation} ends after its present chunk.")
 
     def _show_or_change(self, operation: str, given: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from zlib import crc32
 from jobs.archive.scanning import NotByRecord
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.archive.answers import Answers, Unusable
-from jobs.connectors.repository.archive.known import KnownPage
+from jobs.connectors.repository.archive.known_pages import KnownPage
 from jobs.connectors.repository.archive.library import Library
 from jobs.connectors.repository.archive.locations import Location
 from jobs.connectors.repository.archive.originals import Originals

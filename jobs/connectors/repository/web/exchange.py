@@ -4,7 +4,7 @@ One request and its answer over an aiohttp connection.
 aiohttp resolves names, opens connections, with TLS, and parses heads of answers in C (`responses.py`). Its session
 would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of these, and they cost more time per
 request than everything else (decision 0016). Its pool closes all idle connections at the same moment. So this module
-writes the request and reads the answer from the connection's protocol, and `kept.py` keeps the connection.
+writes the request and reads the answer from the connection's protocol, and `kept_connections.py` keeps the connection.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from aiohttp.http import RawResponseMessage
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from jobs.connectors.repository.web.kept import KeptConnections
+from jobs.connectors.repository.web.kept_connections import KeptConnections
 from jobs.connectors.repository.web.limits import Limits
 from jobs.connectors.repository.web.responses import TolerantConnector, TolerantHandler
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs.explain import words
-from jobs.explain.everywhere import ExplainedEverywhere, explain_everywhere
+from jobs.explain.all_partitions import ExplainedEverywhere, explain_everywhere
 from jobs.explain.explaining import Explained, Section
 from jobs.explain.gates import Judgement
 from jobs.models import Job

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.exports import files, verbs
 from jobs.exports.models import Export
 from jobs.exports.sources import SOURCES
-from jobs.partitions import here
+from jobs.partitions import this_partition
 from nodes.api.parsing import json_in
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
@@ -71,7 +71,7 @@ class Command(BaseCommand):
             may=may_do_everything,
             made_by=getpass.getuser(),
         )
-        place = f" It holds rows of partition {here.only_name()} only." if here.only_name() else ""
+        place = f" It holds rows of partition {this_partition.only_name()} only." if this_partition.only_name() else ""
         yield f"Export {export.pk} is scheduled as task {export.task}.{place}"
         if not given["wait"] and given["to"] is None:
             return

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from jobs.models import ArchiveFault, ArchiveVerification
+from jobs.verification.all_partitions import Begun
 from jobs.verification.archives import verbs
-from jobs.verification.everywhere import Begun
 from jobs.verification.listing import SHOWN, VerifyingCommand, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database

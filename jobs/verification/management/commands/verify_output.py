@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from jobs.models import OutputConnection, OutputFault, OutputVerification
 from jobs.verification import verbs
-from jobs.verification.everywhere import Begun
+from jobs.verification.all_partitions import Begun
 from jobs.verification.listing import SHOWN, VerifyingCommand, lines_of
 from nodes.errors import Invalid, Refused
 from nodes.management.database import check_database

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from nodes.coordination.names import BadName, checked
 from nodes.database.clock import read_clock
-from nodes.distributed.book import ALL, DEFAULT_CLUSTER, OTHERS
+from nodes.distributed.records import ALL, DEFAULT_CLUSTER, OTHERS
 from nodes.distributed.verbs import request_rebalance, set_switch
 from nodes.management.database import check_database
 

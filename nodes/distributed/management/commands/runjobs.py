@@ -10,11 +10,11 @@ from django.core.management.base import BaseCommand
 from nodes.assignment.names import DEFAULT
 from nodes.coordination.opening import ZOOKEEPER
 from nodes.distributed import Tuning
-from nodes.distributed.book import DEFAULT_CLUSTER
 from nodes.distributed.engine.discovery import jobs_added
 from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process, run_jobs
+from nodes.distributed.records import DEFAULT_CLUSTER
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown

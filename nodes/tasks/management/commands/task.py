@@ -18,7 +18,8 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 from nodes.management.numbers import whole_number
-from nodes.tasks import book, kinds, statistics
+from nodes.tasks import kinds, statistics
+from nodes.tasks import verbs as task_verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.tasks.queries import STATES, TaskFilter, scheduled
 from nodes.tasks.schedules import next_moments, read_schedule
@@ -98,7 +99,7 @@ class Command(BaseCommand):
             raise CommandError(str(refused), returncode=1) from refused
 
     def _run(self, given: dict[str, Any]) -> Iterator[str]:
-        task = book.create(
+        task = task_verbs.create(
             kind=given["kind"],
             arguments=dict(_argument(said) for said in given["argument"]),
             group=given["group"],
@@ -140,19 +141,19 @@ class Command(BaseCommand):
 
     @staticmethod
     def _cancel(given: dict[str, Any]) -> Iterator[str]:
-        if book.cancel(given["task"], made_by=getpass.getuser()):
+        if task_verbs.cancel(given["task"], made_by=getpass.getuser()):
             yield f"Task {given['task']} is cancelled."
         else:
             yield f"Task {given['task']} is being cancelled. It is running, and may take a while to end."
 
     @staticmethod
     def _reschedule(given: dict[str, Any]) -> Iterator[str]:
-        task = book.reschedule(given["task"], at=given["at"], made_by=getpass.getuser())
+        task = task_verbs.reschedule(given["task"], at=given["at"], made_by=getpass.getuser())
         yield f"Task {task.pk} is scheduled for {_date(task.scheduled_at)}."
 
     @staticmethod
     def _reschedule_all(given: dict[str, Any]) -> Iterator[str]:
-        number = book.reschedule_all(ArchivedTask.objects.filter(_filters(given)), made_by=getpass.getuser())
+        number = task_verbs.reschedule_all(ArchivedTask.objects.filter(_filters(given)), made_by=getpass.getuser())
         yield f"Tasks scheduled: {number}."
 
     @staticmethod
@@ -161,7 +162,7 @@ class Command(BaseCommand):
         wanted = TaskFilter(group=group, kind=kind, tag=tag, state=state)
         if wanted == TaskFilter():
             raise Invalid({"filters": ["Give at least one of --group, --kind, --tag and --state."]})
-        yield f"Tasks cancelled: {book.cancel_all(scheduled(wanted), made_by=getpass.getuser())}."
+        yield f"Tasks cancelled: {task_verbs.cancel_all(scheduled(wanted), made_by=getpass.getuser())}."
 
     @staticmethod
     def _kinds(_given: dict[str, Any]) -> Iterator[str]:
@@ -179,7 +180,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _remove_template(given: dict[str, Any]) -> Iterator[str]:
-        book.remove_template(given["urn"], made_by=getpass.getuser())
+        task_verbs.remove_template(given["urn"], made_by=getpass.getuser())
         yield f"The template {given['urn']} is removed."
 
     @staticmethod
@@ -232,7 +233,7 @@ def _argument(said: str) -> tuple[str, Any]:
 
 def _filters(given: dict[str, Any]) -> Q:
     wanted = Q(**{name: given[name] for name in ("group", "kind", "why") if given.get(name)})
-    return wanted & book.tagged(given["tag"]) if given["tag"] else wanted
+    return wanted & task_verbs.tagged(given["tag"]) if given["tag"] else wanted
 
 
 def _moment(said: str) -> dt.datetime:
