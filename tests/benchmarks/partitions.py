@@ -10,9 +10,6 @@ Two partitions are compared with one database in two ways, in turns:
 The figures contain all processes of the demo, also the database servers and the site, between 10 and 90 percent of its
 requests. So the start of the clusters is not counted. A table shows the kinds of processes, and the sessions of the
 servers by their users. All figures are medians of the rounds.
-
-The speed of a shared machine changes from minute to minute. So the benchmark also measures the CPU of a constant
-computation during each crawl, and multiplies the crawl's CPU by the ratio of the median computation to this one.
 """
 
 import argparse
@@ -55,11 +52,6 @@ SELECT session.pid, 'PostgreSQL: ' || node.kind || ', ' || split_part(session.ap
   FROM pg_stat_activity AS session JOIN nodes_node AS node ON starts_with(session.application_name, node.id::text)
 """
 
-# Numbers that the constant computation adds. It needs about ten milliseconds.
-_NUMBERS = 200_000
-# Time between two computations (seconds).
-_COMPUTE_EVERY = 1.0
-
 # CPU by kind of process.
 Costs = Mapping[str, float]
 
@@ -78,18 +70,6 @@ class Setup:
 
 
 _SETUPS = _SEPARATE, _ONE, _PARTITIONED = Setup(2, 1), Setup(1, 1), Setup(1, 2)
-
-
-@dataclass(frozen=True)
-class Crawl:
-    """The CPU of one request (milliseconds) by kind of process, and the CPU of the constant computation (milliseconds)."""
-
-    costs: Costs
-    computation: float
-
-    def at_speed(self, computation: float) -> Costs:
-        """Return the costs on a machine that needs this CPU for the computation."""
-        return {kind: cost * computation / self.computation for kind, cost in self.costs.items()}
 
 
 class Processes:
@@ -152,8 +132,8 @@ class Processes:
         return servers
 
 
-def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Crawl:
-    """Let demos with this setup crawl all pages, and return what their requests cost."""
+def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Costs:
+    """Return the CPU of one request (milliseconds) of demos with this setup, by kind of process."""
     with tempfile.TemporaryDirectory(prefix="crawlctl-partitions-") as name:
         directory = Path(name)
         demos = [
@@ -161,7 +141,7 @@ def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Crawl:
             for number in range(setup.clusters)
         ]
         try:
-            points, computations = _watch(demos, directory, pages)
+            points = _watch(demos, directory, pages)
             for demo in demos:
                 demo.wait(_PATIENCE)
         finally:
@@ -175,8 +155,7 @@ def measure(setup: Setup, *, pages: int, hosts: int, workers: int) -> Crawl:
     (few, began_at, before), (many, ended_at, after) = points[0], points[-1]
     sys.stderr.write(f"{setup}: {(many - few) / (ended_at - began_at):.0f} requests a second\n")
     kinds = before.keys() | after.keys()
-    costs = {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
-    return Crawl(costs, statistics.mean(computations))
+    return {kind: (after[kind] - before[kind]) / (many - few) * 1000 for kind in kinds}
 
 
 def _start(setup: Setup, directory: Path, *, pages: int, hosts: int, workers: int) -> subprocess.Popen[bytes]:
@@ -195,14 +174,10 @@ def _start(setup: Setup, directory: Path, *, pages: int, hosts: int, workers: in
 
 def _watch(
     demos: Sequence[subprocess.Popen[bytes]], directory: Path, pages: int
-) -> tuple[list[tuple[int, float, Counter[str]]], list[float]]:
-    """
-    Return (requests, time, CPU seconds by kind) at each look between 10 and 90 percent of the pages, and the CPU of the
-    computations in this time (milliseconds).
-    """
-    processes, points, computations = Processes(directory), [], []
+) -> list[tuple[int, float, Counter[str]]]:
+    """Return (requests, time, CPU seconds by kind) at each look between 10 and 90 percent of the pages."""
+    processes, points = Processes(directory), []
     until = time.monotonic() + _PATIENCE
-    computed_at = float("-inf")
     while all(demo.poll() is None for demo in demos) and time.monotonic() < until:
         seconds, requests = processes.cpu_seconds(), _count_requests(directory)
         if pages // 10 <= requests <= pages * 9 // 10:
@@ -210,18 +185,8 @@ def _watch(
                 processes.name_sessions()
                 seconds = processes.cpu_seconds()
             points.append((requests, time.monotonic(), seconds))
-            if time.monotonic() - computed_at >= _COMPUTE_EVERY:
-                computed_at = time.monotonic()
-                computations.append(_compute())
         time.sleep(_EVERY)
-    return points, computations
-
-
-def _compute() -> float:
-    """Make the constant computation; return its CPU (milliseconds)."""
-    began_at = time.thread_time()
-    sum(number * number for number in range(_NUMBERS))
-    return (time.thread_time() - began_at) * 1000
+    return points
 
 
 def _count_requests(directory: Path) -> int:
@@ -244,19 +209,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="workers of all databases together (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="crawls of each setup (%(default)s)")
     given = parser.parse_args()
-    crawls: dict[Setup, list[Crawl]] = {setup: [] for setup in _SETUPS}
+    crawls: dict[Setup, list[Costs]] = {setup: [] for setup in _SETUPS}
     for _ in range(given.rounds):
-        for setup, done in crawls.items():
-            done.append(measure(setup, pages=given.pages, hosts=given.hosts, workers=given.workers))
-    computation = statistics.median(crawl.computation for done in crawls.values() for crawl in done)
-    corrected = {setup: [crawl.at_speed(computation) for crawl in done] for setup, done in crawls.items()}
-    medians = [_medians(costs) for costs in corrected.values()]
+        for setup, costs in crawls.items():
+            costs.append(measure(setup, pages=given.pages, hosts=given.hosts, workers=given.workers))
+    medians = [_medians(costs) for costs in crawls.values()]
     for kind in sorted(set().union(*medians), key=lambda kind: -medians[-1].get(kind, 0.0)):
         sys.stdout.write(f"{kind:42}" + "".join(f" {costs.get(kind, 0.0):7.3f}" for costs in medians) + "\n")
-    sums = {setup: [sum(cost.values()) for cost in costs] for setup, costs in corrected.items()}
+    sums = {setup: [sum(cost.values()) for cost in costs] for setup, costs in crawls.items()}
     for setup, totals in sums.items():
-        each = ", ".join(f"{sum(crawl.costs.values()):.2f} at {crawl.computation:.1f}" for crawl in crawls[setup])
-        sys.stdout.write(f"{setup}: {statistics.median(totals):.2f} ms of CPU a request ({each} ms a computation)\n")
+        each = ", ".join(f"{one:.2f}" for one in totals)
+        sys.stdout.write(f"{setup}: {statistics.median(totals):.2f} ms of CPU a request ({each})\n")
     for setup in (_SEPARATE, _ONE):
         ratio = statistics.median(sums[_PARTITIONED]) / statistics.median(sums[setup])
         sys.stdout.write(f"{_PARTITIONED}, divided by {setup}: {ratio:.2f}\n")
