@@ -473,7 +473,7 @@ UNSOUND = {
           JOIN jobs_job AS job ON job.id = seed.job_id AND job.phase = 'active'
           JOIN jobs_queueitem AS item ON item.lane_id = lane.id AND item.run_no = job.run_no AND item.stage = 0
          WHERE state.ready_at IS NULL
-           -- Who died after a flush leaves it to the main to wake what it filled.
+           -- If a worker died after a flush, the main manager wakes the lanes that the flush filled.
            AND NOT EXISTS (SELECT FROM jobs_batch AS batch JOIN nodes_node AS node ON node.id = batch.worker_id
                             WHERE batch.state = 'sent' AND node.status = 'failed')
         """,

@@ -151,8 +151,8 @@ class Service:
         return stored[1]
 
 
-# Time after which the connection of a changed connection is closed (seconds). It is the longest time limit, so all questions
-# have ended.
+# Time from a change of a connection until its earlier version is closed (seconds). It is the longest time limit, so all
+# questions have ended.
 _QUIET_AFTER: Final = 120.0
 
 

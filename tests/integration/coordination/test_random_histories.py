@@ -117,13 +117,13 @@ class History:
 
 def watch_mains(threads, history, ending):
     while not ending.is_set():
-        # Each read of `leadership` checks the clock. A node that had the same leadership in two reads was main all the time
-        # between them.
-        offices = [thread.coordination.leadership for thread in threads]
+        # Each read of `leadership` checks the clock. A node that had the same leadership in two reads was main all the
+        # time between them.
+        before = [thread.coordination.leadership for thread in threads]
         again = [thread.coordination.leadership for thread in threads]
         sure = [
             leadership
-            for leadership, still in zip(offices, again, strict=True)
+            for leadership, still in zip(before, again, strict=True)
             if leadership is not None and leadership == still
         ]
         history.mains_at_once = max(history.mains_at_once, len(sure))
