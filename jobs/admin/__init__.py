@@ -1,4 +1,4 @@
-"""The set-up pages of the crawl: each translates a form or an action, and calls one function of `jobs.verbs`."""
+"""The set-up pages of the crawl. Each form and each action on them calls one function of `jobs.verbs`."""
 
 from jobs.admin.cluster import (
     ClusterRequestAdmin,

@@ -124,7 +124,7 @@ class ThrottleGroupAdmin(Rebalancing):
         return str(getattr(group, "seeds_now", ""))
 
     def has_move_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for a group of the cluster that does not move."""
+        """True for a group of the cluster that is not being moved to another manager."""
         if not self.has_control_permission(request):
             return False
         possible = object_id is None or _groups_that_can_move().filter(pk=number_of(object_id)).exists()

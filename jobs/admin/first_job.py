@@ -41,7 +41,7 @@ _POLICY: Final = "policy-"
 
 @cache
 def time_zones() -> tuple[str, ...]:
-    """Return the names of all time zones, in order; they are files, so they are read once."""
+    """Return the sorted names of all time zones. Each zone is a file on the disk, so the names are read once."""
     return tuple(sorted(available_timezones()))
 
 
@@ -180,7 +180,10 @@ class FirstJobForm(TimesForm, JobForm):
         self.add_error(None, _("A stage of the pipeline has an error. Check the stages below."))
 
     def _chosen_outputs(self) -> list[tuple[int, str]]:
-        """Return the selected outputs if there are several. Only then the form asks which stage each output follows."""
+        """
+        Return the selected outputs if there are several, else an empty list: one output needs no question for the stage
+        that it follows.
+        """
         said = self.data.getlist("outputs") if isinstance(self.data, QueryDict) else self.initial.get("outputs", ())
         chosen = [int(key) for key in map(str, said) if key.isdecimal() and len(key) < 19]
         found = OutputConnection.objects.filter(pk__in=chosen).order_by("name").values_list("pk", "name")

@@ -1,6 +1,6 @@
 """
-Answers requests that the form of a new job sends before it is stored: for the next starts by its times, and for a check
-of its seed.
+Answers two requests of the form of a new job, before the job is stored. The first one returns the next starts for the
+entered times. The second one checks the entered seed.
 """
 
 import threading
@@ -35,7 +35,7 @@ _LOOKS: Final = threading.BoundedSemaphore(2)
 
 
 def coming_starts(request: HttpRequest) -> JsonResponse:
-    """Return the next starts as text, by the times in the parameters of the address."""
+    """Return the next starts of a job, as text. The parameters of the request are the times of the form."""
     form = TimesForm(request.GET)
     if not form.is_valid():
         return JsonResponse({"starts": [], "problems": [said for each in form.errors.values() for said in each]})
@@ -106,7 +106,7 @@ def _why_not_asked(host: str) -> str | None:
 
 
 def _lines(*, look: SeedLook | None = None, problem: str = "") -> JsonResponse:
-    """Return the result as pairs of a name and a text, with a tone for the first pair."""
+    """Return the result as lines (a name and a text), and the tone (colour) of the first line."""
     if look is None:
         return JsonResponse({"tone": "failed", "lines": [[_("Not checked"), problem]]})
     lines = list(_described(look).items())

@@ -150,7 +150,10 @@ class JobForm(ConnectorForm, OptionsForm):
         self._offer_few("repository", ())
 
     def also_seen(self) -> bool:
-        """True if the job runs. Most fields then keep their stored values."""
+        """
+        True if the job runs: most fields then keep their stored values. `SeenForm` notices if the job started or ended
+        meanwhile.
+        """
         return _runs(self.instance)
 
     def clean(self) -> dict[str, Any]:

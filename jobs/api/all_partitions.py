@@ -48,8 +48,8 @@ class _PagesOfAll(KeysetPagination):
 @dataclass(frozen=True, slots=True)
 class _Row:
     """
-    A row with its `key`, in which ids are those of the row's partition. `shown` is None if the control partition does
-    not know the job of the row.
+    A row of any partition. The ids in its `key` are valid in the partition of the row. `shown` is None if the control
+    partition does not know the job of the row.
     """
 
     key: Sequence[Any]

@@ -35,7 +35,7 @@ class NewChainSerializer(StrictSerializer):
 
 
 class ChainSerializer(serializers.ModelSerializer[JobChain]):
-    """A chain."""
+    """Chain: a job (`successor`) that starts after another job (`predecessor`) has ended well."""
 
     class Meta:
         model = JobChain
@@ -44,7 +44,7 @@ class ChainSerializer(serializers.ModelSerializer[JobChain]):
 
 
 class ChainQuery(PageQuery):
-    """A list of chains."""
+    """Parameters of the list of chains."""
 
     predecessor = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     successor = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)

@@ -56,7 +56,7 @@ class _Reader:
     def refresh(self) -> None:
         """
         Set the figures to the state of the database, unless that was done a few seconds ago. If the database is
-        unavailable, clear the figures and set the one that says so.
+        unavailable, clear the figures, and set the figure that reports a missing database.
         """
         with self._lock:
             if time.monotonic() - self._read_at < _GOOD_FOR:

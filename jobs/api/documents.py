@@ -147,7 +147,8 @@ class OneDocumentSerializer(DocumentSerializer):
 )
 class DocumentView(EverywhereView):
     """
-    Pages are sorted by the primary key (hash, job), so each page begins with one look-up in its index.
+    Documents in pages. Pages are sorted by the primary key (hash, job), so each page begins with one look-up in its
+    index.
 
     With a filter, the planner may sort the documents of a few lanes instead if that is less work.
     """

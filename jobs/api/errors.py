@@ -88,7 +88,7 @@ def answer(error: Exception, context: Mapping[str, Any]) -> Response:
         )
     request = context.get("request")
     if request is not None and request.method in SAFE_METHODS:
-        # A read request never changes anything, so the sentence is left out.
+        # A read request never changes anything, so the sentence "Nothing was changed." is left out.
         problem = replace(problem, detail=problem.detail.removeprefix(_UNCHANGED))
     return problem.as_response()
 

@@ -53,7 +53,7 @@ class FreshnessSerializer(serializers.Serializer[Any]):
 
 
 class FreshJobs:
-    """The resource of a job that has its freshness goals and the achieved shares."""
+    """The part of the view of jobs that returns the freshness goals of a job."""
 
     @extend_schema(
         operation_id="jobs_freshness",

@@ -440,7 +440,7 @@ class HostView(EverywhereView):
 
 
 class DenialSerializer(serializers.Serializer[Denial]):
-    """Rule that denies the hosts of a pattern, of a policy that applies everywhere."""
+    """Rule that denies the hosts of a pattern. The rule belongs to a policy that applies everywhere."""
 
     pattern = serializers.CharField(allow_blank=True, help_text="Host pattern. If empty, all hosts match.")
     policy = serializers.IntegerField(source="policy_id")

@@ -96,7 +96,7 @@ def _percent(default: int, help_text: str) -> serializers.IntegerField:
 
 
 class OptionsFields(serializers.Serializer[Any]):
-    """The fields of a job about its runs, its returns to documents, and its limits of links."""
+    """The optional fields of a job, such as its schedule, its intervals and its hop limits."""
 
     kind = serializers.ChoiceField(
         [kind.value for kind in Kind],

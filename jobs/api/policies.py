@@ -201,7 +201,8 @@ class CountedSerializer(serializers.Serializer[Counted]):
 
 class HostChangeSerializer(serializers.Serializer[HostChange]):
     """
-    Host with changed limits. If the limits before and after are equal, they change at other times or for its address.
+    Host with changed limits. If the limits before and after are equal, they differ at other times of the week, or one
+    of them applies to the whole address of the host.
     """
 
     name = serializers.CharField()

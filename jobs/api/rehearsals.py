@@ -33,7 +33,7 @@ class RefusedSerializer(serializers.Serializer[Any]):
 
 
 class ArrivalsSerializer(serializers.Serializer[Arrivals]):
-    """Addresses that arrive under the changed rules."""
+    """Addresses that the job would read only because of the change."""
 
     found = DocumentGroupSerializer(
         help_text="Addresses in the job's sample of rejected addresses that the changed rules admit."

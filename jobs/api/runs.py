@@ -50,7 +50,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
 
 class RunQuery(NewestQuery):
-    """The runs of jobs."""
+    """Parameters of the list of runs."""
 
     job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)
     run_end = serializers.ChoiceField([end.value for end in RunEnd], required=False)
@@ -127,7 +127,9 @@ class NodesOfRunSerializer(serializers.Serializer[NodesOfRun]):
 
 
 class EndedDocumentSerializer(serializers.Serializer[Ended]):
-    """Last result of a document at the end of a run. No outcome: it was found and not read yet."""
+    """
+    Last result of a document at the end of a run. The outcome of a document that was found and not yet read is empty.
+    """
 
     outcome = serializers.SerializerMethodField()
     result_code = serializers.CharField(source="code")
@@ -176,8 +178,8 @@ class DifferingDocumentsSerializer(serializers.Serializer[Differing]):
     Documents of one kind: their number among the compared documents (`count`), and the estimated number among all
     documents of both runs (`estimate`).
 
-    With a probability of 95 %, the number of all documents is between `least` and `most`. An exact number equals both.
-    `flips` are the largest numbers of documents by host and result, if they were counted.
+    With a probability of 95 %, the number of all documents is between `least` and `most`. If the number is exact, both
+    are equal. `flips` are the largest numbers of documents by host and result, if they were counted.
     """
 
     kind = serializers.ChoiceField([kind.value for kind in Kind])

@@ -364,7 +364,7 @@ class SendBackSerializer(StrictSerializer):
 
 
 class SentBackSerializer(serializers.Serializer[Any]):
-    """Number of retried documents, with a flag if more are left."""
+    """Number of retried documents, with a flag that is true if further failed documents are left."""
 
     documents = serializers.IntegerField()
     has_more = serializers.BooleanField()
@@ -381,13 +381,13 @@ class JobQuery(NamedQuery):
 
 
 class SeedQuery(PageQuery):
-    """A list of seeds."""
+    """Parameters of the list of seeds."""
 
     job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)
     ordering = serializers.ChoiceField(["id", "-id"], default="id", help_text="`-id`: newest first.")
 
 
 class JobEventQuery(NewestQuery):
-    """The events of jobs."""
+    """Parameters of the list of events."""
 
     job = serializers.IntegerField(source="job_id", min_value=1, max_value=HIGHEST_ID, required=False)

@@ -166,7 +166,7 @@ def _read_body(body: object) -> tuple[object, int | None]:
     The body is the settings JSON, or the answer of GET with a changed `document`.
 
     Raises:
-        ValidationError: beside its document, the body differs from the present answer of GET.
+        ValidationError: a member of the body other than `document` differs from the present answer of GET.
     """
     if not isinstance(body, Mapping) or "document" not in body:
         return body, None

@@ -24,7 +24,7 @@ _RULES = [kind.value for kind in RuleKind]
 
 
 class TrapSuspectSerializer(PlacedSerializer, serializers.ModelSerializer[TrapSuspect]):
-    """Group of addresses at a host with little new content. Only the first reading of each address counts."""
+    """Group of addresses at a host with little new content. Each address counts only at its first fetch."""
 
     class Meta:
         model = TrapSuspect
@@ -66,7 +66,7 @@ class RuleTestSerializer(serializers.Serializer[Any]):
 
 
 class TrapSuspectQuery(PageQuery):
-    """A list of suspects."""
+    """Parameters of the list of suspects."""
 
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     host = serializers.CharField(max_length=300, required=False)

@@ -213,7 +213,7 @@ class ServiceTokenView(mixins.RetrieveModelMixin, ListingView):
 
 
 class AccessView(ContractView):
-    """The question of the service: for services with a token, and for operators."""
+    """Answers the question which access tokens a user has. Services with a token and operators may ask."""
 
     http_method_names = ["get", "head", "options"]
     authentication_classes = [ServiceTokenAuthentication, *api_settings.DEFAULT_AUTHENTICATION_CLASSES]  # type: ignore[list-item]

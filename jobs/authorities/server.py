@@ -1,5 +1,5 @@
 """
-The authority service as a process of its own. It answers `GET /UserACLs`, and gives the same answer as JSON at
+The authority service as a separate process. It answers `GET /UserACLs`, and gives the same answer as JSON at
 `/access`.
 
 It reads the connections again at a request if the last read is more than a second ago. So a change applies to requests

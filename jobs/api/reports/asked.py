@@ -77,7 +77,7 @@ class HistogramQuery(HistoryQuery):
 
 
 class DocumentsQuery(StrictSerializer):
-    """Documents, and the moment as of which they are judged."""
+    """The parameters of a report about present documents. Documents are due or not due at the moment `now`."""
 
     repository = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     job = serializers.ListField(

@@ -2,7 +2,7 @@
 The service asks all authorities of a request at the same time, and caches their answers.
 
 A new snapshot of the connections starts with an empty cache. Callers of questions in progress still get their answers,
-but these are not cached. Lines of unchanged connections stay open.
+but these are not cached. The network connections of unchanged authorities and mappers stay open.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The authority service as a process of its own. It is not a node, and no crawl waits for it."""
+"""Runs the authority service as a separate process. The process is not a node, and no crawl waits for it."""
 
 import argparse
 import asyncio
