@@ -47,7 +47,8 @@ class Field:
 
     `choices` are the values of a CHOICE with their labels, the default first. `records` is the schema of RECORDS. A
     field that `is_required` has no default. A field that is a destination says where the secrets of the same object and
-    of its records are sent, or how they are protected on the way. If it changes, stored secrets must be entered again.
+    of its records are sent, or how they are protected on the way. If the destination changes, stored secrets must be
+    entered again.
     """
 
     name: str

@@ -43,8 +43,8 @@ def read_for_partitions(job_id: int) -> Definitions:
 
 def adopt(definitions: Definitions) -> int:
     """
-    Import the definitions; return the id of the job. A policy that is not among the definitions does not apply
-    everywhere any more.
+    Import the definitions; return the id of the job. A policy that applied everywhere and is not among the definitions
+    no longer applies everywhere.
 
     Missing authority groups are created, because tokens of documents need only the name of their group.
     """

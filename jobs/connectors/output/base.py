@@ -95,7 +95,7 @@ class Output(Protocol):
         """
 
     def job_complete(self) -> None:
-        """Note that a run of a job that writes here has finished."""
+        """Note that a run of a job that writes to this output has finished."""
 
 
 @runtime_checkable

@@ -33,7 +33,7 @@ from jobs.connectors.output.jsonl_length import LengthMemory
 from jobs.connectors.output.jsonl_listing import LinesListing
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
-# Beginning of every line, which distinguishes an incomplete line of ours from other text.
+# Beginning of every line. It distinguishes an incomplete line of this output from other text.
 _OPENING: Final = b'{"action":'
 
 # Longest wait for the file lock (seconds). An append takes milliseconds, so a process that holds the lock for longer is
@@ -100,7 +100,7 @@ class JsonLinesOutput:
         self._path = Path(configuration.path)
         self._why_not_written: Callable[[str], str] = _anywhere
         self._memory: LengthMemory | None = None
-        # Device and number of the file whose folder this process has synced.
+        # Numbers of the device and the inode of the file whose folder this process has synced.
         self._synced: tuple[int, int] | None = None
 
     def confine(self, why_not_written: Callable[[str], str]) -> None:

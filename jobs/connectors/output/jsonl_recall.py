@@ -55,7 +55,7 @@ class _Lines:
 
 
 class _Replaced(Exception):
-    """The file has other lines than it had: it was cut, and has grown again."""
+    """The lines of the file have changed: it was truncated, and has grown again."""
 
 
 _last: _Lines | None = None

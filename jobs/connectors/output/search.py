@@ -3,7 +3,7 @@ The search output. It stores documents as rows in the same database as the queue
 flush.
 
 The flush writes text, title and address. The vector that a search reads is computed later (`jobs.duties.index`),
-because it costs several times the rest of a flush. It is null until then.
+because its computation takes several times as long as the rest of a flush. The vector is null until then.
 """
 
 import json

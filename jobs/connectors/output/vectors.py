@@ -22,7 +22,8 @@ _POSITIONS: Final = 16_383
 # Largest number of positions of one word in a part, and in a vector.
 _OF_A_PART: Final = 255
 _OF_A_VECTOR: Final = 256
-# Length of the longest word (bytes). PostgreSQL skips words of 2,048 bytes and more, before it makes them small.
+# Length of the longest word (bytes). PostgreSQL skips words of 2,048 bytes and more, before it converts words to lower
+# case.
 _LONGEST_WORD: Final = 1_000
 # Largest number of different characters to replace. Each one costs a pass over the text.
 _MOST_REPLACED: Final = 200

@@ -79,7 +79,10 @@ class Activity:
 
     @property
     def may_be_conditional(self) -> bool:
-        """True if every output holds the stored version, made under the present specification."""
+        """
+        True if a request may be conditional. The document then has validators, and every output holds its stored
+        version, which was made under the present specification.
+        """
         return bool(self.document.validators) and self._has_valid_version
 
     @property

@@ -78,7 +78,7 @@ class Document:
     unconditional. `failures` counts attempts in a row that ended in a retry, and `failing_for` the seconds since the
     first of these attempts. `failures_by_cause` has the attempts by the cause of their limit, None if they are not
     known. `redirects` counts the redirects that led here. `carried` holds the values that all parents together carry to
-    it: sorted by name, each value once; None without any.
+    it: sorted by name, each value once; None if there are none.
     """
 
     hash: str

@@ -64,7 +64,7 @@ class PipelineWanted:
         return path[::-1]
 
     def facts(self) -> dict[str, Any]:
-        """Return the stages and outputs by name, for a comparison with others."""
+        """Return the stages and outputs by name, for a comparison with another pipeline."""
         stages = {stage.name: {"kind": stage.kind, "input": stage.input, **stage.settings} for stage in self.stages}
         return {**stages, OUTPUTS: {str(output): name for output, name in self.outputs.items()}}
 
@@ -88,7 +88,7 @@ NO_PIPELINE: Final = PipelineWanted()
 
 
 def read_pipeline(stored: Mapping[str, Any]) -> PipelineWanted:
-    """Return a pipeline in which `problems_of` has found no problem."""
+    """Return the pipeline of a JSON value in which `problems_of` has found no problem."""
     stages: list[StageWanted] = []
     for given in stored.get(STAGES, ()):
         before = stages[-1].name if stages else SOURCE

@@ -222,7 +222,7 @@ async def _run_elsewhere(stage: _Stage, before: _Passed, pool: Pool) -> _Passed:
 
 
 def _note_of(items: Sequence[Item]) -> str:
-    """Return what the texts of a document and of its parts lack, each sentence once."""
+    """Return the notes of these items as one text. The notes tell what the texts lack, and each note occurs once."""
     return " ".join(dict.fromkeys(item.note for item in items if item.note))[:_LONGEST_REASON]
 
 

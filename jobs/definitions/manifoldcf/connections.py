@@ -69,7 +69,10 @@ def _common(part: Part) -> None:
 
 
 def _parameters(given: Part, limits: Limits) -> dict[str, Any]:
-    """Return the fields of a web or feed connection that parameters give."""
+    """
+    Return the fields of a web or feed connection, from its parameters in ManifoldCF. Add the limits among them to
+    `limits`.
+    """
     configuration = {}
     of_feeds: dict[str, str] = {}
     for parameter in given.take("_PARAMETER_"):

@@ -65,7 +65,10 @@ class VersionQuery(NewestQuery):
     list=extend_schema(description="List versions of jobs, policies and connections, newest first."),
 )
 class VersionView(ListingView):
-    """Versions. The ETag of each one covers the newest version of its object, which a revert replaces."""
+    """
+    Versions of objects. The ETag of a version names the newest version of its object, so a revert with an old ETag is
+    refused.
+    """
 
     http_method_names = ["get", "head", "options", "post"]
     # Each object needs the permission of its kind, too.

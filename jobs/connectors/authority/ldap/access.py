@@ -140,7 +140,10 @@ def find_user(session: Session, *, base: str, filter_: str, user: str, attribute
 
 
 def _memberships_of(user: Entry) -> str:
-    """Return the parts of a filter that finds groups which list the user by entry or by uid, and its primary group."""
+    """
+    Return the parts of a filter. The filter finds the groups that list the user by entry or by uid, and the user's
+    primary group.
+    """
     by_uid = "".join(f"(&(objectClass=posixGroup)(memberUid={escaped(uid)}))" for uid in user.texts("uid"))
     primary = "".join(f"(&(objectClass=posixGroup)(gidNumber={escaped(gid)}))" for gid in user.texts("gidNumber"))
     return f"{_member(user.dn)}{by_uid}{primary}"

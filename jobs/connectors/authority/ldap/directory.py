@@ -63,8 +63,8 @@ class Account:
     """
     The servers of a directory, tried in this order, and the account that asks them.
 
-    `certificates` is the PEM text of the authorities that sign the certificates of the servers, or "" for those of the
-    machine. Without a `dn`, the account is anonymous.
+    `certificates` is the PEM text of the certificate authorities that sign the certificates of the servers. If it is
+    "", the certificate authorities of this machine are used. Without a `dn`, the account is anonymous.
     """
 
     servers: tuple[Address, ...]

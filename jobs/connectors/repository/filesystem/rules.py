@@ -63,8 +63,8 @@ class Rules:
 
     def _admits_above(self, path: bytes) -> bool:
         """
-        True if the directory around this path belongs to the job. So does the directory of a path that lies below no
-        seed, because a link led to it.
+        True if the directory around this path belongs to the job. Also True for a path that lies below no seed, because
+        a followed link led to it.
         """
         above = path.rpartition(b"/")[0] or b"/"
         if not any(is_within(above, top) for top in self._tops):

@@ -4,8 +4,8 @@ The addresses to which a crawl may connect: those of the public internet.
 Strangers write the links of a crawl. A link to a loopback, private or link-local address, or to a cloud's metadata
 service, would make the crawler read resources that only this network may read. The check begins with Python's
 `is_global`. But this admits some addresses that are not public: multicast, relay anycast, and IPv6 addresses that
-contain an IPv4 address. Its list also differs between patch releases of Python. So this module has its own list in
-addition.
+contain an IPv4 address. The list of `is_global` also differs between patch releases of Python. So this module has its
+own list in addition.
 """
 
 import functools

@@ -60,7 +60,10 @@ class Cookies:
         return json.dumps([asdict(cookie) for cookie in self.held])
 
     def with_those_of(self, url: str, headers: Iterable[str]) -> "Cookies":
-        """Return the cookies after an answer from this address. `headers` are the values of its Set-Cookie."""
+        """
+        Return these cookies with the changes of an answer from this address. `headers` are the values of its Set-Cookie
+        headers.
+        """
         held = {cookie.identity: cookie for cookie in self.held}
         for header in headers:
             cookie, is_over = _cookie_in(header, url)

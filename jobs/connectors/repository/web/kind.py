@@ -148,8 +148,8 @@ def specification_of(asked: Asked) -> WebSpecification:
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the merged values of these levels; the last level wins. A level that sets a User-Agent also replaces the name
-    for robots.txt.
+    Return the merged values of the defaults, the connection and the job, in this order. If several have a value, the
+    last one applies. A User-Agent also replaces an earlier name for robots.txt.
     """
     said: dict[str, Any] = {}
     for level in levels:

@@ -89,7 +89,10 @@ class Scope:
             left -= followed
 
     def would_admit(self, target: str, *, after: str) -> bool:
-        """True if this address will belong to the job when the redirect of the seed `after` to it is followed."""
+        """
+        True if this address will belong to the job when the job follows the redirect from the seed `after` to this
+        address.
+        """
         if not self._may_follow(after, target):
             return False
         if self._kind is ScopeKind.PREFIX and not target.startswith(tuple(self._moved_prefixes([(after, target)]))):

@@ -139,9 +139,9 @@ CONFIGURATION: Final = Schema((*SCHEMA.fields, LOGINS))
 @dataclass(frozen=True, slots=True)
 class WebSpecification:
     """
-    `seeds` are addresses as entered. Their `redirects` were followed to other hosts. A document at `max_depth`
-    references no links; None means no limit. `robots_wait` is the time for which a host whose robots.txt answers 5xx is
-    retried (seconds).
+    `seeds` are addresses as entered. `redirects` are the followed redirects of seeds to other hosts. A document at
+    `max_depth` references no links; None means no limit. `robots_wait` is the time for which a host whose robots.txt
+    answers 5xx is retried (seconds).
     """
 
     seeds: tuple[str, ...]
