@@ -30,7 +30,10 @@ class Charging:
 
 
 def read_waiting_by_cause(*, now: dt.datetime) -> Mapping[Subject, Mapping[Cause, int]]:
-    """Return the waiting documents by cause: of all jobs (if some run), of each job, and of the busiest hosts."""
+    """
+    Return the waiting documents by cause: of all running jobs together, of each job, and of the busiest hosts. Return
+    nothing if no job runs.
+    """
     with Moment().present():
         jobs = read_running_jobs(now=now)
         if not jobs:

@@ -54,7 +54,7 @@ class OverviewPage:
     nodes: Sequence[NodeLine]
     are_more_nodes: bool
     search_behind_since: dt.datetime | None
-    # For a cause, the policy whose limit is the reason for all its hosts.
+    # The name of a policy by cause, if all hosts with this cause wait because of a limit of this policy.
     policies: Mapping[Cause, str]
     charges: Mapping[Cause, float]
     progress: Sequence[Step]

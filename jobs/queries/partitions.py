@@ -25,12 +25,12 @@ _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
 """
-# Facts of each partition for this one, and its own note.
+# Reads the newest fact that each partition has sent to this one, and this partition's own note.
 _RECEIVED: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
 """
-# The newest facts of these keys: own notes, and facts of other partitions.
+# Reads the newest facts with these keys: this partition's own notes, and facts of other partitions.
 _NOTED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
  WHERE key = ANY(%(keys)s) AND target = %(here)s ORDER BY source, key, number DESC

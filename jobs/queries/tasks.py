@@ -78,14 +78,14 @@ class ListedEverywhere:
 
 
 class TemplateKey(NamedTuple):
-    """The place of a template in its list."""
+    """The last template on a page of the list. The next page continues after it."""
 
     urn: str
     partition: str = ""
 
 
 class WorkerKey(NamedTuple):
-    """The place of a task worker in its list."""
+    """The last task worker on a page of the list. The next page continues after it."""
 
     since: dt.datetime
     id: uuid.UUID

@@ -32,7 +32,10 @@ SELECT identifier
 
 @dataclass(frozen=True, slots=True)
 class SuspectKey:
-    """The last suspect before the next page, and the other partition that has it; "" for this one."""
+    """
+    The last suspect on a page. The next page continues after it. `partition` is the other partition that has the
+    suspect, "" for this one.
+    """
 
     id: int
     partition: str = ""
@@ -40,7 +43,7 @@ class SuspectKey:
 
 @dataclass(frozen=True, slots=True)
 class SuspectsEverywhere:
-    """One page of the suspects of all partitions that have answered. Their jobs have the numbers of this one."""
+    """One page of the suspects of all partitions that have answered. Their jobs have the ids of this partition."""
 
     lines: Sequence[Placed[TrapSuspect]]
     next_key: SuspectKey | None

@@ -77,7 +77,9 @@ class GroupTile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The groups of one manager (or of none): the heaviest groups, and the number and the weight of all groups."""
+    """
+    The groups of one manager, or the groups without a manager: the heaviest ones, and the number and the weight of all.
+    """
 
     groups: Sequence[GroupTile] = ()
     in_all: int = 0
@@ -86,7 +88,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class TermLine:
-    """The present term; 0 before the first. `main` is None while there is no main manager."""
+    """The present term of the main manager; 0 before the first term. `main` is None while there is no main manager."""
 
     term: int
     since: dt.datetime | None
@@ -150,7 +152,7 @@ class Totals:
 class ClusterPage:
     """The live nodes of the shared scope, up to the limits of the page. `free` are groups without an owner."""
 
-    # Clock of its database when it was read.
+    # Moment at which the page was read, by the clock of the cluster's database.
     read_at: dt.datetime
     term: TermLine
     totals: Totals

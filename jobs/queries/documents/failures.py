@@ -61,7 +61,10 @@ SELECT counter.code, sum(counter.amount)::bigint AS documents
 
 @dataclass(frozen=True, slots=True)
 class FailureKey:
-    """The last group before the next page of a list, and the other partition that has it; "" for this one."""
+    """
+    The last group on a page of a list. The next page continues after it. `partition` is the other partition that has
+    the group, "" for this one.
+    """
 
     last_at: dt.datetime
     id: int
@@ -106,7 +109,7 @@ class FailureLine:
 @dataclass(frozen=True, slots=True)
 class FailureList:
     """
-    One page; `next_key` is where the next one begins, None at the end.
+    One page of groups. The next page continues after `next_key`; None on the last page.
 
     `causes` are the most frequent causes, each with the number of documents that are failed now. `silent` partitions
     did not answer.
@@ -120,7 +123,10 @@ class FailureList:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of one partition: lines of one page and one more, and documents that are failed now, by cause."""
+    """
+    The part of one partition: the lines of a page, with one line of the next page if there is one, and the documents
+    that are failed now, by cause.
+    """
 
     lines: Sequence[FailureLine]
     causes: Mapping[str, int]

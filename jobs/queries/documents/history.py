@@ -39,7 +39,9 @@ class HistoryLine:
 
 
 def read_history(item: QueueItem) -> list[HistoryLine]:
-    """Return the latest activities of a document among the examined entries, the newest first."""
+    """
+    Return the latest activities of a document among the newest `EXAMINED` entries of its source, the newest first.
+    """
     facts: dict[str, int | str] = {
         "source": item.job.repository_id,
         "job": item.job_id,

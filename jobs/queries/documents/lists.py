@@ -36,8 +36,8 @@ STATES: Final = states_in("job.run_no")
 # Claimed documents have a separate index.
 _CLAIMED: Final = "item.batch_id IS NOT NULL"
 
-# In the order of the primary key: the next page is a look-up, not a count. Conditions are added from constants;
-# values are parameters.
+# In the order of the primary key, so that the next page is found by an index, and no earlier row is counted. Conditions
+# are added from constants; values are parameters.
 _COLUMNS: Final = """
 item.hash, item.job_id, job.name, item.identifier, bin.name, item.stage, item.outcome,
        item.run_no = job.run_no, item.result_code, item.depth, item.fetched_at, item.failures, item.check_time,
@@ -53,7 +53,8 @@ SELECT {_COLUMNS}
  ORDER BY {{order}}
  LIMIT %(limit)s
 """
-# One document more than an order by values may sort. If all of these exist, there are too many.
+# Counts the documents of a filter up to one more than may be sorted by a value. If the count reaches this limit, there
+# are too many.
 _FEW: Final = """
 SELECT count(*) FROM (
        SELECT FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
@@ -149,7 +150,10 @@ MOST_ORDERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentKey:
-    """The last document before the next page of a list. It has a value if the list is sorted by a column."""
+    """
+    The last document on a page of a list. The next page continues after it. The key has a value if the list is sorted
+    by a column.
+    """
 
     hash: uuid.UUID
     job_id: int
@@ -195,7 +199,7 @@ class DocumentLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentList:
-    """One page; `next_key` is where the next one begins, None at the end."""
+    """One page of documents. The next page continues after `next_key`; None on the last page."""
 
     lines: Sequence[DocumentLine]
     next_key: DocumentKey | None

@@ -7,9 +7,9 @@ knows, with stems on the documents in that language. A document matches if one o
 `-dogs` excludes documents with forms of the word *dogs* only by the rules of each document's own language.
 
 Only documents that the reader may see match (docs/access.md), so a page is full, and a count counts only what the
-reader may see. If many documents match the words, the query first finds the accesses that the reader's tokens pass:
-they are few, because many documents share one. If few documents match, the query reads all of them, and then the access
-of each.
+reader may see. If many documents match the words, the query first finds the accesses that admit the reader's tokens:
+they are few, because many documents share one access. If few documents match, the query reads all of them, and then the
+access of each.
 
 Results are hostile text. Highlights are returned as segments, never as markup: the page escapes them like any other
 text.
@@ -50,7 +50,7 @@ _FEW_MATCHES: Final = 500
 # (DEFAULT_TS_MATCH_SEL of PostgreSQL). Such a word may be rare.
 _SHARE_OF_UNKNOWN: Final = 0.005
 
-# Accesses that a reader's tokens pass: for each level, the reader has a token that allows, and no token that denies.
+# Accesses that admit a reader: for each level, the reader has a token that allows, and no token that denies.
 _PASSES: Final[LiteralString] = "allow && %(tokens)s::text[] AND NOT deny && %(tokens)s::text[]"
 _VISIBLE: Final[LiteralString] = f"""
 SELECT digest FROM jobs_searchaccess WHERE {_PASSES} GROUP BY digest, of HAVING count(*) = of

@@ -44,7 +44,7 @@ class DocumentStory:
     links: Sequence[LinkLine]
     links_in_all: int
     is_redirect: bool
-    # Hops from a seed for each limited type of link; None is more than the limit.
+    # Hops from a seed for each limited type of link; None means more than the limit.
     hops: Mapping[str, int | None]
     # The values that the document's parents pass to it.
     carried: Carried

@@ -14,7 +14,10 @@ from nodes.errors import Unknown
 
 @dataclass(frozen=True, slots=True)
 class ComparedVersion:
-    """A version with its text, and the difference from an earlier one; None for the first one that is kept."""
+    """
+    A version with its text and its difference from an earlier version. `earlier` and `difference` are None for the
+    first kept version.
+    """
 
     version: DocumentVersion
     text: str

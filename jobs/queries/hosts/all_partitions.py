@@ -14,7 +14,10 @@ from nodes.database.clock import read_clock
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
-    """The last host before the next page: its id, its name, and the other partition that has it; "" for this one."""
+    """
+    The last host on a page. The next page continues after it. `partition` is the other partition that has the host, ""
+    for this one.
+    """
 
     id: int
     name: str = ""

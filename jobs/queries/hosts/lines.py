@@ -47,7 +47,7 @@ _FROM: Final[LiteralString] = f"""
  WHERE bin.id = ANY(%(hosts)s)
 """
 _HOSTS: Final[LiteralString] = f"SELECT {COLUMNS} {_FROM}"
-# Parents, with the documents of the open turns below each.
+# Reads the parents of hosts, each with the number of documents in the open turns of its hosts.
 _ABOVE: Final[LiteralString] = f"""
 SELECT {COLUMNS}, (SELECT coalesce(sum(turn.documents), 0)
                       FROM jobs_turn AS turn
@@ -131,7 +131,7 @@ class HostStatus:
 
     @property
     def limited_since(self) -> dt.datetime | None:
-        """Return the start of the cause of its verdict; None if unknown."""
+        """Return the moment since which the cause of the verdict on this host holds; None if unknown."""
         return _since(self)
 
 

@@ -19,7 +19,8 @@ from jobs.verdicts.causes import Cause
 
 _LANES_SHOWN: Final = 20
 
-# Sorted as lanes get places of the host: by the priority of the job, then the lane that was served longest ago first.
+# Lanes in the order in which the host serves them: by the priority of the job, then the lane that was served longest
+# ago first.
 _LANES: Final = f"""
 SELECT lane.id, job.id, job.name, seed.urls[1], job.priority, lane.served_at, lane.ready_at, node.name, {RUNNABLE},
        seed.tag, sum(counted.amount) FILTER (WHERE counted.stage = {Stage.PENDING:d}),

@@ -1,4 +1,4 @@
-"""robots.txt of a web host as it was last read, and the answers before."""
+"""robots.txt of a web host as it was last read, and the earlier answers that are kept."""
 
 import datetime as dt
 import difflib

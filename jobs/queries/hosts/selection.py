@@ -42,7 +42,8 @@ WITH open AS (
 SELECT bin_id FROM open FULL JOIN waiting USING (bin_id)
  ORDER BY requests DESC NULLS LAST, documents DESC NULLS LAST, ready_at, bin_id LIMIT %(limit)s
 """
-# By name; or by id, for a state with an index of its few hosts. Conditions are added from constants.
+# In the order of names; with a state in the order of ids, because each state has an index of its few hosts. Conditions
+# are added from constants.
 _LIST: Final = """
 SELECT bin.id FROM jobs_bin AS bin WHERE {conditions} ORDER BY {order} LIMIT %(limit)s
 """
@@ -70,7 +71,7 @@ class HostFilter:
 
 @dataclass(frozen=True, slots=True)
 class HostIds:
-    """One page; `next_key` is the id after which the next one begins, None at the end."""
+    """One page of hosts. The next page continues after the id `next_key`; None on the last page."""
 
     ids: Sequence[int]
     next_key: int | None = None

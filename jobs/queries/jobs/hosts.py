@@ -20,7 +20,7 @@ from jobs.verdicts.hosts import judge_host
 # Number of hosts that are read (the busiest), and largest number of hosts that are counted.
 HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
-# Number of hosts of each kind among which the busiest are searched.
+# Number of hosts of each kind (see `_HOSTS`) among which the busiest are searched.
 _EXAMINED: Final = 100
 _SEEDS_EXAMINED: Final = 200
 
@@ -85,7 +85,7 @@ SELECT count(*), count(DISTINCT bin_id)
 
 
 class RunOfJob(Protocol):
-    """The last run of a job, in the numbers of the database of this thread."""
+    """The last run of a job. `id` and `run_no` are valid in the database of this thread."""
 
     @property
     def id(self) -> int: ...

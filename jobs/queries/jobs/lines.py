@@ -42,7 +42,7 @@ def _in_order(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
     return jobs.order_by(*order).values_list(*_COLUMNS)
 
 
-# Running jobs, the latest start first; then jobs that ran last. Each part has its index.
+# Running jobs, the latest start first; then jobs that ran last. Each query reads an index.
 _LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
 _RUNNING: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
 _INACTIVE: Final = Standing(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])

@@ -170,7 +170,10 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
 
 @lru_cache(maxsize=_JOBS_HELD)
 def _held(job_id: int, run_no: int, *, runs: bool) -> HeldAnswers[PartOfJob | None]:
-    """Return the answers about a job. They are read again when a run begins or ends."""
+    """
+    Return the cached parts of other partitions in a run. The arguments are the key of the cache, so a run that begins
+    or ends is read again.
+    """
 
     def read(name: str) -> PartOfJob | None:
         local = local_job(job_id)

@@ -12,7 +12,8 @@ from jobs.queue.counting.counters import EXAMPLES
 
 # Largest number of runs between two compared runs for which the differences are added up.
 _RUNS: Final = 30
-# The first examples of all rows come before the second examples.
+# Concatenates the examples of several rows: the first example of each row, then the second of each. So each row gives
+# an example before the list is cut.
 _EXAMPLES: Final = " || ".join(
     f"array_agg(difference.examples[{place}]) FILTER (WHERE cardinality(difference.examples) >= {place})"
     for place in range(1, EXAMPLES + 1)

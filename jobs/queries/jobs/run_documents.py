@@ -50,7 +50,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A document in both runs; None in a run that did not know it."""
+    """A document in both runs. `earlier` or `later` is None if that run did not know the document."""
 
     hash: uuid.UUID
     identifier: str

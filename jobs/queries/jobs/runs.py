@@ -33,7 +33,7 @@ SELECT run.id, known.number
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """The last run before the next page of a list."""
+    """The last run on a page of a list. The next page continues after it."""
 
     started_at: dt.datetime
     id: int
@@ -77,7 +77,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """One page; `next_key` is where the next one begins, None at the end."""
+    """One page of runs. The next page continues after `next_key`; None on the last page."""
 
     lines: Sequence[RunLine]
     next_key: RunKey | None

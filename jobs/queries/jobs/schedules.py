@@ -36,7 +36,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleLine:
-    """A job with a schedule. `coming` are its next openings, with their windows, whether it is paused or not."""
+    """A job with a schedule. `coming` are its next openings with their windows, even if the schedule is paused."""
 
     id: int
     name: str
@@ -82,7 +82,9 @@ def read_next_starts(*, now: dt.datetime) -> list[ScheduleLine]:
 
 
 def _in_order_of_checks() -> Iterator[Job]:
-    """Yield running jobs with a schedule, then waiting jobs, the next check first: each part has its index."""
+    """
+    Yield running jobs with a schedule, then waiting jobs in the order of their next checks. Each query reads an index.
+    """
     scheduled = (
         Job.objects.exclude(start_method=StartMethod.MANUAL)
         .filter(node_scope=CLUSTER_SCOPE)

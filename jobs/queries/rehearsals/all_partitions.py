@@ -113,8 +113,9 @@ class Readers:
 
     def sample(self) -> Sample:
         """
-        Return the refused addresses of all partitions, up to the lowest end of a full sample. Up to this end, the
-        result is complete.
+        Return the refused addresses of all partitions in the order of their keys. A partition whose sample is not whole
+        has further addresses behind its last one. So the result ends at the lowest of these last keys, and is complete
+        up to there.
         """
         samples = [reader.sample() for reader in self._readers]
         ends = [sample.rows[-1].key for sample in samples if not sample.is_whole]

@@ -23,7 +23,7 @@ class DocumentsAsked:
     """
     The documents of a report; an empty field means no condition.
 
-    Ready and waiting documents are judged as of `now`, which may be any time. `identifier` is a regular expression of
+    A document is ready or waiting at the moment `now`, which may be any time. `identifier` is a regular expression of
     PostgreSQL. `listed_state` is one of `NAMES`, the states in the list of documents. `contains` is a part of the
     address. `documents` are hashes.
     """

@@ -20,7 +20,7 @@ item.hash, item.job_id, job.name AS job, item.identifier, item.stage, item.index
        item.run_no = job.run_no AS is_of_this_run, job.scan, job.phase, job.kind, item.action, item.seq IS NOT NULL AS has_number,
        item.check_time, item.failures, item.failing_since, item.most_failures, item.failing_until, item.result_code
 """
-# In the order of the primary key: the next page is a look-up, not a count.
+# In the order of the primary key, so that the next page is found by an index, and no earlier row is counted.
 _LIST: Final = f"""
 SELECT {FACTS}
   FROM jobs_queueitem AS item JOIN jobs_job AS job ON job.id = item.job_id
