@@ -89,7 +89,7 @@ def _facts(progress: Progress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a crawl: the contract of `--json`."""
+    """The result of a crawl, as `--json` prints it. Scripts rely on the names of the fields."""
 
     job: str
     progress: Progress

@@ -9,7 +9,7 @@ from jobs.models import SeedRedirect
 from jobs.queries.jobs.seed_endings import SeedEnding
 from jobs.words.codes import explain_code
 
-# Largest number of seeds that a message names. It gives the number of the others.
+# Largest number of seeds that a message names. Further seeds are only counted.
 _NAMED: Final = 3
 
 

@@ -34,7 +34,7 @@ from nodes.tasks.retrying import Why
 SILENT: Final = frozenset({"send_notice", "check_notices"})
 # Separator between the key of a line and the name of its partition.
 _IN: Final = " in partition "
-# Largest number of events that one check reads from each journal. The next check continues there.
+# Largest number of events that one check reads from each journal. The next check reads the events that follow.
 _MOST: Final = 1_000
 # Time for which events are read again, because an event may be committed after later events.
 _LATE: Final = dt.timedelta(minutes=2)

@@ -13,7 +13,8 @@ from nodes.tasks.kinds import Kind
 
 def clean(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, int]:
     """
-    Delete the old rows of a subject in chunks. Return the numbers of deleted rows, and of dropped partitions of a day.
+    Delete the old rows of a subject in chunks. Return the sum of deleted rows and dropped table partitions (of one day
+    each).
     """
 
     def should_continue(deleted: int) -> bool:

@@ -34,7 +34,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
 @page
 @require_POST
 def rebalance(request: HttpRequest) -> HttpResponse:
-    """Show the main manager's plan to even the balance; or, with `go`, execute it."""
+    """Show the main manager's plan that spreads the groups evenly over the managers. With `go`, execute the plan."""
     name = user_with_permission(request, "nodes.control_cluster")
     dry_run = "go" not in request.POST
     answer = _ask(request, lambda: cluster_verbs.rebalance(dry_run=dry_run, made_by=name, now=read_clock()))

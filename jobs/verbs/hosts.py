@@ -75,7 +75,7 @@ def stop(host_id: int, *, reason: str, made_by: str, now: dt.datetime) -> Bin:
 
 def stop_named(typed: str, *, reason: str, confirm: bool = False, made_by: str, now: dt.datetime) -> Bin:
     """
-    Stop a web host as `stop` does. It is given by its name, or by an address of a page on it.
+    Stop a web host, given by its name or by the address of a page on it. The effect is that of `stop`.
 
     Raises:
         HostElsewhere: another partition has the host.

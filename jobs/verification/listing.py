@@ -42,8 +42,8 @@ class VerifyingCommand(BaseCommand):
 
     def schedule_elsewhere(self, given: dict[str, Any]) -> bool:
         """
-        Schedule the verification in other partitions, and print that. Return True if this process has to verify its own
-        partition.
+        Schedule the verification in other partitions, and print a line for each of them. Return True if this process
+        has to verify its own partition.
 
         Raises:
             CommandError: the named partition cannot verify.

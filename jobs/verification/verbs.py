@@ -197,7 +197,9 @@ def carry_out(
 
 
 def share_in_sync(verification: OutputVerification) -> float:
-    """Return the share of the documents read that were in sync, in percent. It does not round up to 100."""
+    """
+    Return the share of the documents read that were in sync, in percent. A share below 100 is never rounded up to 100.
+    """
     if not verification.documents:
         return 100.0
     return 100.0 * (verification.documents - verification.faults) / verification.documents

@@ -1,4 +1,4 @@
-"""`manage.py crawl`: the one-shot."""
+"""`manage.py crawl`: a one-shot crawl, which is one run of a job with its own manager and workers."""
 
 import argparse
 import os
@@ -154,7 +154,7 @@ class Command(BaseCommand):
     def _conclude(
         self, job_id: int, one_shot: OneShot, progress: Progress, *, as_json: bool, write: Callable[[str], object]
     ) -> int:
-        """Print the end of the crawl, its summary by `write`, and return the exit code."""
+        """Write the summary of the crawl by `write`, and its problems to standard error. Return the exit code."""
         job = Job.objects.get(pk=job_id)
         endings = read_seed_endings(job)
         ended = summary(job, progress, endings=endings, was_interrupted=one_shot.was_interrupted)
