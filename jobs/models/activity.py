@@ -43,7 +43,7 @@ class Activity(models.Model):
 
     class Meta:
         verbose_name_plural = "activities"
-        # One index, in the order of the table: the reports read an interval of time.
+        # Only one index, in the order of time, because all reports read an interval of time.
         indexes = (models.Index(fields=["repository", "started_at"], name="activity_of_repository"),)
 
     def __str__(self) -> str:

@@ -41,7 +41,8 @@ class ArchiveFile(models.Model):
     stores = models.JSONField(default=dict)
     # The last error of an upload, or the reason of the loss.
     problem = models.TextField(default="", blank=True)
-    # Number of records in the file without a row. A repair has accepted them.
+    # Number of records in the file that have no row, as a repair noted it. A verification reports only another number
+    # as a fault.
     surplus = models.PositiveIntegerField(default=0, db_default=0)
     opened_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True)

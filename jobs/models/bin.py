@@ -44,8 +44,8 @@ class Bin(models.Model):
         permissions = (("stop_bin", "Can stop and deny hosts, and release them"),)
         constraints = (models.UniqueConstraint(fields=["namespace", "name"], name="one_bin_a_name"),)
         indexes = (
-            # Without parents: there may be as many parents as hosts, and addresses would come before all hosts in this
-            # order.
+            # The index leaves out parents. There may be as many parents as hosts, and addresses would come before all
+            # hosts in this order.
             models.Index(
                 Collate("name", "C"), "id", name="bin_by_name", condition=~models.Q(namespace__in=["address", "policy"])
             ),
@@ -161,7 +161,7 @@ class LaneState(models.Model):
     `ready_at` is the earliest moment at which a document of the lane may be handed out; null means dormant. `head` is a
     hint: no due document has a lower `seq`, unless stuffing finds too few and reads from the start. `is_ahead` is true
     if the lane has reached the front of the queue and has more documents, so it keeps its place. `version` grows with
-    each turn (`jobs/queue/sql/states.py`). `seed` and `bin` are the lane's.
+    each turn (`jobs/queue/sql/states.py`). `seed` and `bin` are copies from the row of the lane.
     """
 
     lane = models.ForeignKey(Lane, on_delete=models.CASCADE, db_index=False, related_name="states")

@@ -36,7 +36,7 @@ class JobChain(models.Model):
 
 class ChainedStart(models.Model):
     """
-    The start of a successor that is still to be made, after the end of its predecessor.
+    A pending start of a successor, after the end of its predecessor.
 
     It is inserted in the transaction that ends the predecessor, and deleted in the one that starts the successor. So
     each end leads to one start, whichever process is killed. `waits` is true while the start waits for the end of the
@@ -44,7 +44,7 @@ class ChainedStart(models.Model):
     """
 
     successor = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
-    # Without a constraint: the predecessor may be deleted before its successor has started.
+    # No constraint in the database, because the predecessor may be deleted before its successor has started.
     predecessor_id = models.BigIntegerField()
     predecessor_name = models.CharField(max_length=200)
     run_no = models.PositiveIntegerField()

@@ -55,7 +55,7 @@ class OutputConnection(models.Model):
     # After a job stopped using the output, documents that no job keeps there are searched. This is the position of the
     # search; null: no search.
     orphans_after = models.UUIDField(null=True, blank=True, editable=False)
-    # Why the last attempt to clear it failed, in words.
+    # The reason why the last attempt to clear the output failed, as text.
     clearing_refused = models.TextField(blank=True, editable=False)
 
     class Meta:

@@ -5,11 +5,12 @@ from django.db import models
 
 class Counted(models.Model):
     """
-    A number of documents of a job.
+    The columns of a count: a number of documents or events of one run of a job, and the kind that is counted.
 
     `measure` is 'stage' for documents that are at (`stage`, `outcome`, `code`) in a run. 'deleted' and 'bytes' count
-    events of a run. 'offered' and 'requests' count events that belong to no lane (0). 'differs' counts documents whose
-    result was `stage` before the run and is `outcome` now: the fold adds these to `RunDifference`.
+    events of a run. 'offered' and 'requests' count events of a whole run: they belong to no lane (`lane_id` 0).
+    'differs' counts documents whose result was `stage` before the run and is `outcome` now: the fold adds these to
+    `RunDifference`.
     """
 
     job_id = models.BigIntegerField()
@@ -25,7 +26,7 @@ class Counted(models.Model):
 
 
 class CountedOfLane(Counted):
-    """A number of documents of one lane of a job."""
+    """The columns of a count of one lane."""
 
     lane_id = models.BigIntegerField()
 
@@ -35,7 +36,8 @@ class CountedOfLane(Counted):
 
 class CounterDelta(CountedOfLane):
     """
-    The changes of one transaction. Rows are only inserted, so that transactions do not wait for each other.
+    A change of one count by one transaction. Transactions only insert rows, so that they do not wait for each other,
+    and the main manager deletes the rows when it folds them.
 
     `sample` is one of the counted documents if they have just ended in failure; otherwise null. `example` is the
     identifier of one of the counted documents if they differ from the run before.
@@ -49,7 +51,10 @@ class CounterDelta(CountedOfLane):
 
 
 class Counter(CountedOfLane):
-    """The sum of the folded deltas; exact together with the deltas that are not folded yet."""
+    """
+    A count of one lane: the sum of the folded deltas. Together with the deltas that are not folded yet, the count is
+    exact.
+    """
 
     class Meta:
         constraints = (
@@ -61,8 +66,8 @@ class Counter(CountedOfLane):
 
 class JobCounter(Counted):
     """
-    The sum of the counters of all lanes of a job, written with them. So the counts of a job have few rows, also for a
-    job with very many lanes.
+    A count of a whole job: the sum of the counters of all its lanes, which the same fold writes. So the counts of a job
+    are few rows, also for a job with very many lanes.
     """
 
     class Meta:

@@ -73,7 +73,8 @@ class QueueItem(models.Model):
     changed_at = models.DateTimeField(null=True)
     # The last results of the document in one number: see `jobs.lifecycle.endings`.
     endings = models.IntegerField(default=0, db_default=0)
-    # The hash of the document on which it was first found; its own if a seed named it. Null: not recorded.
+    # The hash of the document in which this document was first found, or its own hash if a seed named it. Null: not
+    # recorded.
     found_on = models.UUIDField(null=True)
 
     class Meta:
@@ -96,8 +97,8 @@ class QueueItem(models.Model):
                 condition=Q(stage=Stage.HOPCOUNT_REMOVED, indexed_before=True),
             ),
             models.Index(fields=["batch"], name="document_claimed", condition=Q(batch__isnull=False)),
-            # Failed and excluded documents, in the order of keys: operators search for these, and there are usually few
-            # of them.
+            # An index of failed and excluded documents, in the order of keys. Operators search for these documents,
+            # which are usually few.
             models.Index(
                 fields=["hash", "job"],
                 name="document_failed_or_excluded",

@@ -34,7 +34,7 @@ class FailureGroup(models.Model):
 
 
 class FailureHour(models.Model):
-    """The number of failures of a group in one hour."""
+    """The number of failures of a group in one hour, from which pages draw the failures over time."""
 
     pk = models.CompositePrimaryKey("group_id", "hour")
     group = models.ForeignKey(

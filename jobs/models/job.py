@@ -110,7 +110,7 @@ class Job(models.Model):
     )
     # `kept_versions` is the number of versions of each document that are kept with their headers and texts; 0: none.
     # `surplus_versions_after` is the hash up to which versions above this number are removed (`jobs.duties.versions`);
-    # null: all are.
+    # null: all are removed.
     surplus_versions_after = models.UUIDField(null=True, editable=False)
     kept_versions = models.PositiveSmallIntegerField(default=0, db_default=0, validators=[MaxValueValidator(100)])
     start_method = models.CharField(max_length=15, choices=_choices(StartMethod), default=StartMethod.MANUAL)
@@ -129,7 +129,7 @@ class Job(models.Model):
 
     run_no = models.PositiveIntegerField(default=0)
     scan = models.CharField(max_length=10, choices=_choices(Scan), default=Scan.FULL)
-    # The next run asks its source as if for the first time: the stored state of its seeds is ignored.
+    # True if the next run asks its source as if for the first time, and so ignores the stored state of the seeds.
     from_the_beginning = models.BooleanField(default=True)
     # Next time at which an active job reads its seeds again; null: never.
     reseed_at = models.DateTimeField(null=True, blank=True)
@@ -156,7 +156,7 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     run_end = models.CharField(max_length=20, choices=_choices(RunEnd), blank=True)
-    # The reason for its state, in words: shown beside the status.
+    # The reason for its state as text, which pages show with the status.
     reason = models.TextField(blank=True)
     # The reason why the archive of the job takes no more files now, and the time since then; empty if it takes files.
     archive_hold = models.TextField(default="", db_default="", blank=True, editable=False)
@@ -312,7 +312,7 @@ class Seed(models.Model):
     )
     # The last run for which the seed was read.
     seeded_run = models.PositiveIntegerField(default=0)
-    # The connector's result of that seeding, which is its input for the next.
+    # The version that the connector returned for that seeding. The connector gets it back at the next seeding.
     seeding_version = models.TextField(default="", db_default="", blank=True)
     removed_at = models.DateTimeField(null=True, blank=True)
     # Tag that workers need for the documents of the seed; empty: none.
@@ -335,7 +335,8 @@ class Seed(models.Model):
 
 class Budget(models.Model):
     """
-    The number of documents that a run may still request. Stuffing admits them under this row's lock.
+    The document limit of a run, and the number of documents that have got a place in it. Stuffing gives out places
+    under the lock of this row.
 
     `most` is the limit in this partition. If several partitions crawl the job, the control partition also has the limit
     of all of them in `total`.

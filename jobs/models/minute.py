@@ -13,7 +13,8 @@ class ClusterMinute(models.Model):
 
     at = models.DateTimeField(primary_key=True)
     is_whole = models.BooleanField()
-    # JSON as text, which needs a third of the space of jsonb: most rows are short lists of numbers.
+    # Stored as JSON text and not as jsonb, which would need three times the space: most rows are short lists of
+    # numbers.
     facts = models.TextField()
 
     class Meta:

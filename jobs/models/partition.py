@@ -110,7 +110,7 @@ class ForeignLink(models.Model):
 class ForeignReference(models.Model):
     """
     A reference to a document of another partition. The row stays in the sending database until the run ends, and in the
-    receiving one until the reference is applied.
+    receiving database until the reference is applied.
 
     `job_number` is `PartitionedJob.number`. `seed` is the hash of the first address of the seed (md5): ids of seeds
     differ between partitions.

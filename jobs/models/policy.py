@@ -69,7 +69,7 @@ class ThrottlePolicy(_Limits):
     # A trigger increments the version with every change of this row and of its rules, so that results may be cached by
     # version.
     version = models.PositiveBigIntegerField(default=1, db_default=1, editable=False)
-    # The time of that change, set by the same trigger.
+    # The time of the last change of the version, set by the same trigger.
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
     open_requests = _requests(
         MOST_REQUESTS, default=2, help_text="Requests that may be open to one host at the same time."
@@ -83,7 +83,8 @@ class ThrottlePolicy(_Limits):
     skips_loopback = models.BooleanField(default=False, help_text="Skip the gap for hosts of loopback addresses.")
     # Time zone of its rules' times and days.
     time_zone = models.CharField(max_length=60, default="UTC", db_default="UTC")
-    # A policy that a one-shot created for itself is shown with its job, not in lists of choices.
+    # The job of the one-shot crawl that created the policy for itself. Such a policy is shown with its job, and lists
+    # of choices leave it out.
     private_to = models.ForeignKey("jobs.Job", null=True, blank=True, on_delete=models.CASCADE, related_name="+")
 
     class Meta:

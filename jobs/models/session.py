@@ -4,7 +4,10 @@ from django.db import models
 
 
 class Session(models.Model):
-    """The result of a login, sealed. It is deleted when its connection is changed."""
+    """
+    The result of one login at the source of a connection, such as cookies, in encrypted form. A worker stores it for
+    all other workers. It is deleted when the connection is changed.
+    """
 
     repository = models.ForeignKey("jobs.RepositoryConnection", on_delete=models.CASCADE, related_name="sessions")
     name = models.CharField(max_length=200)

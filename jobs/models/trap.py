@@ -7,7 +7,7 @@ from django.db import models
 
 
 class TrapDecision(enum.StrEnum):
-    """The decision of an operator about a suspect."""
+    """The decision of an operator about a suspect: open until the operator accepts it as a trap or releases it."""
 
     OPEN = "open"
     # The rules of the job refuse its addresses.
@@ -17,7 +17,10 @@ class TrapDecision(enum.StrEnum):
 
 
 class RuleKind(enum.StrEnum):
-    """The rules that a job can get for a suspect."""
+    """
+    The rules that a job can get for a suspect: one that excludes the addresses, or one that drops a parameter of their
+    query.
+    """
 
     EXCLUDE = "exclude"
     DROP_PARAMETER = "drop_parameter"
