@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 RESTORES_TO_HANDLE: Final[LiteralString] = (
     f"%(scope)s = '{CLUSTER_SCOPE}' AND EXISTS (SELECT FROM nodes_databaserestore WHERE handled_at IS NULL)"
 )
-# The task of archives has no output, and its key is not the id of one.
+# The key of the task that verifies archives. The key of a task that verifies an output is the id of the output.
 _ARCHIVE: Final = "archive"
 
 _INSERT: Final[LiteralString] = """
@@ -94,7 +94,7 @@ def _schedule(at: Pass, restore: DatabaseRestore, *, key: str, kind: str, argume
 
 
 def _why_not_verified(output: OutputConnection) -> str:
-    """Return the reason why the documents of an output cannot be listed; '' if they can."""
+    """Return the reason why an output cannot be verified; '' if the connector of the output can list its documents."""
     if not is_installed(output.connector):
         return f"the connector {output.connector} is not installed"
     try:

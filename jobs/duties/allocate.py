@@ -114,7 +114,7 @@ OR (EXISTS (SELECT FROM nodes_node AS node
 """
 
 # Groups without a running seed.
-# Locks: ThrottleGroup by id. A seed that starts at this moment finds no group, so it gets a new group.
+# Locks: ThrottleGroup by id. A seed that starts at this moment does not find the locked group, so it gets a new group.
 _LOCK_IDLE: Final[LiteralString] = f"""
 SELECT held.id FROM jobs_throttlegroup AS held
  WHERE held.node_scope = %(scope)s

@@ -2,8 +2,9 @@
 Jobs that wait for the stores of their archive.
 
 A worker reports with each heartbeat that its machine holds more unconfirmed archive files than it may
-(`jobs/loops/worker/storing_archives.py`). Any worker may get documents of any job, so one such worker holds every job with an
-archive. Meanwhile no document of these jobs is handed out. The jobs continue by themselves when the files are stored.
+(`jobs/loops/worker/storing_archives.py`). Any worker may get documents of any job, so one such worker holds every job
+with an archive. Meanwhile no document of these jobs is handed out. The jobs continue without an operator when the files
+are stored.
 """
 
 from typing import Final, LiteralString
@@ -19,7 +20,7 @@ _LIVE_WORKERS: Final[LiteralString] = (
 )
 _HELD: Final[LiteralString] = "jobs_job AS job WHERE job.node_scope = %(scope)s AND job.archive_hold <> ''"
 
-# A run that ends, or removes documents, writes no archive. Locks: Job.
+# Only running jobs are held: a run that ends, or removes documents, writes no archive. Locks: Job.
 _HOLD: Final[LiteralString] = f"""
 WITH found AS (
     SELECT coalesce(min(worker.progress ->> 'archive'), '') AS why FROM {_LIVE_WORKERS}

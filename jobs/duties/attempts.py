@@ -7,7 +7,7 @@ from jobs.connectors.repository.base import RetryLimit
 
 _FIRST_WAIT: Final = dt.timedelta(seconds=5)
 _LONGEST_WAIT: Final = dt.timedelta(minutes=5)
-# Largest number of attempts: with the waits above, they last about a quarter of an hour.
+# Largest number of attempts. With the waits above, all attempts together take about a quarter of an hour.
 _USUAL_LIMIT: Final = RetryLimit(attempts=8)
 
 NO_FAILURES: Final[dict[str, object]] = {"failures": 0, "failing_since": None, "retry_at": None}

@@ -44,8 +44,8 @@ SELECT 'batch ' || batch.id || ', sent to ' || coalesce('the ' || node.status ||
   FROM jobs_batch AS batch LEFT JOIN nodes_node AS node ON node.id = batch.worker_id
  WHERE batch.state = 'sent' AND (node.id IS NULL OR {_SETTLED})
 """
-# The bins with open turns, and some that should have none. A turn is open in its bin, and in each parent whose limits
-# apply to it.
+# The bins with open turns, and a sample of the other bins, which must have no counted turn. A turn counts in its bin,
+# and in each parent whose limits apply to it.
 _PLACES: Final[LiteralString] = f"""
 WITH held AS MATERIALIZED (
     SELECT bin_id, requests FROM jobs_turn WHERE closed_at IS NULL

@@ -12,7 +12,8 @@ from jobs.duties.context import Pass
 from nodes.membership.clock_jumps import A_HEARTBEAT_IS_AHEAD, AHEAD, correct_moments, notice_jump
 from nodes.membership.fences import hold_term
 
-# The newest batches of a scope. A manager may have made some of them after the jump.
+# True if the clock was set back. Several newest batches of the scope are examined, because a manager may have made the
+# last ones after the jump.
 CLOCK_WAS_SET_BACK: Final[LiteralString] = f"""
 EXISTS (SELECT FROM (SELECT created_at FROM jobs_batch WHERE node_scope = %(scope)s ORDER BY id DESC LIMIT 20) AS newest
          WHERE created_at > clock_timestamp() + {AHEAD})
@@ -27,7 +28,9 @@ SELECT clock.now, max(batch.created_at) - clock.now
 
 
 def follow_clock(at: Pass) -> int:
-    """Correct stored moments after the clock of the database was set back; return 1 if it was."""
+    """
+    Correct stored moments after the clock of the database was set back. Return 1 if the clock was set back, else 0.
+    """
     with at.connection.transaction():
         hold_term(at.connection, at.held_term)
         row = at.connection.execute(_JUMP, {"scope": at.scope}).fetchone()

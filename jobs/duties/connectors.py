@@ -29,7 +29,7 @@ from jobs.duties.partitioned_jobs import DELETED
 from jobs.queue.sql.rows import named_rows
 from nodes.database.sealing import MARK
 
-# Jobs that run, and jobs that lacked a connector at the last check. Each part uses its own index.
+# Jobs that run, and jobs that lacked a connector at the last check. Each of the two queries uses a separate index.
 WATCHED_JOBS: Final[LiteralString] = """
 SELECT id FROM jobs_job WHERE node_scope = %(scope)s AND phase <> 'inactive'
  UNION ALL

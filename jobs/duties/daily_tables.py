@@ -1,7 +1,7 @@
 """
 Tables with a partition for each day: a day is created before it is needed, and dropped when it is old.
 
-A new day is created as a separate table and then attached, because that locks out neither readers nor writers. Only the
+A new day is created as a separate table and then attached, because readers and writers can continue meanwhile. Only the
 default partition is locked while the rows of that day move out of it; it has such rows only if no manager ran for days.
 Dropping a day locks the whole table for some milliseconds. A change that does not get its locks soon is tried again at
 the next turn of the duty.

@@ -31,7 +31,9 @@ OR EXISTS (SELECT FROM jobs_job WHERE node_scope = %(scope)s AND phase = 'active
 
 
 def report_full_disks(at: Pass) -> int:
-    """Set or clear this reason of each running job, by the disks of the workers; return the number of changes."""
+    """
+    Set this reason of each running job if no worker has room on its disks, or clear it; return the number of changes.
+    """
     with at.connection.transaction():
         hold_term(at.connection, at.held_term)
         return at.connection.execute(_SAY, {"scope": at.scope, "begins": _BEGINS}).rowcount

@@ -111,7 +111,7 @@ def receive_references(at: Pass) -> int:
             foreign=foreign,
         )
 
-    # One by one, because an error of one job must not stop the others: its connector may be missing here.
+    # One job after the other, because an error of one job must not stop the others: its connector may be missing here.
     return one_by_one(runs, apply, name=lambda run: f"job {run.id}")
 
 

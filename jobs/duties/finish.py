@@ -46,8 +46,8 @@ SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = job.id
         WHERE batch.node_scope = %(scope)s AND batch.state = 'sent' AND batch.id >= {LOWEST_BATCH})
 """
-# Probes an index once for each of the job's lanes. Documents behind a gate have a separate condition, because no
-# index of a lane has them.
+# Probes an index once for each of the job's lanes. Documents behind a gate have a separate condition, because the
+# indexes of lanes leave them out.
 _LEFT: Final[LiteralString] = f"""
 SELECT EXISTS (
        SELECT FROM jobs_gateddocument AS gated JOIN jobs_queueitem AS item USING (hash, job_id)
@@ -102,7 +102,8 @@ def end_runs(at: Pass) -> int:
     """Move each job without claimed documents to its next state; return the number of moved jobs."""
     with named_rows(at.connection) as cursor:
         jobs = cursor.execute(JOBS_WITHOUT_CLAIMS, {"scope": at.scope}).fetchall()
-    # One by one, because an error of one job must not stop the others: the guard calls rules of installed connectors.
+    # One job after the other, because an error of one job must not stop the others: the guard calls rules of installed
+    # connectors.
     return one_by_one(jobs, lambda job: _move(at, job), name=lambda job: f"job {job.id}")
 
 

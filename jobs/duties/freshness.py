@@ -29,12 +29,13 @@ from nodes.membership.fences import hold_term
 
 # Seconds of a step after which no other host begins.
 _STEP: Final = 0.1
-# Largest number of documents of a host in a sample, and least number of documents of one lane.
+# Number of documents in the sample of a host, which its lanes share, and least number of documents of each lane.
 _SAMPLE: Final = 150
 _LEAST_SAMPLE: Final = 20
 # Largest number of lanes of a host that are priced together.
 _LANES: Final = 50
-# Bounds of the time between two prices of a host. A host is priced often while its goals are new.
+# Shortest and longest time between two prices of a host. In between, the time is this part of the age of its goals, so
+# a host with new goals is priced often.
 _OFTEN: Final = dt.timedelta(seconds=15)
 _SELDOM: Final = dt.timedelta(minutes=5)
 _PART_OF_AGE: Final = 0.1
@@ -42,13 +43,14 @@ _PART_OF_AGE: Final = 0.1
 _USABLE: Final = 0.95
 # Largest number of next due documents of a lane from which the rate of its documents without a goal is estimated.
 _READINGS: Final = 300
-# Time for which the needs of a policy's hosts are remembered, and the number of remembered policies.
+# Time for which the needs of a policy's hosts are remembered, and largest number of remembered policies.
 _NEEDS_KEPT: Final = dt.timedelta(minutes=1)
 _POLICIES: Final = 1_000
 _FORGOTTEN_AT_ONCE: Final = 5_000
 _HASHES: Final = 2.0**128
 
-# The needs of the hosts of a policy (None: of all hosts), and when they were read.
+# The requests per second that the hosts of a policy (None: all hosts) need together, the number of these hosts, and the
+# moment at which both were read.
 needs_of_policies: dict[int | None, tuple[dt.datetime, tuple[float, int]]] = {}
 
 HOSTS_TO_PRICE: Final[LiteralString] = """
@@ -73,7 +75,8 @@ SELECT rate.hash, rate.looked_at, rate.evidence, item.identifier, item.indexed_b
   LEFT JOIN jobs_queueitem AS item ON item.hash = rate.hash AND item.job_id = %(job)s AND item.lane_id = rate.lane_id
  WHERE rate.lane_id = %(lane)s
 """
-# Documents from a random hash to the last one, then from the first one.
+# Documents from a random hash on. If they do not fill the sample, it continues with the documents from the lowest hash
+# on.
 _SAMPLED: Final[LiteralString] = f"""
 (SELECT *, 0 AS part FROM ({_FROM_RATES} AND rate.hash >= %(start)s ORDER BY rate.hash LIMIT %(most)s) AS after)
  UNION ALL
@@ -85,7 +88,7 @@ _LIMITS: Final[LiteralString] = f"""
 SELECT {FACTS}, bin.parent_id FROM jobs_bin AS bin {BOUND}
  WHERE bin.id = %(bin)s OR bin.id = (SELECT parent_id FROM jobs_bin WHERE id = %(bin)s)
 """
-# The requests that hosts with goals need together, and the number of these hosts.
+# The requests per second that hosts with goals need together, and the number of these hosts.
 _NEEDS: Final[LiteralString] = """
 SELECT coalesce(sum(needs), 0)::float AS needs, count(*) AS hosts
   FROM (SELECT max(plan.host_needs + plan.host_others) AS needs
@@ -213,8 +216,8 @@ def _price(cursor: psycopg.Cursor[Any], lanes: Sequence[tuple[Any, Goals]], *, b
 
 def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.datetime) -> float | None:
     """
-    Return the requests per second that a host allows for its goals; None: any number. `needs` is the number that it
-    needed at its last price.
+    Return the requests per second that the limits of a host allow for its goals; None if nothing limits them. `needs`
+    are the requests per second that the host needed at its last price.
     """
     rows = cursor.execute(_LIMITS, {"bin": bin_id, "policy": None}).fetchall()
     policies = AppliedPolicies.read(cursor, rows, now=now)
@@ -235,12 +238,18 @@ def _allowed(cursor: psycopg.Cursor[Any], *, bin_id: int, needs: float, now: dt.
 
 
 def _shared(total: tuple[float, int], *, rate: float, needs: float) -> SharedLimit:
-    """Return a limit that a host shares, from the needs of all hosts."""
+    """
+    Return a limit that a host shares with other hosts: the rate, the needs of the other hosts, and their number.
+    `total` has the needs and the number of all hosts, including this one.
+    """
     return SharedLimit(rate, max(0.0, total[0] - needs), total[1] - bool(needs))
 
 
 def _needs_of_policy(cursor: psycopg.Cursor[Any], policy_id: int | None, *, now: dt.datetime) -> tuple[float, int]:
-    """Return the needs of the hosts of a policy (None: of all hosts), read at most once a minute."""
+    """
+    Return the requests per second that the hosts of a policy (None: all hosts) need, and the number of these hosts. The
+    values are read at most once a minute.
+    """
     known = needs_of_policies.get(policy_id)
     if known is None or not dt.timedelta() <= now - known[0] < _NEEDS_KEPT:
         if len(needs_of_policies) > _POLICIES:

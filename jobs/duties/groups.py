@@ -39,7 +39,7 @@ SELECT id, name, status, extract(epoch FROM clock_timestamp() - heartbeat_at) > 
  WHERE scope = %(scope)s AND kind = 'manager' AND status IN ('starting', 'running', 'draining')
  ORDER BY started_at, id
 """
-# Groups with their number of running seeds. A group without running seeds will be deleted.
+# Groups with their number of running seeds, which is 0 for a group that will be deleted.
 _ITEMS: Final[LiteralString] = f"""
 SELECT held.id, held.owner_id, held.epoch, held.state, held.destination_id,
        coalesce(extract(epoch FROM %(now)s - held.releasing_since), 0)::float AS releasing_for,
@@ -59,8 +59,8 @@ SELECT group_id, sum(documents) / extract(epoch FROM %(over)s::interval)::float 
  GROUP BY group_id
 """
 _LOAD_PERIOD: Final = dt.timedelta(minutes=5)
-# Least load of a group. A group that has just begun has no load yet, and must count, so that the next group goes to
-# another manager.
+# Least load of a group. A new group has no load yet. It must count nevertheless, so that the next group goes to another
+# manager.
 _LEAST_LOAD: Final = 0.1
 # Locks: ThrottleGroup by id. The conditions check the epoch and the state that were read.
 _LOCK: Final[LiteralString] = """

@@ -67,7 +67,7 @@ def _in_detail(at: Pass, job: Any, facts: Facts) -> Facts:
 
 
 def examples(at: Pass, job: Any) -> list[str]:
-    """Return some documents that the clean-up would remove."""
+    """Return the identifiers of some documents that the clean-up would remove."""
     return _unreached(at, job).examples(EXAMPLES)
 
 

@@ -12,8 +12,8 @@ from nodes.membership.fences import hold_term
 HISTORIES_TO_CLEAR: Final[LiteralString] = (
     "SELECT id, clear_history_before FROM jobs_repositoryconnection WHERE clear_history_before IS NOT NULL"
 )
-# The moment up to which one step clears the oldest rows of a source. A moment and not a number, because several rows
-# may have the same moment.
+# The moment up to which one step clears the oldest rows of a source. A limit by time and not by number of rows, because
+# several rows may have the same moment.
 _UP_TO: Final[LiteralString] = """
 SELECT max(started_at) FROM (
     SELECT started_at FROM jobs_activity WHERE repository_id = %(repository)s AND started_at < %(before)s

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import psycopg
 
-# Largest number of copied groups, because a reader of the copy gets their names with one request. The oldest groups are
-# copied.
+# Largest number of copied groups: a reader of the copy gets the names of all groups with one request. If there are more
+# groups, the oldest ones are copied.
 _MOST: Final = 10_000
 
 # Locks: none. The copy is for display, and no decision depends on it.

@@ -53,7 +53,7 @@ def _adopt_jobs(at: Pass, placement: Placement) -> int:
     adopted = 0
     for fact in facts.not_adopted(at.connection, placement.here, kind="job"):
         if not has_map(at.connection):
-            # Before it has the map of slots, a new partition would consider hosts of other partitions its own.
+            # Without the map of slots, a new partition would treat hosts of other partitions as its own.
             return 0
         number = int(fact.key.partition(":")[2])
         try:
@@ -123,7 +123,7 @@ def _answer(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
 def _begin(at: Pass, job: Any, wanted: Mapping[str, Any]) -> int:
     name = "start minimal" if wanted["minimal"] else "start"
     run = {
-        # One less than wanted, because the preparation of the run raises the number by one.
+        # Store the number before the wanted one, because the preparation of the run adds one to it.
         "run_no": wanted["run_no"] - 1,
         "from_the_beginning": wanted["from_the_beginning"],
         "window_ends_at": None,

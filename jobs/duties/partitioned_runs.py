@@ -22,7 +22,7 @@ from jobs.partitions.placement import Placement
 from nodes.lifecycle import CLUSTER_SCOPE
 
 _RUN: Final = "run"
-# The job of a run is shared before the run begins: its number is in each reference.
+# The definition of a job is sent before its run begins, because each reference has the number of the job.
 _SHARE: Final[LiteralString] = """
 INSERT INTO jobs_partitionedjob (job_id, number)
 SELECT id, id FROM jobs_job AS job
@@ -204,7 +204,10 @@ def _send_job(placement: Placement, job: Any, sender: FactSender) -> bool:
 def _look_for_the_end(
     at: Pass, placement: Placement, job: Any, of_run: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Any, int]:
-    """Evaluate the round of questions if all partitions have answered; return the job, and the number of changes."""
+    """
+    If all partitions have answered this round of questions, decide whether the run has ended. Return the job, and the
+    number of changes.
+    """
     answered = [name for name, report in of_run.items() if report["round"] == job.round_no and "figures" in report]
     if len(answered) < len(placement.others):
         return job, 0

@@ -23,7 +23,8 @@ from jobs.throttling.limits import UNLIMITED_REQUESTS
 from nodes.membership.fences import hold_term
 
 _KIND: Final = "total"
-# Seconds after which the next partition has its turn, if a policy allows fewer requests than there are partitions.
+# Seconds after which the next partition gets requests, if a policy allows fewer open requests than there are
+# partitions.
 _TURN: Final = 30
 # Time after which all transactions that read the share before it was lowered have ended.
 _MARGIN: Final = dt.timedelta(seconds=2)

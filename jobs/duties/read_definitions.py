@@ -1,5 +1,6 @@
 """
-When the main manager last read the definitions that the control partition sends, and whether they have changed since.
+A record of the definitions that the main manager of the control partition has read to send them, so that it reads them
+again only after a change.
 """
 
 import datetime as dt
@@ -23,12 +24,12 @@ class ReadDefinitions:
     _at: dt.datetime | None = None
 
     def read_again(self) -> None:
-        """Let the next pass read: an operator changed something."""
+        """Make the next pass read the definitions, because an operator changed something."""
         self._at = None
 
     def may_have_changed(self, jobs: Sequence[int], versions: object, *, now: dt.datetime) -> bool:
         """
-        True if the definitions of these jobs must be read now. A call that returns True also notes that they are read.
+        True if the definitions of these jobs must be read now. After a call that returned True, they count as read.
 
         `versions` changes only if a save of a definition keeps a version.
         """

@@ -39,7 +39,7 @@ UPDATE nodes_clusterrequest
        ended_at = CASE WHEN %(state)s <> 'in_progress' THEN clock_timestamp() END
  WHERE id = %(id)s
 """
-# Requests whose last group has left its old owner, and requests whose node has ended.
+# Ends requests for moves whose last group has left its old owner, and requests to drain a node that has ended.
 _END_ARRIVED: Final[LiteralString] = """
 UPDATE nodes_clusterrequest AS request SET state = 'done', ended_at = clock_timestamp()
  WHERE scope = %(scope)s AND state = 'in_progress'

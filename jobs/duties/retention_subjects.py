@@ -78,7 +78,7 @@ _OLD_ANSWERS: Final[LiteralString] = """
 FROM nodes_keptanswer
  WHERE id IN (SELECT id FROM nodes_keptanswer WHERE made_at < %(before)s ORDER BY made_at LIMIT %(most)s)
 """
-# Django deletes a session at a log-out, and keeps each session whose time is over.
+# Django deletes a session at a log-out, but it does not delete a session that has expired.
 _ENDED_SESSIONS: Final[LiteralString] = """
 FROM django_session
  WHERE session_key IN (SELECT session_key FROM django_session WHERE expire_date < %(before)s
@@ -186,7 +186,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A table with a partition for each day."""
+    """A table with a partition for each day, whose partitions are dropped at an age of `days`."""
 
     table: str
     column: str

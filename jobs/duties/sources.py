@@ -1,5 +1,6 @@
 """
-Slow questions to sources, asked while a manager continues with its other groups.
+Questions that a manager asks a source, such as the documents of a seed. Slow answers do not delay the other groups of
+the manager.
 
 Only this process knows its open questions. If it dies, nothing is lost, because the next owner of the group asks again.
 """
@@ -22,7 +23,7 @@ _GOOD_FOR: Final = 30.0
 
 
 class Sources(Protocol):
-    """Interface by which a duty asks sources."""
+    """The interface through which a duty asks sources: `AskAtOnce` waits for the answer, and `AskAside` does not."""
 
     def ask(self, about: Hashable, question: Callable[[], _T]) -> _T | None:
         """
@@ -74,7 +75,7 @@ class AskAside:
         return answer
 
     def _forget_old(self) -> None:
-        """Drop answers that are out of date. No duty asks again about a seed that changed or was removed."""
+        """Drop answers that are out of date. They were never read, because their seed changed or was removed."""
         if time.monotonic() - self._forgot_at > _GOOD_FOR:
             self._forgot_at = time.monotonic()
             self._open = {about: asked for about, asked in self._open.items() if not asked.is_old}

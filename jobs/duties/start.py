@@ -56,7 +56,7 @@ SELECT seed.id, seed.group_id, seed.urls, job.id AS job_id, job.kind, job.phase,
    AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)
    AND (job.phase = 'starting_up' AND job.stop_request = 'none' OR job.phase = 'active' AND job.seeding AND {RUNNABLE})
 """
-# True if an owner may have a seed to seed, or if the last seed of a job is seeded.
+# True if a job is starting, or reads its seeds again, and has no pending retry.
 SEEDING_JOBS: Final[LiteralString] = """
 SELECT FROM jobs_job AS job
  WHERE job.node_scope = %(scope)s AND job.stop_request = 'none' AND (job.retry_at IS NULL OR job.retry_at <= %(now)s)

@@ -20,8 +20,9 @@ from jobs.state import channels
 from jobs.throttling.bins import largest_turn
 from nodes.membership.fences import FenceRefused
 
-# Returns: the groups of this manager with a ready lane; among these, the groups with documents to expire or remove; the
-# size of the backlog and its workers; and the seeds that were scanned from the start and have no ready lane.
+# Returns four things: the groups of this manager with a ready lane, by the kind of work that their documents need; the
+# offered documents of each group that no worker has taken, and their workers; the seeds that were scanned from the
+# start and have no ready lane; and the groups with an error.
 _LOOK: Final[LiteralString] = f"""
 WITH seen AS MATERIALIZED (
     SELECT seed.group_id, seed.id AS seed_id, job.phase = 'active' AS to_process,
@@ -62,7 +63,8 @@ _WORKS: Final[LiteralString] = """
 UPDATE jobs_throttlegroup SET failing_since = NULL, failing_why = '' WHERE id = ANY(%(groups)s) AND owner_id = %(me)s
 """
 _LONGEST_WHY: Final = 300
-# Largest number of documents for each worker that are offered and not taken yet. Workers take fewer between two passes.
+# Largest number of documents that are offered and not taken yet, for each worker. A worker takes fewer documents
+# between two passes.
 _BACKLOG_A_WORKER: Final = 1024
 
 

@@ -1,4 +1,7 @@
-"""Jobs in transient states: one query finds them, and each continues for its own reason."""
+"""
+Jobs in transient states. One query finds these jobs, and a function for each state decides whether the job can
+continue.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString
@@ -10,7 +13,7 @@ from jobs.duties.one_by_one import one_by_one
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.wake import wake_job
 
-# Running jobs have an index, and only they can be resuming.
+# Only running jobs can be resuming. The condition on the phase lets the planner use the index of running jobs.
 PASSING_JOBS: Final[LiteralString] = """
 SELECT id, phase, resuming, failures, failing_since, retry_at FROM jobs_job
  WHERE node_scope = %(scope)s AND phase <> 'inactive'

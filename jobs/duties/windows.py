@@ -39,7 +39,8 @@ UPDATE jobs_job AS job SET schedule_due_at = seen.due_at
   FROM unnest(%(jobs)s::bigint[], %(checked)s::timestamptz[], %(due)s::timestamptz[]) AS seen(id, checked_at, due_at)
  WHERE job.id = seen.id AND job.schedule_checked_at = seen.checked_at
 """
-# Longest interval between two checks, because rules of time zones change, and clocks are set.
+# Longest interval between two checks. A check at a computed moment may come too late if the rules of a time zone
+# change, or a clock is set.
 _AT_MOST: Final = dt.timedelta(hours=1)
 # A waiting job, and the times of its last and its next check.
 _Waiting = tuple[int, dt.datetime, dt.datetime]
