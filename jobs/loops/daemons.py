@@ -47,9 +47,9 @@ from nodes.settings.running import read_given, start_with
 logger = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-# Longest time (seconds) for which a computing thread of a worker keeps the interpreter from its event loop. With
-# Python's default of five milliseconds, each check of a socket may take five milliseconds during a flush, and requests
-# leave late.
+# Longest time (seconds) for which a thread of a worker that computes keeps the interpreter while the event loop waits
+# for it. With Python's default of five milliseconds, each check of a socket may take five milliseconds during a flush,
+# and requests leave late.
 _SWITCH: Final = 0.0005
 # Delay of the exit after a second signal (seconds): the process ends within a second, even if a thread hangs.
 _FORCED_EXIT_AFTER: Final = 0.8

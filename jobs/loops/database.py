@@ -1,9 +1,10 @@
 """
-A daemon's work connection, its thread, and the database's clock.
+The connection on which a daemon executes queue functions, the thread for these functions, and a clock with the time of
+the database.
 
-Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread: they are serial,
-and its event loop stays free. After the loss of a connection, the thread connects and runs the function again. That
-is safe because the claim fence counts an outcome once.
+Queue functions are plain blocking code on one psycopg connection. A worker runs them in one thread, one after the
+other, so that its event loop stays free. After the loss of a connection, the thread connects and runs the function
+again. That is safe because the claim fence counts an outcome once.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class TablesMissing(psycopg.OperationalError):
 
 
 class WorkConnection:
-    """The connection of a daemon's queue functions. A broken one is replaced."""
+    """The connection on which a daemon executes queue functions. A broken connection is replaced by a new one."""
 
     def __init__(
         self,
@@ -184,9 +185,10 @@ class DatabaseClock:
     The time of the database, without a query for each use.
 
     Clocks of machines may differ by hours, so the clock of the database decides whether work is due. This clock is
-    never ahead of it, so no work starts too early. An answer was true at some moment while it was awaited (Cristian's
-    algorithm, 1989). The earliest possible time is used, or a later one that earlier answers prove. So a slow network
-    or server makes this clock late by at most its delay.
+    never ahead of the database, so no work starts too early. The answer of the database was its time at some moment
+    between the question and the arrival of the answer (Cristian's algorithm, 1989). This clock assumes the latest of
+    these moments, the arrival, or a later time that earlier answers prove. So a slow network or server makes this clock
+    late by at most its delay.
     """
 
     def __init__(self) -> None:
@@ -231,7 +233,7 @@ class DatabaseClock:
 
 
 class DatabaseThread:
-    """Runs a work connection's functions in one thread, for an event loop."""
+    """Runs functions on a work connection in one thread, so that an event loop can await their results."""
 
     def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
         """`effort` is this thread's progress, which the heartbeat thread checks."""

@@ -15,7 +15,7 @@ from typing import Final
 from django.conf import settings
 
 _MIB: Final = 1024 * 1024
-# Seconds between two checks: a fast crawl writes some hundred MiB meanwhile.
+# Seconds between two checks. A fast crawl writes some hundred MiB in this time.
 _LOOK_EVERY: Final = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Loops: tuples of duties, each with its interval and the condition for it."""
+"""The duties of a loop, each with its interval and its condition, and the order in which one pass performs them."""
 
 import datetime as dt
 import logging
@@ -18,8 +18,8 @@ _C = TypeVar("_C")
 
 logger = logging.getLogger(__name__)
 
-# Errors that end one duty's statement and leave the connection intact: a duty that gets no lock in time, or for which
-# the server has no disk or memory, does not delay the others.
+# Errors that end the statement of one duty and leave the connection intact: the duty got no lock in time, or the server
+# lacks disk or memory. Such a duty must not delay the other duties.
 _OF_ONE_DUTY: Final = (
     psycopg.errors.QueryCanceled,
     psycopg.errors.LockNotAvailable,
@@ -104,9 +104,9 @@ class Rhythm(Generic[_C]):
 
         `in_flow` is true while documents flow steadily.
 
-        A failed duty is logged with its name and tried again at its next turn. After an aborted duty, the others wait
-        for the next pass (`was_broken_off`), because the duty may have waited for the lock of a node that must be
-        judged.
+        A failed duty is logged with its name and tried again at its next turn. After a duty that was interrupted, the
+        other duties wait for the next pass (`was_broken_off`). The duty may have waited for a lock of a dead node, and
+        the next pass can mark this node as failed.
 
         Raises:
             FenceRefused: this process was replaced.
@@ -151,5 +151,5 @@ def duties(*rows: tuple[Callable[[_C], int], float, LiteralString] | Duty[_C]) -
 
 
 def calls(rows: tuple[Duty[_C], ...]) -> LiteralString:
-    """Return an SQL expression: an array with the condition of each duty, in their order."""
+    """Return an SQL expression for an array with the conditions of these duties, in the order of the duties."""
     return "ARRAY[" + ", ".join([f"({duty.call})" for duty in rows]) + "]"

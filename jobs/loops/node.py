@@ -82,7 +82,7 @@ class Node:
 
     def may_begin(self) -> bool:
         """
-        True if this node is certain to be a member still. Otherwise it must stop, before other nodes take its place.
+        True if this node is certainly still a member. Otherwise it must stop, before other nodes take over its work.
         """
         return self.heartbeats.trust.may_begin
 
@@ -145,7 +145,7 @@ class Node:
         """
         True if the node gives up a database that has not answered for `failing_for` seconds.
 
-        A stopping node gives up early: the main manager releases its documents.
+        A stopping node gives up early, because the main manager releases its documents anyway.
         """
         if self.heartbeats.has_given_up:
             return True

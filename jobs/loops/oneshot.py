@@ -49,7 +49,8 @@ _PROGRESS: Final = 0.5
 _ASKING: Final = 1.0
 # Interval of these checks after an interrupt, until the job has paused (seconds).
 _INSISTING: Final = 0.15
-# Number of restarts of dead workers after which the crawl ends. A document that kills workers is given up earlier.
+# Number of restarts of dead workers after which the crawl ends. If one document kills its workers, the document fails
+# before this number is reached.
 _RESTARTS: Final = 20
 
 
@@ -192,8 +193,9 @@ class OneShot:
     def _start_worker(self, number: int) -> "subprocess.Popen[bytes]":
         command = [*settings.CRAWLCTL_PROGRAM, "runworker", "--attached", "--scope", self.scope, "--name", "crawl"]
         command += self.worker_options[number] if self.worker_options else ()
-        # A separate session: the terminal's Ctrl-C is for this process, which ends its workers in order. Their log
-        # lines about single documents would disturb the progress bar; the summary counts these documents.
+        # A separate session, so that Ctrl-C in the terminal reaches only this process, which then stops its workers.
+        # The log lines of workers about single documents would disturb the progress bar; the summary counts these
+        # documents.
         quiet = {"CRAWLCTL_LOG_LEVEL": "WARNING", **os.environ}
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, env=quiet

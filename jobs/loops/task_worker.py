@@ -24,7 +24,7 @@ from nodes.tasks.settings import DEAD_AFTER, STOP_WITHIN
 
 logger = logging.getLogger(__name__)
 
-# Least number of signs of life in the time of silence after which a worker is retired.
+# Least number of signs of life that a worker sends in the time of silence after which it would be retired.
 _BEATS_OF_SILENCE: Final = 4
 _KIB_OF_MB: Final = 1024
 

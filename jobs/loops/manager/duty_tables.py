@@ -72,7 +72,8 @@ from jobs.queue.flushing.gates import GATES_OF_LOST_NODES
 from jobs.queue.pace.addresses import WANTED_PLACINGS
 from jobs.queue.release import HELD_BY_LOST_WORKERS, OFFERED_OF_STOPPED_JOBS, RESERVED_FOR_ABSENT
 
-# Pause of the exchange with other partitions while documents flow steadily: each one has other work meanwhile.
+# Pause of the exchange with other partitions while documents flow steadily. A short delay of the exchange does no harm,
+# because each partition has other documents meanwhile.
 _IN_FLOW: Final = dt.timedelta(seconds=1)
 _OF_SCOPE: Final[LiteralString] = "SELECT FROM jobs_job WHERE node_scope = %(scope)s"
 

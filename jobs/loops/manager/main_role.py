@@ -1,4 +1,7 @@
-"""The role of the main manager: a manager takes it, keeps it or gives it up, and judges the nodes while it has it."""
+"""
+The role of the main manager. A manager takes the role, keeps it, or gives it up; while it has the role, it marks silent
+nodes as failed.
+"""
 
 import logging
 import time
@@ -19,8 +22,9 @@ from nodes.membership import leadership, snapshot
 from nodes.membership.fences import TermHeld
 from nodes.metrics import node_metrics
 
-# Number of reads of the cluster's state in one heartbeat interval: by the main manager, and by all managers while the
-# main manager seems to be lost. Each change of a job's state causes another read.
+# Number of times that a manager reads the state of the cluster in one heartbeat interval. The main manager does this
+# always, and the other managers while the main manager seems to be lost. Each change of a job's state causes another
+# read.
 _LOOKS_A_BEAT: Final = 2
 
 logger = logging.getLogger(__name__)
@@ -51,7 +55,7 @@ class MainRole:
         self.term = self.workers = None
 
     def read_nodes_soon(self) -> None:
-        """Make the next pass read the nodes of the scope, even if the heartbeats saw no reason for it."""
+        """Make the next pass read the nodes of the scope, even if the heartbeats gave no reason for it."""
         self._looked_at = float("-inf")
 
     def keep_if_due(self, connection: psycopg.Connection[Any]) -> bool:
@@ -79,7 +83,7 @@ class MainRole:
 
     def keep(self, connection: psycopg.Connection[Any]) -> bool:
         """
-        Check the term; take it or give it up, and judge the nodes as its holder.
+        Check the term, and take it or give it up. While this manager holds the term, mark failed nodes.
 
         Return True if the duties of the main manager have new work: the term is new, or a node failed.
         """

@@ -43,23 +43,23 @@ from nodes.tasks.channels import RECRUIT
 
 logger = logging.getLogger(__name__)
 
-# Interval of passes without a wake-up (seconds), in case one was lost.
+# Interval of passes without a wake-up (seconds), in case a wake-up was lost.
 _PASS: Final = 0.2
 # Shortest times between passes (seconds): events in between are processed together. A pass that found work will find
 # more, so the next one waits longer, except if a worker has run out of documents.
 _SHORT_PAUSE: Final = 0.01
 _PAUSE: Final = 0.12
-# Intervals of reading the conditions of duties (seconds), without and with a flow of documents. They are also read
-# when the main manager moved something or a job changed its state.
+# Intervals of reading the conditions of duties (seconds), without and with a flow of documents. The conditions are also
+# read after the main manager changed something, or a job changed its state.
 _ASK: Final = 0.3
 _ASK_IN_FLOW: Final = 1.0
-# Offered documents from which a pass counts as full: more than the lanes that it examined. After a full pass the
-# workers have enough documents for a longer pause of the manager. Below it is the least duration of this pause
-# (seconds). The pause is twice as long if no worker runs out of documents.
+# Least number of offered documents of a full pass: more than the lanes that a pass examines. After a full pass the
+# workers have enough documents, so the manager makes a longer pause. The second number is the least duration of this
+# pause (seconds), which is twice as long if no worker runs out of documents.
 _FULL_PASS: Final = LANES_A_PASS + 1
 _LONG_PAUSE: Final = 0.2
-# Longest life of Django's connection (seconds). Above one second, so that a duty that uses it each second need not open
-# a session each time.
+# Longest life of Django's connection (seconds). Longer than a second, so that a duty that uses the connection once a
+# second need not open a new one each time.
 _DJANGOS_CONNECTION_KEPT: Final = 5.0
 
 _MY_GROUPS: Final[LiteralString] = """
@@ -81,7 +81,7 @@ class ManagerFailed(Exception):
 
 
 class Manager:
-    """One manager node. `run` lasts until it is stopped and has left."""
+    """One manager node. `run` returns after the node was told to stop and has left the cluster."""
 
     def __init__(
         self, *, dsn: Dsn, identity: NodeIdentity, settings: Effective, store: Coordination | None = None
@@ -173,7 +173,7 @@ class Manager:
         else:
             is_full = moved >= _FULL_PASS
             time.sleep(_LONG_PAUSE if is_full else _SHORT_PAUSE)
-            # A process that wakes this manager is idle, so the manager stuffs documents for it immediately.
+            # A wake-up comes from a process that is idle, so the manager stuffs documents for it immediately.
             self.events.woken.wait(_LONG_PAUSE if is_full else _PAUSE if moved else _PASS)
         if happened(self.events.woken):
             self._owner.speed_up()
@@ -184,7 +184,7 @@ class Manager:
 
     def _pass(self, connection: psycopg.Connection[Any]) -> int:
         """Make one pass; return the sum of the results of its duties."""
-        # Each pass reports, and not each cycle: a cycle repeats a pass that gave up waiting for a lock.
+        # Report in each pass, and not once a cycle: a cycle repeats a pass that gave up waiting for a lock.
         is_main, workers = self._main_role.term is not None, self._main_role.workers
         self._heartbeats.progress(groups=len(self._groups), stuffed=self._stuffed, is_main=is_main, workers=workers)
         crawl.GROUPS.set(len(self._groups))
@@ -258,7 +258,7 @@ class Manager:
             if is_main:
                 self._main_role.read_nodes_soon()
         if happened(self.events.groups_changed):
-            # Groups were handed over, or have to be. The new owner must start immediately.
+            # Groups were handed over, or have to be handed over. The new owner must start immediately.
             self._main.speed_up()
             self._owner.speed_up()
             self._asked_at = float("-inf")

@@ -6,8 +6,8 @@ from typing import Final
 
 from jobs.duties.index import Indexed
 
-# Number of texts that are indexed between two flushes; the number once a text has waited too long; and that wait
-# (seconds).
+# Number of texts that are indexed between two flushes; the larger number for a worker that is behind; and the wait of a
+# text from which on a worker is behind (seconds).
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
 _IS_BEHIND: Final = 0.5

@@ -17,7 +17,7 @@ from jobs.queue.removing.restore import restore_some
 
 logger = logging.getLogger(__name__)
 
-# Least interval between two rounds, also after an error of an output (seconds).
+# Pause after each round, also after an error of an output (seconds).
 _POLL: Final = 5.0
 
 
@@ -29,7 +29,8 @@ async def clear_outputs(
     keeps_history: Callable[[], bool],
 ) -> None:
     """
-    Clear outputs chunk by chunk once `woken`, until cancelled; an output with an error is left for the next time.
+    Clear outputs chunk by chunk each time `woken` is set, until cancelled. An output with an error is skipped until the
+    next time.
     """
     while True:
         await woken.wait()
@@ -50,7 +51,9 @@ async def clear_outputs(
 
 
 async def _restore(database: DatabaseThread, *, may_begin: Callable[[], bool]) -> None:
-    """Carry out the restorations of operators, chunk by chunk. A refused restoration is left for the next time."""
+    """
+    Carry out the restorations of operators, chunk by chunk. A refused restoration is skipped until the next round.
+    """
     refused: frozenset[int] = frozenset()
     while may_begin():
         done = await database.run(partial(restore_some, opens=open_output, apart_from=refused))

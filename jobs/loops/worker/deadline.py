@@ -1,4 +1,4 @@
-"""A deadline for work: the earliest one that was requested."""
+"""A deadline for work. If several deadlines are requested, the earliest one applies."""
 
 import asyncio
 

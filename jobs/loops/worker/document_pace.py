@@ -14,7 +14,8 @@ _LONGEST_SLEEP: Final = 1.0
 
 class DocumentPace:
     """
-    The pace of one document's requests: the start of the document admitted the first one, and each further one waits.
+    The pace of one document's requests. The first request is admitted by the start of the document, and each further
+    request waits for the pace.
 
     The gap of the bin and of its parents is kept between the moments at which two requests leave, even if the loop is
     busy, or a request needs a connection first. So an admitted request delays the others until it has left. `delay`
@@ -47,7 +48,7 @@ class DocumentPace:
         self._is_leaving = False
         # Moment at which the last request was admitted.
         self.asked_at = time.monotonic()
-        # True from a counted start until its bytes are counted.
+        # True from the count of a request until its bytes are counted.
         self._is_owing = True
         self._paid = [paced.cadence.price for paced in paces]
 

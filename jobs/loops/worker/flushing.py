@@ -1,4 +1,4 @@
-"""Flushing: results reach the database together."""
+"""Flushing: the results of many documents are written to the database together."""
 
 import asyncio
 import logging

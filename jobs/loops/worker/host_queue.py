@@ -78,8 +78,8 @@ class PacedBin:
 
     def wait(self, *, now: float, has_turn: bool) -> float:
         """
-        Return the seconds until a request may be admitted, or until the next check; 0 or less if it may be admitted
-        now.
+        Return the seconds until a request may be admitted, or until the caller must ask again; 0 or less if the request
+        may be admitted now.
 
         `has_turn` is true for the first request of a document: it was counted when the document began, so only requests
         that left since then delay it.
@@ -90,8 +90,8 @@ class PacedBin:
 
     def count_request(self, *, now: float, has_turn: bool) -> None:
         """
-        Count an admitted request; the next one may follow after the gap. A first request (`has_turn`) is in the pace
-        already, since its document began.
+        Count an admitted request; the next one may follow after the gap. The pace counted the first request of a
+        document (`has_turn`) when the document began.
         """
         self.asked_at = now
         self.starts += 1
@@ -152,7 +152,7 @@ class BinQueue:
     in_flight: int = 0
     waiting: deque[tuple[OpenTurn, Claimed]] = field(default_factory=deque)
     turns: list[OpenTurn] = field(default_factory=list)
-    # Requests of turns that closed here before their successors arrived.
+    # The number of requests of each turn that closed here before its successor arrived, by the id of the turn.
     left_behind: dict[int, int] = field(default_factory=dict)
     # True if the bin was stopped, or denied, after its turns were given.
     is_denied: bool = False
@@ -200,8 +200,8 @@ class BinQueue:
     @property
     def may_begin(self) -> bool:
         """
-        True if a document waits and may begin. False while an admitted request, whose gap has not begun, has not left
-        yet.
+        True if a document waits and may begin. False while an admitted request has not left yet, because its gap begins
+        when it leaves.
         """
         return (
             bool(self.waiting)

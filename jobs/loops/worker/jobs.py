@@ -69,7 +69,7 @@ SELECT job.id, job.run_no, job.repository_id, job.specification, job.specificati
 
 @dataclass(frozen=True, slots=True)
 class JobAtWork:
-    """A job, as of one version of its specification and of its seeds."""
+    """A job with one version of its specification and of its seeds."""
 
     facts: JobFacts
     # The name of its repository connection.
@@ -100,8 +100,8 @@ def read_job(connection: psycopg.Connection[Any], *, job_id: int) -> JobRow | No
 
 class JobTable:
     """
-    The newest known versions of this worker's jobs, by (job, run). The number is bounded; the oldest are dropped
-    first.
+    The newest known versions of this worker's jobs, by (job, run). The table has a largest size: the oldest entries are
+    dropped first.
 
     An edit of a job's connection or seeds applies to documents that this worker has already claimed. The table also
     has the objects that all jobs with one kind of source share. Created and closed inside the running event loop.

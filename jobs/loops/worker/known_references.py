@@ -40,7 +40,10 @@ class KnownReferences:
         self._size_at_hand = 0
 
     def holds(self, job: JobFacts, hash_: str, depth: int) -> bool:
-        """True if the reference was written in this run, with no greater depth if depth matters."""
+        """
+        True if the reference was written in this run. If depth matters, it must have been written with the same or a
+        smaller depth.
+        """
         # In a job with hop limits, the effect of a reference depends on its source, so no reference is a repeat.
         if job.hops is not None or job.loses_documents:
             return False
@@ -124,7 +127,7 @@ class _Half:
         return int.from_bytes(bucket[at + len(key) : at + len(key) + _DEPTH_BYTES])
 
     def put(self, run: _Run, hash_: str, depth: int) -> None:
-        """Store a hash with this depth, or keep its smaller one."""
+        """Store a hash with this depth. If the hash has a smaller depth already, that depth stays."""
         number = self._runs.get(run)
         if number is None:
             number = self._runs[run] = len(self._runs).to_bytes(_RUN_BYTES)

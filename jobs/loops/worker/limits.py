@@ -40,7 +40,7 @@ class Limits:
         }
         paces = {paced for queue in mine.values() for paced in queue.paces}
         # Waiting documents return to the queue in two cases: the limits became stricter, so this worker would need too
-        # long for them, or another worker serves the bin now.
+        # long for these documents, or the open turns are no longer within the limits.
         given_back = {
             paced
             for paced in paces

@@ -24,7 +24,7 @@ SELECT id, connector, configuration, is_confined FROM jobs_outputconnection WHER
 
 
 class OpenedOutputs:
-    """The outputs in use, by id."""
+    """The outputs that a worker has opened, by id. All of them are forgotten when a job has a newer version."""
 
     def __init__(self) -> None:
         self._opened: dict[int, Output] = {}
@@ -43,7 +43,7 @@ class OpenedOutputs:
         """Forget all opened outputs if one of these jobs has a newer version than known."""
         newer: dict[int, int] = {}
         for claim, job in claims:
-            # A document that was claimed before an edit may come back after it.
+            # A document may be claimed before an edit of its job and end after this edit.
             version = max(claim.specification_version, job.specification_version)
             if version > max(self._versions.get(job.id, -1), newer.get(job.id, -1)):
                 newer[job.id] = version

@@ -7,8 +7,8 @@ as long as another one has it. A transaction locks all the rows that it needs in
 rows of the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is
 older than its lock wait.
 
-Unchanged documents are not written here. The worker processed such a document as unchanged because every output had
-exactly that version, and no other job can remove it while this one holds it.
+Unchanged documents are not written here. The worker found such a document unchanged because every output had exactly
+its version, and no other job can remove the document while this job keeps it.
 """
 
 import datetime as dt
@@ -124,7 +124,10 @@ class _Leaving:
 
 
 class JobOutputs(OutputWriter):
-    """Writes to the outputs of the documents' jobs."""
+    """
+    Writes documents to the outputs of their jobs and removes them from there, inside the transaction of a flush or a
+    removal.
+    """
 
     def __init__(self, *, cause: str = "") -> None:
         """`cause` is the cause in tombstones, if an operator ordered the removals."""
@@ -321,7 +324,10 @@ class JobOutputs(OutputWriter):
 
 
 def _divided(result: Result, *, now: dt.datetime) -> tuple[dict[Key, Entry], list[_Leaving]]:
-    """Return the contents that a pipeline made for the outputs, and the document as it leaves outputs that refuse it."""
+    """
+    Return the contents that a pipeline made for the outputs, and, if stages refuse the document for some outputs, its
+    removal from these outputs.
+    """
     document, deliveries = result.claimed.document, result.outcome.deliveries or {}
     made: dict[Key, Entry] = {}
     leaves: list[int] = []

@@ -16,7 +16,8 @@ _RESULTS_A_FLUSH: Final = 250
 # workers share a machine, each has few results, and a small flush costs nearly as much as a large one.
 MANY_WAITING: Final = 64
 _WAIT_LONGER: Final = 2
-# Seconds until closed turns are written: of a bin with a successor here, and of a bin without one.
+# Longest wait of closed turns until they are written (seconds): of turns whose bin has a further turn at this worker,
+# and of turns whose bin has none.
 _CLOSING_WAITS: Final = 0.15
 _FREEING_WAITS: Final = 0.1
 # Longest additional wait of closed turns for a flush that writes them, too (seconds).

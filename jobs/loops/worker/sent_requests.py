@@ -21,12 +21,13 @@ from jobs.lifecycle.activity import ActivityName
 from jobs.loops.worker.host_queue import PacedBin
 from jobs.queue.evidence import Numbered, Reported
 
-# Seconds after the end of a minute until it is reported: reactions to its answers are stored by then.
+# Seconds after the end of a minute until the minute is reported. The reactions to the answers of this minute are stored
+# by then.
 _COMPLETE_AFTER: Final = 20
 
 
 class Clock(Protocol):
-    """The database's time without a query."""
+    """The interface of a clock that knows the time of the database without a query."""
 
     def seconds_at(self, moment: float) -> float:
         """Return a moment of the monotonic clock as seconds since 1970."""
@@ -114,7 +115,7 @@ class SentRequests:
             del self._open[minute]
 
     def note_refusal(self, outcome: Outcome, *, until: dt.datetime | None) -> None:
-        """Note that an answer made the crawler wait `until` a moment of the database's clock."""
+        """Record that an answer made the crawler back off `until` this moment of the database's clock."""
         fetch = next((one for one in reversed(outcome.records) if one.activity == ActivityName.FETCH), None)
         if fetch is None:
             # Another document got the answer, such as that for robots.txt.

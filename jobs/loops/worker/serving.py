@@ -55,7 +55,7 @@ class Serving:
 
     @property
     def has_run_out(self) -> bool:
-        """True if this worker has no documents, so that time passes unused until the next batch."""
+        """True if this worker has no documents, and so does nothing until the next batch."""
         return not self.tasks and not any(queue.waiting for queue in self._state.bins.at_work)
 
     @property
@@ -120,7 +120,7 @@ class Serving:
         self.close_turns(queue)
 
     def _wait_until(self, next_start: float, bin_id: int, *, now: float) -> None:
-        """Schedule a call at the next start of a bin, which may be earlier now than at the last call."""
+        """Schedule a call at the next start of a bin. Replace the scheduled call if it would come later."""
         timer = self._timers.get(bin_id)
         if timer is not None:
             if timer.at <= next_start:

@@ -1,4 +1,4 @@
-"""The settings of a worker, for its parts."""
+"""The settings of a worker, in the form in which the parts of the worker use them."""
 
 import datetime as dt
 from collections.abc import Mapping

@@ -57,8 +57,8 @@ SELECT source, target, is_followed FROM jobs_seedredirect WHERE job_id = %(job)s
 @dataclass(frozen=True, slots=True)
 class SharedByWorkers:
     """
-    `stop_job` pauses the job, with a reason, and returns after the commit. `version` is that of the specification
-    that the worker knows.
+    `stop_job` pauses the job, with a reason, and returns after the commit. `version` is the version of the
+    specification that the worker knows.
     """
 
     database: Database
@@ -72,7 +72,7 @@ class SharedByWorkers:
     @asynccontextmanager
     async def close_gate(self, name: str) -> AsyncIterator[ClosedGate]:
         gate, key = f"connection {self.repository}: {name}", uuid.uuid4()
-        # Stays true if the call is cancelled before its answer.
+        # True until the call has its answer, and also if the call is cancelled before that.
         may_be_mine = True
         try:
             may_be_mine = await self.database.run(

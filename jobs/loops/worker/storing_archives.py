@@ -1,5 +1,6 @@
 """
-Complete archive files are copied to their stores, and local copies are removed by the policy for them.
+Complete archive files are copied to their stores. Their local copies are removed when the setting for local copies
+allows it.
 
 A file is on the machine of its worker, so a worker of that machine stores it, in a separate thread. Any worker of the
 machine may do it, also for files of workers that ended: the lock of the file excludes a second worker.
@@ -277,7 +278,7 @@ class Storing:
     # --- Local copies ----------------------------------------------------------------------------
 
     async def _remove_local_copies(self) -> None:
-        """Remove the local copies that the policy no longer keeps."""
+        """Remove the local copies that are older than the setting allows, and that the stores have confirmed."""
         days = current()[ARCHIVE_KEEP_LOCAL]
         if not days:
             return

@@ -61,7 +61,10 @@ class Taking:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait for a notification, a heartbeat, a flush that made room, or a while."""
+        """
+        Wait for a notification, a heartbeat, or a flush that made room, but not longer than until the next regular
+        check.
+        """
         try:
             async with asyncio.timeout(_POLL if self._state.batches.all else _IDLE_POLL):
                 await self._state.may_find_work.wait()
@@ -69,7 +72,10 @@ class Taking:
             return
 
     def _look_after_write(self) -> None:
-        """Take again after a write made room. If the last take found nothing, do so only if few documents are left."""
+        """
+        Take batches again after a write made room. If the last take found nothing, do this only if few documents are
+        left.
+        """
         documents = self._state.batches.documents
         is_patient = self._found_nothing and documents > _BUSY_ENOUGH
         if documents <= self._state.settings.capacity - self._least_room and not is_patient:

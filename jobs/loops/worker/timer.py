@@ -1,4 +1,4 @@
-"""A call at a moment of the event loop."""
+"""A function that the event loop calls at a given moment."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """
-Upkeep: a worker keeps its documents, jobs and settings as the database has them, and does slow work during the crawl.
+Upkeep: tasks that keep the documents, jobs and settings of a worker equal to those in the database, and tasks for slow
+work during the crawl.
 """
 
 import asyncio

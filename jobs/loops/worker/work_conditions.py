@@ -1,5 +1,5 @@
 """
-The conditions that a worker asks with each heartbeat, in SQL. An idle worker searches only for work that a condition
+The conditions that each heartbeat of a worker evaluates, in SQL. An idle worker searches only for work that a condition
 reports.
 
 The conditions refer to the row `beaten` of the heartbeat's statement, and each reads at most a few entries of one

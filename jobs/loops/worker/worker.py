@@ -41,7 +41,7 @@ _DISPATCHED_AGAIN: Final = 5.0
 
 class Worker:
     """
-    One worker node, made inside the event loop that it uses. It puts its parts together.
+    One worker node. Create it inside the event loop that it uses. It creates the parts of the worker and connects them.
 
     `run` lasts until `stop` is set, the worker's documents are done or released, and it has left.
     """
@@ -171,7 +171,8 @@ class Worker:
             elif self._heartbeats.trust.may_begin and (
                 self._serving.was_held or self._loop.time() - dispatched_at > _DISPATCHED_AGAIN
             ):
-                # Seldom: bins start their documents themselves. Checking a thousand bins takes a tenth of the time.
+                # Check all bins seldom, because each bin also starts its documents by itself. Checking a thousand bins
+                # in each round would take a tenth of the event loop's time.
                 dispatched_at = self._loop.time()
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
@@ -197,7 +198,10 @@ class Worker:
         crawl.HOSTS.set(len(state.bins))
 
     def _check_disks(self) -> str:
-        """Return a sentence about a disk with too little room. In this case, release unstarted documents."""
+        """
+        Return a sentence about a disk with too little room, or ''. If there is such a disk, release unstarted
+        documents.
+        """
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:

@@ -45,7 +45,8 @@ logger = logging.getLogger(__name__)
 # Shortest time between two wake-ups (seconds); wake-ups in between are merged. Only idle workers send them, so there
 # are few under load.
 _SECONDS_BETWEEN_WAKE_UPS: Final = 0.02
-# Possible difference of the database's time in two processes: each reads it with some delay.
+# Largest difference between the database's time as two processes know it, because each process reads the time with some
+# delay.
 _CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
 _LANES_HELD: Final = 100_000
 # Delay of the next attempt after an output refused a removal.
@@ -68,7 +69,7 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class ToWrite:
     """
-    The results since the last write. `runs_out` is true if the worker has little left to do, so that managers must be
+    The results since the last write. `runs_out` is true if the worker has few documents left: managers must then be
     notified of free places immediately.
     """
 
