@@ -157,8 +157,8 @@ def without_leaving(connection: psycopg.Connection[Any], stated: Placement) -> P
 
 def accept(connection: psycopg.Connection[Any], name: str) -> bool:
     """
-    Forget the identity of a partition's database, so that the next start accepts a new database. Return True if it was
-    known.
+    Forget the identity of a partition's database, so that the next start accepts a new database. Return True if the
+    identity was known.
     """
     stated = placement()
     known = dict(own_fact(connection, _KNOWN) or {})

@@ -118,7 +118,7 @@ def keep_subscriptions(connection: psycopg.Connection[Any], placement: Placement
     Subscribe to all other partitions that publish for this one; return the number of new and changed subscriptions.
 
     A partition that does not answer is tried again at the next call. The connection is in autocommit mode: a
-    subscription makes a slot at the other server, which no transaction can take back.
+    subscription makes a slot at the other server, and a rollback would not remove this slot.
     """
     present = {name: (address, is_receiving) for name, address, is_receiving in connection.execute(_SUBSCRIPTIONS)}
     made = 0

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from jobs.partitions.placement import Placement
 
-# Locks: none of other processes, since only the main manager of the partition sends facts.
+# Locks: no process waits for another one, because only the main manager of the partition sends facts.
 _SEND: Final[LiteralString] = """
 WITH sent AS (
     INSERT INTO jobs_partitionfact (source, target, key, body)
@@ -72,7 +72,7 @@ SELECT body FROM jobs_partitionfact WHERE source = target AND key = %(key)s ORDE
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact of another partition."""
+    """A fact that another partition sent: its source, its key, its content, and its number."""
 
     source: str
     key: str

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
-# The limit is in megabytes, and -1 if there is none.
+# The setting of PostgreSQL is in megabytes, and -1 means that the log has no limit.
 _KEPT: Final[LiteralString] = """
 SELECT split_part(slot_name::text, '_to_', 2) AS name, coalesce(wal_status, 'lost') = 'lost' AS is_lost,
        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint AS kept,

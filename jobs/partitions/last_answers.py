@@ -25,7 +25,7 @@ _OLD: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[T]):
-    """Answers of other partitions in one language."""
+    """The last answers of the other partitions, in one language."""
 
     found: Merged[T | None]
 

@@ -211,8 +211,8 @@ def _ask_one(name: str, asked: Callable[[], T], *, within: float, is_change: boo
 
 def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple[L, dict[str, T]]:
     """
-    Send the questions, do the part of this partition meanwhile, and return its result with the answers that came in
-    time.
+    Send the questions to the other partitions, and execute `own` in this partition meanwhile. Return the result of
+    `own`, and the answers that came in time.
     """
     began_at = time.monotonic()
     for question in asked.values():
@@ -229,7 +229,7 @@ def _ask_all(asked: "Mapping[str, _Question[T]]", own: Callable[[], L]) -> tuple
 
 
 def is_left_alone(address: str) -> bool:
-    """True if a database did not answer a moment ago."""
+    """True if a database did not answer lately, so that no query may be sent to it yet."""
     return _silent_until.get(address, 0.0) > time.monotonic()
 
 
@@ -283,7 +283,9 @@ def numbers_of(jobs: set[int]) -> dict[int, int]:
 
 
 class _Question(Generic[T]):
-    """A query, or a change, in the database of another partition."""
+    """
+    A query, or a change, in the database of one other partition: the thread that executes it, and its answer or error.
+    """
 
     def __init__(
         self, name: str, address: str, read: Callable[[str], T], *, within: float, is_change: bool = False

@@ -46,7 +46,10 @@ class MovePhase(StrEnum):
 
 
 class Step(StrEnum):
-    """The next step of one partition."""
+    """
+    The step that a partition makes next in a move: it releases or holds its jobs, adopts the map, sends documents, or
+    waits.
+    """
 
     RELEASE = "release"
     HOLD = "hold"

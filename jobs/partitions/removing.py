@@ -45,7 +45,10 @@ _FORGET: Final[Sequence[LiteralString]] = (
 
 
 class NotRemovable(Refused):
-    """A partition still has a part in the crawl."""
+    """
+    A partition cannot be removed: it still takes part in the crawl, or a database does not answer. The message has the
+    reason.
+    """
 
     code = "partition_in_use"
 

@@ -26,7 +26,9 @@ _inside: ContextVar[str] = ContextVar("inside", default="")
 
 
 class ControlledElsewhere(Refused):
-    """Jobs are configured and started in the control partition only."""
+    """
+    An operation was refused in this partition, because jobs are configured and started in the control partition only.
+    """
 
     code = "controlled_elsewhere"
 
