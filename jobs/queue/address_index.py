@@ -25,8 +25,8 @@ TOGETHER: Final = 5_000
 _AT_ONCE: Final = 20_000
 # Number of addresses in a block.
 _OF_A_BLOCK: Final = 256
-# Largest number of documents that a search returns by their keys. If more match, a list soon finds some in its own
-# order.
+# Largest number of documents whose keys a search returns. If more match, a list reads documents in its own order, and
+# soon finds some that match.
 MOST_FOUND: Final = 2_000
 
 WAITING: Final[LiteralString] = f"SELECT FROM jobs_newaddress OFFSET {TOGETHER - 1}"

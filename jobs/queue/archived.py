@@ -49,7 +49,7 @@ SELECT DISTINCT item.hash, item.job_id, item.stage, item.identifier
  ORDER BY item.hash, item.job_id
  LIMIT %(most)s
 """
-# Locks: Job SHARE by id, so that their runs do not change.
+# Locks: Job SHARE by id, so that the runs of these jobs do not change.
 _HOLD_JOBS: Final[LiteralString] = """
 SELECT id, phase FROM jobs_job WHERE id = ANY(%(jobs)s) AND phase IN ('active', 'inactive') ORDER BY id FOR SHARE
 """
@@ -66,7 +66,10 @@ SELECT item.hash, item.job_id
 
 @dataclass(frozen=True, slots=True)
 class WithoutBody:
-    """A document whose newest archived body is lost. The document cannot be scheduled while a batch has claimed it."""
+    """
+    A document whose newest archived body is lost. The document cannot be scheduled to be read again while a batch has
+    claimed it.
+    """
 
     hash: str
     job_id: int

@@ -26,13 +26,13 @@ from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.stages import UNCLAIMED
 from jobs.queue.wake import wake_job, wake_lanes
 
-# Numbers of keys that one chunk examines, and of documents that it removes.
+# Largest number of keys that one chunk examines, and largest number of documents that one chunk removes.
 _READ_AT_ONCE: Final = 1_000
 _REMOVED_AT_ONCE: Final = 200
 
 
 class Operation(enum.StrEnum):
-    """The operations on chosen documents."""
+    """The operations on chosen documents. The last one only deletes rows of documents that no output has."""
 
     RETRY = "retry"
     EXPIRE = "expire"
@@ -85,7 +85,7 @@ _OF: Final = {
         AND (item.stage = {Stage.DONE:d} OR item.stage = {Stage.PENDING:d} AND item.check_time IS NOT NULL)""",
     Operation.READ_AGAIN: _ENDED,
     Operation.DROP: _AT_REST,
-    # A document that may be in an output keeps its row.
+    # The row of a document that may be in an output is not deleted.
     Operation.FORGET: f"{_AT_REST} AND NOT item.indexed_before",
 }
 _STATES: Final = states_in("%(run)s")
@@ -270,7 +270,8 @@ def _chosen(
     conditions, values = [_CHOSEN.format(of=_OF[operation])], choice.values
     if choice.state:
         conditions.append(_STATES[choice.state])
-    # Separate conditions, so that the planner finds these documents by their keys.
+    # These conditions are added only if they are needed. With an OR, as in `_CHOSEN`, the planner could not use their
+    # indexes.
     if choice.documents:
         conditions.append("item.hash = ANY(%(documents)s::uuid[])")
     if choice.contains:

@@ -25,8 +25,9 @@ WITH locked AS MATERIALIZED ({lock_states(of="bin", seen=_SEEN)})
     )
 }
 """
-# The second condition finds hosts that began to back off before the clock was ahead, and refused again since: their
-# wait is longer than any allowed one. Locks: Bin by id.
+# The first condition finds hosts that began to back off while the clock was ahead. The second one finds hosts that
+# began earlier and refused again while the clock was ahead: their wait is longer than any allowed one. Locks: Bin by
+# id.
 _BACK_OFFS: Final[LiteralString] = f"""
 WITH locked AS MATERIALIZED (
     SELECT id FROM jobs_bin

@@ -126,8 +126,8 @@ class Again(NamedTuple):
     """
     The new values of a known document, whose row is locked.
 
-    If `revived`, the document is due again, now. If `unconditional`, it is read whatever its last version was. If
-    `forgets`, it loses its earlier outcome.
+    If `revived`, the document is due again immediately. If `unconditional`, it is read whatever its last version was.
+    If `forgets`, it loses its earlier outcome.
     """
 
     hash: str

@@ -23,9 +23,11 @@ from jobs.queue.sql.columns import columns_of
 from nodes.membership.fences import TermHeld, hold_term
 
 MINUTE: Final = dt.timedelta(minutes=1)
-# Age from which a minute is appended: by then, its workers have reported it. A later report becomes a separate block.
+# Age from which a minute is appended: by then, the workers have reported their requests of this minute. A later report
+# becomes a separate block.
 _CLOSED_AFTER: Final = 2 * MINUTE
-# Time for which a report that was appended is remembered, because a worker that lost the answer sends its report again.
+# Time for which an appended report is remembered. A worker that did not get the answer to its report sends the report
+# again.
 _REMEMBERED: Final = dt.timedelta(hours=1)
 # Largest number of blocks that are appended together.
 _BLOCKS_AT_ONCE: Final = 500
@@ -65,7 +67,7 @@ SELECT %(worker)s, coalesce(%(since)s, started_at), %(complete_until)s, %(is_all
 ON CONFLICT (worker) DO UPDATE SET since = excluded.since, complete_until = excluded.complete_until,
                                    reported_all = excluded.reported_all
 """
-# True if there are closed minutes that are not appended, or for which it is not decided whether they are complete.
+# True if some closed minutes are not appended yet, or are not yet judged as complete or incomplete.
 REPORTS_TO_CHAIN: Final[LiteralString] = """
 (EXISTS (SELECT FROM jobs_evidencereport
           WHERE chained_at IS NULL AND minute < clock_timestamp() - interval '3 minutes')

@@ -1,6 +1,6 @@
 """
-An operator's request to fetch a document now: it becomes due immediately, whatever its last result and its next time
-are.
+An operator's request to fetch a document now. The document becomes due immediately, whatever its last result and the
+time of its next check are.
 """
 
 import datetime as dt
@@ -33,7 +33,7 @@ UPDATE jobs_queueitem SET seq = {AGAIN}, check_time = NULL WHERE hash = %(hash)s
 
 
 class Fetching(enum.StrEnum):
-    """The result of a request to fetch a document now."""
+    """The result of a request to fetch a document now. Each result except `DUE` means that nothing was changed."""
 
     DUE = "due"
     # Nothing was changed.

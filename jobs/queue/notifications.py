@@ -109,7 +109,7 @@ class NotificationClaimed:
     id: int
     connector: str
     configuration: object
-    # The value has no effect, because the call at the end of a run opens no file.
+    # `OutputStored` requires the field. It has no effect here, because a notification opens no file.
     is_confined: bool = True
 
 

@@ -23,14 +23,15 @@ DIFFERENCES_OF_RUN: Final = 1_000
 # Largest number of example documents that a row of differences names.
 EXAMPLES: Final = 5
 
-# True if unfolded deltas may exist. A scan of the table would read the dead rows of folded deltas until vacuum.
+# True if unfolded deltas may exist. The sequence is read, because a scan of the table would read the dead rows of
+# folded deltas until vacuum.
 COUNTS_TO_FOLD: Final[LiteralString] = f"(SELECT last_value FROM jobs_counterdelta_id_seq) >= {LOWEST_DELTA}"
 
-# The statement also groups failures: only deltas of documents that have just failed have a sample. It adds differences
-# between runs by host, and above a number of hosts for a run, all further hosts share one row. Locks: MainTerm SHARE
-# (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress, FailureGroup, FailureHour and
-# RunDifference rows, each in the order of their keys. Only main managers write these rows. Main managers of several
-# scopes may fold at the same time.
+# The statement also groups failures, which are the deltas with a sample: a delta has one only if a document has just
+# failed. It also adds differences between runs by host. After `DIFFERENCES_OF_RUN` rows of a run, all further hosts
+# share one row. Locks: MainTerm SHARE (the term fence), the deltas that it deletes; then Counter, JobCounter, Progress,
+# FailureGroup, FailureHour and RunDifference rows, each in the order of their keys. Only main managers write these
+# rows. Main managers of several scopes may fold at the same time.
 _FOLD: Final[LiteralString] = f"""
 WITH term AS MATERIALIZED ({TERM_FENCE}), taken AS (
     -- Found by `ctid`: if no delta was left at the last ANALYZE, the planner does not know which index finds an id.
@@ -128,7 +129,7 @@ class RunCounts:
     Counts of the documents of one run. `codes` counts ended documents by result code.
 
     `offered` counts references that workers sent to the database: each worker sends an identifier once, and again after
-    it left the memory of the worker (`jobs.loops.worker.known_references`).
+    the worker has forgotten it (`jobs.loops.worker.known_references`).
     """
 
     pending: int = 0

@@ -40,8 +40,8 @@ WITH {COUNTED_AND_THERE}
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
 SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, there - counted FROM both_ WHERE there <> counted
 """
-# Locks: the JobCounter rows that are wrong. A fold before or after this adds the same to the lanes' counts and to the
-# job's.
+# Locks: the JobCounter rows that are wrong. A fold before or after this statement adds the same amount to the counts of
+# the lanes and of the job.
 _REPAIR_SUMS: Final[LiteralString] = """
 INSERT INTO jobs_jobcounter (job_id, run_no, measure, stage, outcome, code, amount)
 SELECT %(job)s, run_no, measure, stage, outcome, code, sum(amount)

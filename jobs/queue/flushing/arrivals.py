@@ -147,7 +147,7 @@ def _apply(
 def _discover(
     cursor: psycopg.Cursor[Any], references: dict[Key, Named], *, worker: uuid.UUID, now: dt.datetime
 ) -> Set[int]:
-    """Insert or change the documents that are named; return the lanes with due documents."""
+    """Insert or change the documents to which these references lead; return the lanes with due documents."""
     found = lock_documents(cursor, runs_below_which_rows_change(references), worker=worker)
     plan = FlushPlan(now=now)
     for key, named in references.items():
@@ -164,7 +164,7 @@ def _discover(
 def _lanes_of(
     connection: psycopg.Connection[Any], wanted: set[tuple[int, str]], *, bins: BinKind
 ) -> dict[tuple[int, str], int]:
-    """Return the lanes of these (seed, bin name) pairs. Most exist, and are only read."""
+    """Return the lanes of these (seed, bin name) pairs. Most lanes exist already, and are only read."""
     lanes = find_lanes(connection, bins=bins, wanted=wanted)
     absent = wanted - lanes.keys()
     return lanes | open_lanes(connection, bins=bins, wanted=absent) if absent else lanes

@@ -164,8 +164,8 @@ class Carrying:
 
 def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[str]]) -> Carrying:
     """
-    Return the values that these documents pass, in jobs with carry-down. Documents that `left` their job's limits pass
-    nothing.
+    Return the values that these documents pass, in jobs with carry-down. Documents that `left` the hop limits of their
+    job pass nothing.
     """
     passing = Carrying()
     for job in {result.job for result in results if result.claimed.carries} & left.keys():

@@ -289,7 +289,8 @@ def flush(
             if key in found.unchanging:
                 continue
             plan.reference(key, named, rows.get(key), ended=ended.get(key), is_outside=reach.is_outside(key, named.job))
-        # Read before the update resets `indexed_before`, because a removal after a lost claim depends on it.
+        # Outputs are written before the update resets `indexed_before`, because they need its old value for a removal
+        # after a lost claim.
         departures = outputs.write(cursor, results=counted, now=now) if outputs else ()
         if archives is not None and any(result.outcome.stored for result in counted):
             archives.write(cursor, results=counted)
@@ -497,8 +498,8 @@ class Found:
 
 def lock_documents(cursor: psycopg.Cursor[Any], keys: Mapping[Key, int], *, worker: uuid.UUID) -> Found:
     """
-    Lock the rows of `keys` that are older than their given run; return these, and the keys of the other existing
-    rows.
+    Lock each row of `keys` whose run is below the run that is given for its key. Return these rows, and the keys of the
+    other existing rows.
     """
     ordered = sorted(keys)
     facts = {

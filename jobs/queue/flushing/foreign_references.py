@@ -1,9 +1,10 @@
 """
 References to documents of other partitions: the flush writes them into the table that replication copies there.
 
-A reference is not sent again if the same run has sent it before, with no greater depth. `jobs_foreignlink` keeps the
-sent documents. If two flushes have references to one document, one flush waits for the row of the other. A redirect is
-sent for each document that redirects, with the redirects that lead to that document (`jobs.queue.flushing.redirects`).
+A reference is not sent again if the same run has sent it before with the same or a smaller depth. `jobs_foreignlink`
+keeps the sent documents. If two flushes have references to one document, one flush waits for the row of the other. A
+redirect is sent for each document that redirects, with the redirects that lead to that document
+(`jobs.queue.flushing.redirects`).
 """
 
 from collections.abc import Sequence
@@ -105,7 +106,7 @@ class ForeignReferences:
         self._redirects: list[tuple[str, int, str, int]] = []
 
     def take(self, result: Result, references: Sequence[Reference]) -> list[Reference]:
-        """Take the references to other partitions, and return the others."""
+        """Keep the references to other partitions for `write`; return the references to documents of this partition."""
         job, document = result.job, result.outcome.document
         if job.partitioned is None:
             return list(references)
@@ -131,7 +132,10 @@ class ForeignReferences:
         return own
 
     def take_stored(self, links: StoredLinks, targets: Sequence[str]) -> None:
-        """Take the stored links of a document that was not read. Links to own documents send nothing."""
+        """
+        Keep the stored links of a document that was not read for `write`. Links to documents of this partition send
+        nothing.
+        """
         job, document = links.result.job, links.result.claimed.document
         depth = document.depth + (not links.is_redirect)
         if job.partitioned is None or (job.max_depth is not None and depth > job.max_depth):

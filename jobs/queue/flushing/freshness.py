@@ -119,7 +119,8 @@ def longest_of(at_most: dt.timedelta | None) -> float:
 
 def _tells_of_changes(result: Result) -> bool:
     """
-    True if a difference from the stored version means a change, since both have the job's present configuration.
+    True if a difference from the stored version means that the document changed: both versions were made under the
+    present configuration of the job.
     """
     made_under = result.claimed.document.version.partition(":")[0].partition("+")[0]
     return made_under == result.job.configuration

@@ -46,7 +46,7 @@ _LONGEST: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A document that left an output."""
+    """A document that left an output, with its job and lane, for the history and the counts."""
 
     job_id: int
     lane_id: int

@@ -182,7 +182,7 @@ def apply(
     cursor: psycopg.Cursor[Any], *, job_id: int, run_no: int, is_full_scan: bool, within: set[str], touched: set[str]
 ) -> list[int]:
     """
-    Move the unclaimed documents whose counts changed to their new stage; `within` are those within the limits.
+    Move the unclaimed documents whose counts changed to their new stage; `within` are the documents within the limits.
 
     Return the lanes that got due documents or removals.
     """

@@ -50,7 +50,7 @@ SELECT %(job)s, source, target, link_type
   FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]) AS named(source, target, link_type)
 ON CONFLICT DO NOTHING
 """
-# Links that are stored for references only. The job had no limits when they were read, so they have no type.
+# Copies the links in `jobs_outlinks`, which have no type, for documents that were read before their job had hop limits.
 _ADOPT_LINKS: Final[LiteralString] = """
 INSERT INTO jobs_link (job_id, source, target, link_type)
 SELECT stored.job_id, stored.hash, target, CASE WHEN stored.is_redirect THEN 'redirect' ELSE %(link_type)s END

@@ -341,7 +341,10 @@ class FlushPlan:
             self.links.append((key, job.id, first, len(self.targets), outcome.code == "REDIRECT"))
 
     def _compare_with_last_run(self, result: Result, row: Any, *, ending: int, code: str) -> int:
-        """Return the endings of a document that ends, and count it if it had another result before this run."""
+        """
+        Return the value of `endings` to store for a document that ends. Count the document if its result differs from
+        the result before this run.
+        """
         job, document = result.job, result.claimed.document
         endings, flips = endings_of.end(
             row.endings,

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 # An output, and the hash of a document or of a part in it.
 Key = tuple[int, str]
 
-# Locks: IndexedDocument of parts, below those of their documents, which are held.
+# Locks: IndexedDocument of parts. The caller holds the IndexedDocument rows of their documents.
 _HELD: Final[LiteralString] = f"""
 SELECT part.output_id, part.hash, part.parent, part.part,
        CASE WHEN (output.trusted_from IS NULL OR part.indexed_at >= output.trusted_from) AND part.read_version <> '{DOUBTED}'
@@ -38,7 +38,7 @@ SELECT part.output_id, part.hash, part.parent, part.part,
  ORDER BY part.output_id, part.hash
    FOR NO KEY UPDATE OF part
 """
-# Locks: IndexedDocument by (output, hash), below those of their documents.
+# Locks: IndexedDocument of parts by (output, hash). The caller holds the IndexedDocument rows of their documents.
 _RECORD: Final[LiteralString] = """
 INSERT INTO jobs_indexeddocument (output_id, hash, version, indexed_at, parent, part)
 SELECT output_id, hash, version, %(now)s, parent, part
@@ -55,7 +55,7 @@ DELETE FROM jobs_indexeddocument AS held
  USING unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
  WHERE held.output_id = gone.output_id AND held.hash = gone.hash
 """
-# Locks: IndexedDocument of the parts; those of the documents are held.
+# Locks: IndexedDocument of the parts. The caller holds the IndexedDocument rows of the documents.
 _FORGET_DOCUMENTS: Final[LiteralString] = """
 WITH gone AS MATERIALIZED (
     SELECT output_id, hash FROM unnest(%(outputs)s::bigint[], %(hashes)s::uuid[]) AS gone(output_id, hash)
@@ -86,7 +86,8 @@ class Changes:
 
 def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now: dt.datetime) -> Changes:
     """
-    Return the changes of the parts of these documents, whose records this transaction holds, and record what is added.
+    Return the changes of the parts of these documents, and record the added parts. This transaction holds the records
+    of the documents.
 
     The changes do not include parts that outputs keep, and parts that an output already has in this version.
     `forget_parts` deletes the records of parts that leave an output. New parts beyond the limit are left out.

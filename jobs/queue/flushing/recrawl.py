@@ -8,7 +8,7 @@ in place of a tenth. Documents that change often are read often. The interval of
 by half each time.
 
 A document expires, as in ManifoldCF, an interval after its origination date, or after its processing if its source
-gives no date. So a page that is read again does not expire, and no wait extends beyond its expiry.
+gives no date. So a page that is read again does not expire, and no wait extends beyond the expiry of its page.
 """
 
 import datetime as dt

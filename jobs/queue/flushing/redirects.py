@@ -86,6 +86,9 @@ def store_carried(cursor: psycopg.Cursor[Any], facts: dict[str, Any]) -> None:
 
 
 def read_chains(cursor: psycopg.Cursor[Any], facts: dict[str, Any]) -> dict[Key, Key]:
-    """Return the stored redirects that lead on from documents: `hashes`, `jobs` and `runs`."""
+    """
+    Return the stored redirects that lead on from these documents. The lists `hashes`, `jobs` and `runs` have one value
+    for each document.
+    """
     rows = cursor.execute(_CHAINS, facts)
     return {(row.source.hex, row.job_id): (row.target.hex, row.job_id) for row in rows}

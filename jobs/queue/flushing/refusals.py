@@ -47,7 +47,7 @@ _COLUMNS: Final = ("jobs", "hashes", "outputs", "versions", "stages", "codes", "
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A document of a job that does not get to an output."""
+    """A document of a job that an output does not get, with the reason."""
 
     job_id: int
     hash: str

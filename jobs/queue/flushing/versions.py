@@ -66,7 +66,7 @@ SELECT hash, job_id, number, %(now)s, run_no, code, headers, text, length, is_cu
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text as it is stored."""
+    """The text of an answer in its stored form. `length` counts the characters of the stored text."""
 
     compressed: bytes
     length: int

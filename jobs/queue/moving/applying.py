@@ -57,8 +57,8 @@ DELETE FROM jobs_foreignlink AS link
  USING unnest(%(hashes)s::uuid[], %(jobs)s::bigint[]) AS own(hash, job_id)
  WHERE link.hash = own.hash AND link.job_id = own.job_id
 """
-# A link of an earlier run becomes one of this run: it is offered to a partition that is restored.
-# Locks: ForeignLink by hash.
+# Inserts the links of the chunk to documents of other partitions. A known link of an earlier run becomes one of the run
+# of the chunk, so that it is sent again if its partition is restored. Locks: ForeignLink by hash.
 _FOREIGN: Final[LiteralString] = """
 INSERT INTO jobs_foreignlink AS known
        (hash, job_id, seed_id, target, identifier, bin, run_no, depth, redirects, found_on, edges)

@@ -169,7 +169,7 @@ class AppliedPolicies:
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The limits of a bin now. `is_kept` is true if they would also allow the turns that are open."""
+    """The limits of a bin now. `is_kept` is true if the open turns are within these limits."""
 
     limits: Limits
     is_kept: bool

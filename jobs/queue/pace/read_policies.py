@@ -85,7 +85,10 @@ def _policy_values(policy: _Policy) -> PolicyValues:
 
 
 def _share(policy: _Policy) -> Fraction:
-    """Return the part of the policy's totals that this database has. A one-shot crawls in one partition only."""
+    """
+    Return the part of the policy's totals that this database may use: all for a one-shot crawl, which has one partition
+    only.
+    """
     if this_partition.placement() is None or policy.private_to is not None:
         return Fraction(1)
     return Fraction(policy.parts or 0, policy.of or 1)
