@@ -25,7 +25,7 @@ GUARD: Final = ("guard_percent", "guard_host_percent", "guard_documents", "guard
 
 
 class JobOptions(TypedDict, total=False):
-    """Columns of a job, by their names. Missing columns keep their values."""
+    """New values for columns of a job, by the names of the columns. A column without a new value keeps its value."""
 
     max_documents: int | None
     priority: int

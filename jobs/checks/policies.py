@@ -22,7 +22,7 @@ MOST_RULES: Final = 2_000
 LONGEST_PATTERN: Final = 300
 _LONGEST_NAME: Final = 200
 _LABEL: Final = re.compile(r"[^.:]+")
-# Warnings about a rate that the least gap makes slower, by the period of the rate.
+# Warnings about a rate without effect, because the minimum gap is longer, by the period of the rate.
 _RATE_WITHOUT_EFFECT: Final = {
     Period.SECOND: gettext_lazy(
         "%(starts)d starts per second mean one every %(rate_gap)s s. The minimum gap of %(gap)s s is longer, "
@@ -41,7 +41,8 @@ _RATE_WITHOUT_EFFECT: Final = {
         "it applies."
     ),
 }
-# Warnings about a limit of one host that the limit of all hosts makes void, by the name of the limit.
+# Warnings about a limit of one host without effect, because the limit of all hosts together is lower, by the name of
+# the limit.
 _TOTAL_BELOW_EACH: Final = {
     "open_requests": gettext_lazy(
         "All hosts together may have %(total)d open requests, so one host never reaches its limit of %(each)d."
@@ -54,7 +55,10 @@ _TOTAL_BELOW_EACH: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RuleWanted(LimitColumns):
-    """A rule as input of operations: see `ThrottleRule`. Days of a week are ISO's."""
+    """
+    A rule as a form, the API or a command gives it, before it is checked; see `ThrottleRule`. Days of a week are
+    numbers from 1 (Monday) to 7.
+    """
 
     pattern: str = ""
     days: tuple[int, ...] = EVERY_DAY
@@ -242,7 +246,8 @@ def _never_reached(rules: Sequence[RuleWanted]) -> dict[str, list[str]]:
     patterns = Patterns(rule.pattern for rule in rules)
     times = parts_of_the_week([Window(rule.days, rule.from_time, rule.to_time) for rule in rules])
     for place, rule in enumerate(rules):
-        # A pattern covers another one if it matches the text of the other pattern, with its stars taken as letters.
+        # A pattern covers another pattern if it matches the text of the other one, in which a star counts as an
+        # ordinary letter.
         wider = [other for other in dict.fromkeys(patterns.places_of(rule.pattern)) if other < place]
         found = covering(times[place], [times[other] for other in wider])
         hiding = [wider[other] for other in found or ()]

@@ -44,7 +44,7 @@ class _Change(NamedTuple):
 
 
 class _Allowed:
-    """The limits in force, by the record."""
+    """The limits that were in force at each moment, according to the evidence."""
 
     def __init__(self, contents: Iterable[Facts]) -> None:
         self._changes = sorted(

@@ -30,7 +30,9 @@ class Limits:
 
 
 class Budget:
-    """The rest of the limits of one file, and the parts that its text lacks because of them."""
+    """
+    The amounts that a file may still use up to its limits, and the parts that its text lacks because of these limits.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -56,7 +56,7 @@ class PoolLimits:
 
 
 class ChildPool:
-    """The children of one worker. It is made and used inside one event loop."""
+    """The child processes of one worker. The pool is made and used inside one event loop."""
 
     def __init__(
         self,
@@ -171,7 +171,10 @@ class ChildPool:
 
 
 class _Child:
-    """One child process."""
+    """
+    One child process and the pipes to it. It answers one request at a time, and is killed when an answer takes too
+    long.
+    """
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None

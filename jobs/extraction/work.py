@@ -41,7 +41,9 @@ def warm_up() -> None:
 
 
 class ExtractionWork:
-    """The work of extracting texts."""
+    """
+    The work of a child that extracts texts: it loads all readers at its start, and then reads one file after the other.
+    """
 
     def prepare(self, arguments: Facts) -> None:
         warm_up()

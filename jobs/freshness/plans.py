@@ -20,7 +20,7 @@ _LEAST_PRICE: Final = 1e-2
 # Number of looks that are planned for each look that a host allows. Documents wait for each other, so a plan for
 # exactly the allowed looks would leave a part of them unused.
 PLANNED: Final = 1.1
-# Part of the difference by which a price moves with each sample.
+# Part of the difference between its old and its new value by which a price changes with each sample.
 _PART: Final = 0.3
 
 

@@ -15,7 +15,7 @@ from jobs.freshness.plans import Demand, plan, smoothed
 from jobs.freshness.rates import UNKNOWN, Chances, Evidence, chances, prior_of
 from jobs.freshness.templates import template_of
 
-# Interval before a host is priced: nothing is known about its documents (seconds).
+# Interval between looks before a host is priced, because nothing is known about its documents yet (seconds).
 BEFORE_PRICES: Final = 300.0
 # Longest interval of a job without a bound (seconds).
 LONGEST: Final = 30 * 86_400.0

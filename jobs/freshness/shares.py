@@ -43,8 +43,8 @@ def rate_of(waits: Sequence[Wait | None], *, is_whole: bool) -> float:
 
 def left(rate: float, *, others: float, own: float) -> float:
     """
-    Return the part of a rate for the needs `own`, beside the needs `others` of other documents or hosts. The result is
-    the larger of two parts: the rest that the others leave, and the share of `own` in all needs.
+    Return the part of a rate that is left for the needs `own`, if other documents or hosts have the needs `others`. The
+    result is the larger of two parts: the rate minus `others`, and the share of `own` in all needs.
     """
     own = max(own, rate * _LEAST)
     return max(rate - others, rate * own / (own + others))

@@ -4,12 +4,15 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Share from which a part counts as "most" of the removals, of a host, or of a job.
+# Least share that counts as "most" of the removals, or of the documents of a host or a job.
 _MOST = 0.5
 
 
 class ParentState(enum.StrEnum):
-    """The reason why a document no longer names other documents."""
+    """
+    The reason why a document no longer leads to other documents: it cannot be read any more, has no links in scope,
+    redirects, has only other links, or lost some links.
+    """
 
     GONE = "gone"
     EMPTY = "empty"

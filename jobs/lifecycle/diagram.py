@@ -74,7 +74,7 @@ def _section(title: str, transitions: Iterable[Transition], target: Callable[[Tr
 def _plain_section(
     title: str, words: str, transitions: Sequence[items.ItemTransition] | Sequence[lifecycle.NodeTransition]
 ) -> Iterator[str]:
-    """Yield the section of a lifecycle with a single state."""
+    """Yield the section of a lifecycle whose state is a single value, such as that of nodes."""
     yield f"## {title}"
     yield ""
     yield words

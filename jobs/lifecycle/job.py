@@ -55,7 +55,10 @@ class StopRequest(enum.StrEnum):
 
 
 class Guard(enum.StrEnum):
-    """The delete guard's fact about a job: none, removals wait for approval, or removals are allowed."""
+    """
+    The state of the delete guard for a job: it asks nothing, its removals wait for approval, or its removals are
+    allowed.
+    """
 
     NO = "no"
     WAITING = "waiting"
@@ -63,7 +66,9 @@ class Guard(enum.StrEnum):
 
 
 class Scan(enum.StrEnum):
-    """The meaning of an older `run_no` of a document in this run."""
+    """
+    The treatment of documents that a run has not reached yet (their `run_no` is older). See `jobs.lifecycle.scan`.
+    """
 
     FULL = "full"
     RECHECK = "recheck"
@@ -124,7 +129,7 @@ class RunEnd(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The facts of a job's state."""
+    """The state of a job: one value for each dimension. A value object, which a transition replaces as a whole."""
 
     phase: Phase = Phase.INACTIVE
     pause: Pause = Pause.NO

@@ -50,7 +50,7 @@ LIMITS: Final = tuple(column.name for column in fields(LimitColumns))
 TOTALS: Final = tuple(name for name in LIMITS if name.startswith("total_"))
 OF_EACH_HOST: Final = tuple(name for name in LIMITS if name not in TOTALS)
 
-# Noun and maximum of each whole number. The minimum is one.
+# The noun and the maximum of each limit that is a whole number. The minimum is 1.
 COUNTS: Final = {
     "open_requests": ("open requests", MOST_REQUESTS),
     "starts": ("starts", MOST_STARTS),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class Owner(enum.StrEnum):
-    """The owner of a transition, which makes it."""
+    """The owner of a transition: the operator, or the kind of process, that may make the transition."""
 
     OPERATOR = "operator"
     MAIN = "main"

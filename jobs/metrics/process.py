@@ -21,7 +21,9 @@ FIGURES: Final[tuple[Level, ...]] = (BUILD, DISK_FREE)
 
 
 def show(*, version: str, directory: Path) -> None:
-    """Set the figures of this version, and of the free space on the disk of this directory."""
+    """
+    Set the metric with the version of the program, and the metric with the free space on the disk of this directory.
+    """
     BUILD.set(1, version)
     DISK_FREE.follow(lambda: _free_bytes(directory), str(directory))
 

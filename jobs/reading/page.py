@@ -65,7 +65,10 @@ _VALUED_DIRECTIVES: Final = frozenset({"unavailable_after", "max-snippet", "max-
 
 @dataclass(frozen=True, slots=True)
 class RobotsDirectives:
-    """The robots directives of a page."""
+    """
+    The robots directives of a page: `noindex` keeps the page out of the outputs, and `nofollow` keeps its links out of
+    the crawl.
+    """
 
     noindex: bool = False
     nofollow: bool = False
@@ -84,8 +87,8 @@ class RobotsDirectives:
 @dataclass(frozen=True, slots=True)
 class Page:
     """
-    `links` are as written. They are relative to `base` if the page names a base, otherwise to the page. `named` has the
-    facts of the page's meta elements, by name.
+    The content of one HTML page. `links` are as the page wrote them: relative to `base` if the page names a base,
+    otherwise relative to the page. `named` has the facts of the page's meta elements, by name.
     """
 
     title: str
@@ -154,7 +157,7 @@ def directives_of_headers(values: Iterable[str], *, robots_name: str) -> RobotsD
 
 
 class _Metas:
-    """The facts in the meta elements of a page."""
+    """Collects the facts in the meta elements of a page, one element after the other."""
 
     def __init__(self) -> None:
         self.description = ""

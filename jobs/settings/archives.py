@@ -1,4 +1,7 @@
-"""Settings of archives."""
+"""
+The settings of archives: their directory and their stores, the size of files, and the time for which local copies are
+kept.
+"""
 
 import datetime as dt
 from typing import Final

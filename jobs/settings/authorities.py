@@ -1,4 +1,4 @@
-"""The settings of the authority service."""
+"""The settings of the authority service, which answers which access tokens a user has."""
 
 import datetime as dt
 from typing import Final

@@ -1,4 +1,4 @@
-"""Settings of the extraction of texts from files."""
+"""The settings of the child processes that extract texts from files such as PDF."""
 
 from typing import Final
 

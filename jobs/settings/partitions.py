@@ -1,4 +1,4 @@
-"""Settings of partitions."""
+"""The settings that name the partitions of a crawl, their databases, and the partition of this process."""
 
 from typing import Final
 

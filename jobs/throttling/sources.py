@@ -16,7 +16,7 @@ from jobs.throttling.policies import PolicyValues
 
 
 class Origin(enum.StrEnum):
-    """The origin of a limit."""
+    """The kinds of sources of a limit. An operator changes a limit at its source."""
 
     # The connector's default without any policy.
     USUAL = "usual"

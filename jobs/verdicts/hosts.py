@@ -58,10 +58,11 @@ class Known:
     out.
 
     `ready_at` is the time from which the first of its lanes may hand out a document. `is_owned` is True if a manager
-    has the group of such a seed. `is_served` is True if a worker may have its documents; otherwise `missing_tag` may be
-    the reason. `group_why` is the reason why a group cannot be stuffed. `open_turns` and `lent` are the turns and the
-    requests that workers may have open. `open_now` is the number of requests that are open; None if no worker has
-    reported. Rates are the latest ones; None if unknown. `changed_at` is the time of the last change of its limits.
+    has the group of a seed with such a lane. `is_served` is True if a worker may have its documents; otherwise
+    `missing_tag` may be the reason. `group_why` is the reason why a group cannot be stuffed. `open_turns` and `lent`
+    are the turns and the requests that workers may have open. `open_now` is the number of requests that are open; None
+    if no worker has reported. Rates are the latest ones; None if unknown. `changed_at` is the time of the last change
+    of its limits.
     """
 
     limits: Limits

@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ResultClass(enum.StrEnum):
-    """Each class has one colour in charts, tables and lists (`static/css/crawlctl.css`)."""
+    """The class of a result code. Each class has one colour in charts, tables and lists (`static/css/crawlctl.css`)."""
 
     OK = "indexed"
     UNCHANGED = "unchanged"

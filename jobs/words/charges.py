@@ -61,7 +61,7 @@ def rows(charges: Mapping[Cause, float]) -> list[dict[str, str]]:
 
 def _address(cause: Cause) -> str:
     """
-    Return the address of the list where a cause can be changed: the list of hosts, or that of jobs, schedules or nodes.
+    Return the address of the page where an operator can change a cause: the list of hosts, jobs, schedules or nodes.
     """
     match cause:
         case Cause.BACK_OFF | Cause.TRIAL:

@@ -65,7 +65,7 @@ def read_outlook(ole: Any, budget: Budget) -> Raw:  # noqa: ANN401
 
 
 class _Storage:
-    """The properties of a message or of an attachment."""
+    """Reads the properties of a message, or of an attachment, from their place in the OLE file."""
 
     def __init__(self, ole: Any, place: tuple[str, ...], budget: Budget) -> None:  # noqa: ANN401
         self._ole, self._place, self._budget = ole, place, budget

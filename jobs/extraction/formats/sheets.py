@@ -52,7 +52,7 @@ class _SheetNames(XmlHandler):
 
 
 class _Strings(XmlHandler):
-    """Reads the table of texts that cells share."""
+    """Reads the table of the texts of a workbook. Cells refer to a text by its number in this table."""
 
     def __init__(self, budget: Budget) -> None:
         self.found: list[str] = []
@@ -100,7 +100,7 @@ class _Styles(XmlHandler):
 
 
 class _Cells(XmlHandler):
-    """Reads the cells of one sheet."""
+    """Reads the cells of one sheet into the lines of its text."""
 
     def __init__(self, strings: list[str], dates: list[bool], budget: Budget) -> None:
         self.pieces: list[str] = []
