@@ -14,7 +14,7 @@ from nodes.stores.port import Store
 def check(store: Store, ways: list[Way], *, binaries: Binaries, work: Path, passphrase: str) -> bool:
     """
     Read all files of a backup, unpack the copy of the database, and verify it. Read the write-ahead log of each way
-    that begins at the backup.
+    (`restorable_moments.Way`) that begins at the backup.
 
     `work` has room for the backup. Return False if sealed parts were not opened, because there is no passphrase. The
     copy is compared with its SHA-256 in any case.

@@ -110,7 +110,7 @@ def prune(store: Store, *, keep: int, announce: Announce) -> None:
 
 
 def ways(store: Store) -> list[Way]:
-    """Return the ways of all readable backups, oldest first."""
+    """Return the ways (`restorable_moments.Way`) of all readable backups, oldest first."""
     return [way for backup, log in _with_logs(store) for way in restorable_moments.ways_of(backup, log)]
 
 

@@ -34,7 +34,7 @@ _direct: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class DemoCluster:
-    """`directory` is the demo's own: it holds the logs of the processes, and the site's log."""
+    """The processes of one demo or drill. `directory` holds their logs and the site's log, and nothing else uses it."""
 
     supervisor: Supervisor
     directory: Path

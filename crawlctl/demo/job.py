@@ -1,9 +1,9 @@
 """
 The demo's job: an ordinary job, made by the same functions as any other.
 
-Each demo creates a new job, and deletes the jobs of earlier demos with their documents in the search index. The
-deletion runs beside the new crawl, which does not wait for it. The crawls cannot be confused, because the site of each
-demo has addresses of its own.
+Each demo creates a new job, and deletes the jobs of earlier demos with their documents in the search index. The new
+crawl does not wait for this deletion. The crawls cannot be confused, because the site of each demo has addresses of its
+own.
 """
 
 import datetime as dt

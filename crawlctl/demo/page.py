@@ -107,7 +107,8 @@ def _write_paragraphs(seed: int) -> tuple[bytes, list[int]]:
     """
     Return all paragraphs in a row, twice, and the offset of each.
 
-    A page's text is one slice of this. The row is there twice, so that no slice must continue at the beginning.
+    A page's text is one slice of this. All paragraphs are repeated once, so that a slice that begins near the end need
+    not continue at the beginning.
     """
     draws = iter(shake_128(b"%d text" % seed).digest(_PARAGRAPHS * _WORDS_IN_A_PARAGRAPH))
     paragraphs = [

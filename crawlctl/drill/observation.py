@@ -159,7 +159,7 @@ class OutageObservation:
         self._nodes = [node.id for node in self._read_nodes(since=0.0)]
 
     def end(self) -> None:
-        """Note that the outage is over."""
+        """Note that the injected outage has ended."""
         self._ended_at = time.monotonic()
 
     def look(self) -> None:

@@ -106,7 +106,9 @@ def _of_backups(now: dt.datetime) -> list[str]:
 
 
 def _with_moment(sentence: str, age: float | None, *, now: dt.datetime) -> str:
-    """Return the sentence with the moment `age` seconds ago in place of `at`; '' without an age."""
+    """
+    Return the sentence with a moment in place of its `%(at)s`: the moment `age` seconds ago. Return '' without an age.
+    """
     if age is None or age == float("inf"):
         return ""
     return sentence % {"at": formats.moment(now - dt.timedelta(seconds=age), now=now)}

@@ -173,8 +173,8 @@ class Bridge:
 
     def frame_of(self, view: View, *, shown: int) -> tuple[int, str]:
         """
-        Return the message for a page of a watched topic that shows this version, and its version (0: nothing was read
-        yet).
+        Return the newest version of a watched topic (0 if it was not read yet), and the message that brings a page from
+        the version `shown` to it.
         """
         topic = self._topics.get(view)
         if topic is None or not topic.version:

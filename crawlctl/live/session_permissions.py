@@ -33,7 +33,10 @@ _TOGETHER: Final = 0.1
 
 
 class Judge:
-    """Answers requests of one event loop. `run` calls a function in a thread that has a connection."""
+    """
+    Decides for the pages of one event loop whether they may stay open. `run` calls a function in a thread that has a
+    connection.
+    """
 
     def __init__(self, run: Callable[[Callable[[], Mapping[str, int]]], Awaitable[Mapping[str, int]]]) -> None:
         self._run = run

@@ -30,7 +30,7 @@ class Binaries:
         return self.directory / "initdb"
 
     def path_of(self, program: str) -> Path:
-        """Return the path of another program, such as pg_basebackup."""
+        """Return the path of a further program of this installation, such as pg_basebackup."""
         return self.directory / program
 
     @property

@@ -98,7 +98,7 @@ def _lost_its_session(request: HttpRequest, answer: HttpResponse) -> bool:
 
 
 def _is_bare(request: HttpRequest, answer: HttpResponse) -> bool:
-    """True if a browser would show an empty page."""
+    """True if this answer has no content, so that a browser would show an empty page."""
     return not answer.streaming and not answer.content and "text/html" in request.headers.get("Accept", "")
 
 

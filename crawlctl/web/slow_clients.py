@@ -74,7 +74,9 @@ class PatientProtocol(H11Protocol):
             self._limit = self.loop.call_later(within, self.transport.close)
 
     def _watch_buffer(self) -> None:
-        """Look at the buffer of the connection again and again, until it is empty or stands still."""
+        """
+        Check the buffer of the connection at intervals, until it is empty, or the client has taken too little of it.
+        """
         self._end_watch()
         left = self.transport.get_write_buffer_size()
         if left:

@@ -89,7 +89,7 @@ class ListingView(ContractView, ListModelMixin, GenericViewSet[Any]):
         return self.chosen(queryset, self.query)
 
     def chosen(self, queryset: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that a query chooses. Set `keyset` to the order that the query names."""
+        """Return the rows that the parameters of a query select. Set `keyset` to the order that the query names."""
         self.keyset = _ordered(self.keyset, query.get("ordering", self.keyset[0]))
         if "search" in query:
             queryset = named_with(queryset, query["search"])

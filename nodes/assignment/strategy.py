@@ -1,4 +1,7 @@
-"""The interface of all strategies: available holders, previous holders and weights in, new holders out."""
+"""
+The interface of all strategies: from available holders, previous holders and weights, a strategy computes the new
+holders.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar

@@ -110,7 +110,10 @@ class MembershipSession:
 
 
 class StoreSession(MembershipSession):
-    """A session in a store beside the database. `store` is this node's connection to the store."""
+    """
+    A session in a store of coordination that is used in addition to the database. `store` is this node's connection to
+    the store.
+    """
 
     def __init__(
         self,

@@ -223,7 +223,7 @@ class Limits:
         }
 
     def settings(self) -> Mapping[str, str | int]:
-        """Return the settings that the session asks of the server, by name."""
+        """Return the settings that the session requests from the server, by name."""
         return {
             # The fences rest on this: a statement that waited for a lock sees what was committed during the wait.
             "default_transaction_isolation": "read committed",

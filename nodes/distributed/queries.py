@@ -69,8 +69,8 @@ class JobSeen:
     A distributed job of a cluster.
 
     `is_running` is True if a node is processing one of its items. `switch` is the job's own switch, None without one.
-    `items` is the number of items in its pool, and `given` the number that belong to a node. `able` nodes can execute
-    it. `problem` is the nodes' report about its pool or its schedule, or ''.
+    `items` is the number of items in its pool, and `given` the number that belong to a node. `able` is the number of
+    nodes that can execute it. `problem` is the nodes' report about its pool or its schedule, or ''.
     """
 
     job: str
@@ -156,7 +156,9 @@ class PlannedItem:
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """The result of a strategy now: how many items each node has `before` and `after`, and the first moves."""
+    """
+    The plan that a strategy makes now: the number of items of each node `before` and `after`, and the first moves.
+    """
 
     strategy: str
     before: Mapping[str, int]

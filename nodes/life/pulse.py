@@ -23,7 +23,10 @@ _LATE = 1.25
 
 
 class Pulse:
-    """The beats of one node, as the node knows them. Any thread may ask. Pauses are in seconds, until the next beat."""
+    """
+    The heartbeats of one node, as the node knows them. Any thread may call it. A pause is the time (seconds) until the
+    next heartbeat.
+    """
 
     def __init__(self, *, interval: dt.timedelta, timeout: dt.timedelta, give_up: dt.timedelta, clock: Clock) -> None:
         """

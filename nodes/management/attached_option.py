@@ -1,4 +1,4 @@
-"""The option of processes that another process starts: `--attached`."""
+"""The option `--attached`, for processes that another process starts: they end with that process."""
 
 import argparse
 

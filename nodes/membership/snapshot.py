@@ -1,4 +1,4 @@
-"""The read on which the decisions about nodes rest."""
+"""Reads the snapshot of a scope from which the decisions about its nodes are made."""
 
 import datetime as dt
 from collections import defaultdict
@@ -48,7 +48,7 @@ def look(
     only_managers: bool = False,
 ) -> ClusterSeen:
     """
-    Return the scope as it is now, with what `me` can see of the processes on its own machine.
+    Return the scope as it is now, and the processes of other nodes that have ended on the machine of `me`.
 
     `present` are the ids of the nodes that are members in the store of coordination; None if that is unknown. With
     `only_managers`, workers are left out: an election needs none.

@@ -29,7 +29,7 @@ NODES: Final = frozenset({Process.MANAGER, Process.WORKER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """`name` is the Prometheus name with its unit. `labels` are the names of the labels."""
+    """The base of all figures. `name` is the Prometheus name with its unit. `labels` are the names of the labels."""
 
     name: str
     meaning: str

@@ -1,4 +1,7 @@
-"""Background tasks in the set-up pages: tasks, ended tasks, templates and the roster. Actions call `book`."""
+"""
+Background tasks in the set-up pages: tasks, ended tasks, templates and the roster. Actions call the functions of
+`nodes.tasks.verbs`.
+"""
 
 from typing import Any
 

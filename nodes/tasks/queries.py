@@ -258,7 +258,7 @@ def _narrowed(found: QuerySet[_T], wanted: TaskFilter) -> QuerySet[_T]:
 
 
 def _busy(found: QuerySet[Task]) -> QuerySet[Task]:
-    """Return the tasks with a worker, by their starts."""
+    """Return the tasks with a worker, in the order of their starts."""
     return found.filter(worker__isnull=False).select_related("worker").order_by("started_at", "id")
 
 

@@ -21,7 +21,7 @@ from nodes.tasks.schedules import due_moment, next_moment, read_schedule
 
 logger = logging.getLogger(__name__)
 
-# Largest number of free workers that one cycle looks at. The next cycle follows immediately.
+# Largest number of free workers that one cycle reads. The next cycle follows immediately.
 _MOST_WORKERS: Final = 2_000
 _MOST_TEMPLATES: Final = 100
 

@@ -1,5 +1,5 @@
 """
-The roster: workers register, send signs of life, and leave; the lost ones are retired.
+The roster: workers register, send signs of life, and leave. Lost workers are retired.
 
 All functions take a plain psycopg connection in autocommit. Lock order: MainTerm, TaskWorker, Task.
 """

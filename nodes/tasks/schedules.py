@@ -95,7 +95,7 @@ def due_moment(schedule: Schedule, *, planned: dt.datetime, now: dt.datetime) ->
     """
     Return the moment for which a due template makes its task: the latest one that is not in the future.
 
-    One task makes up for all moments that passed without a main manager.
+    If several moments passed without a main manager, only one task is made for them.
     """
     return max(planned, schedule.latest(now))
 

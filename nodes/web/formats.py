@@ -94,7 +94,7 @@ def duration(value: dt.timedelta) -> str:
 
 
 def milliseconds(value: int) -> str:
-    """Return a short duration, from one second on in seconds."""
+    """Return a short duration as text: in milliseconds below one second, otherwise in larger units."""
     if value < 1000:
         return _("%(n)d ms") % {"n": value}
     if value < 60_000:
@@ -119,7 +119,7 @@ def time_until(moment: dt.datetime, *, now: dt.datetime) -> str:
 
 
 def moment(value: dt.datetime | None, *, now: dt.datetime) -> str:
-    """Return a point in time (UTC): the clock today, with the date on any other day."""
+    """Return a moment as text (UTC): the time of day if the moment is today, otherwise date and time."""
     if value is None:
         return UNKNOWN
     at = value.astimezone(dt.UTC)

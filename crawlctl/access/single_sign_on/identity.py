@@ -56,7 +56,7 @@ def roles_of(groups: Iterable[str], mapping: Iterable[str]) -> tuple[str, ...]:
 
 def _name_in(claims: Mapping[str, Any], claim: str) -> str:
     said = _find(claims, claim)
-    # Django stores the names of users in this form, so two names that differ only before it are one.
+    # Django stores the names of users in this form, so two names that become equal by it are one name.
     name = unicodedata.normalize("NFKC", said) if isinstance(said, str) else ""
     return name if _NAME.fullmatch(name) else ""
 

@@ -55,7 +55,7 @@ class Observer:
         """Called when a job's pool was read. `items` is the number of items in use. `problem` is '' after a success."""
 
     def share_taken_up(self, job: str, items: frozenset[str]) -> None:
-        """Called when the node's share of a job becomes these items; none: the node no longer runs the job."""
+        """Called when the node gets other items of a job. `items` is empty if the node no longer runs the job."""
 
     def scheduled(self, job: str, items: frozenset[str], *, due_in: dt.timedelta) -> None:
         """Called when a run of a job with these items becomes due in `due_in`."""

@@ -1,4 +1,7 @@
-"""The pages of distributed jobs: their status and assignment, their switches, and the moves of another plan."""
+"""
+The pages of distributed jobs: their status and assignment, their switches, and a preview of the moves of another
+strategy.
+"""
 
 from typing import Any, Final
 

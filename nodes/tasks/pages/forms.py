@@ -1,4 +1,4 @@
-"""The forms of a new task and of a template. The verbs of `book` check the values, and name what is wrong."""
+"""The forms of a new task and of a template. `nodes.tasks.verbs` checks the values, and names each problem."""
 
 import json
 from collections.abc import Iterable, Mapping
