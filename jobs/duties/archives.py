@@ -2,9 +2,9 @@
 Jobs that wait for the stores of their archive.
 
 A worker reports with each heartbeat that its machine holds more unconfirmed archive files than it may
-(`jobs/loops/worker/storing_archives.py`). Any worker may get documents of any job, so one such worker holds every job
-with an archive. Meanwhile no document of these jobs is handed out. The jobs continue without an operator when the files
-are stored.
+(`jobs/loops/worker/storing_archives.py`). Any worker may get documents of any job, so one worker with too many files
+holds every job with an archive. Meanwhile no document of these jobs is handed out. The jobs continue without an
+operator when the files are stored.
 """
 
 from typing import Final, LiteralString

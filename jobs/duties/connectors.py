@@ -1,6 +1,6 @@
 """
-Missing connectors: a job whose connector is not installed shows the reason, waits, and continues by itself once the
-connector is installed.
+Missing connectors: a job whose connector is not installed shows the reason and waits. It continues without an operator
+once the connector is installed.
 
 The same applies if the main manager cannot open a secret of a connection, as after a restore without the key. It also
 applies if the path of a confined connection is outside the roots, as after a change of CRAWLCTL_OUTPUT_ROOT. No

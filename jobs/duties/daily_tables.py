@@ -24,8 +24,8 @@ SELECT partition.relname
   FROM pg_inherits JOIN pg_class AS partition ON partition.oid = inhrelid
  WHERE inhparent = %(table)s::regclass AND partition.relname ~ ('^' || %(table)s || '_[0-9]{8}$')
 """
-# The main managers of several scopes may change the partitions at the same time. Only one gets this
-# lock, and the others skip the change.
+# The main managers of several scopes may change the partitions at the same time. Only one main manager gets this lock,
+# and the other ones skip the change.
 _ALONE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%(table)s))"
 _LOCK_SOON: Final[LiteralString] = "SET LOCAL lock_timeout = '500ms'"
 

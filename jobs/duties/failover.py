@@ -58,8 +58,8 @@ def interrupt_dead_one_shots(at: Pass) -> int:
     """
     Take over the jobs of one-shot commands without a live node; return the number of jobs.
 
-    The main manager of the cluster does this for scopes without a manager. It releases the documents of their
-    workers, and a running job becomes paused, ready to be resumed. A job that was about to end ends here.
+    The main manager of the cluster does this for scopes without a manager. It releases the documents of their workers,
+    and a running job becomes paused, ready to be resumed. If the job was about to end, this duty ends it.
     """
     if at.scope != CLUSTER_SCOPE:
         return 0
@@ -73,7 +73,8 @@ def interrupt_dead_one_shots(at: Pass) -> int:
             "SELECT id FROM jobs_batch WHERE node_scope = %s AND state = 'available'", (job.node_scope,)
         ).fetchall()
         release.withdraw(at.connection, batches=[row[0] for row in available], now=at.now, term=at.held_term)
-        # The job leaves its scope last. If this main manager dies before that, the next one finds the job again.
+        # The job leaves its scope last. If this main manager dies before that, the next main manager finds the job
+        # again.
         forget_scope(at.connection, scope=job.node_scope)
         with transaction.atomic():
             if job.was_running and not move(at, job.id, "interrupt", reason="its process no longer exists"):

@@ -22,8 +22,8 @@ from jobs.queue.sql.stages import PENDING_OR_DONE
 from jobs.queue.wake import wake_job
 
 # Each state of a batch has its own index, so each has its own condition: one condition on both states would read all
-# batches of the last minutes. Requests to stop are searched in the index of running jobs, because no other job gets
-# one.
+# batches of the last minutes. Requests to stop are searched in the index of running jobs, because only running jobs get
+# such requests.
 JOBS_WITHOUT_CLAIMS: Final[LiteralString] = f"""
 SELECT job.id, job.run_no, job.phase, job.scan, job.kind, job.pause, job."window", job.resuming, job.seeding, job.stop_request, job.run_end,
        job.failures, job.retry_at, job.guard, job.guard_percent, job.guard_host_percent, job.guard_documents, job.guard_seeds,
@@ -69,9 +69,9 @@ SELECT EXISTS (
                     WHERE item.lane_id = lane.id AND item.run_no < %(run)s
                       AND item.stage = ANY(string_to_array(%(rechecks)s, ',')::int[])))))
 """
-# True if the job has such a document or a claimed one. One statement reads both in one snapshot. Between two
-# statements, a pending document could become claimed, and both would miss it. The run would then end, and remove the
-# documents to which this document leads.
+# True if the job has a document of `_LEFT` or a claimed document. One statement reads both in one snapshot. Between two
+# statements, a pending document could become claimed, and both statements would miss the document. The run would then
+# end, and remove the documents to which this document leads.
 _LEFT_OR_CLAIMED: Final[LiteralString] = f"""
 SELECT ({_LEFT}) OR EXISTS (
        SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id AND item.job_id = %(job)s

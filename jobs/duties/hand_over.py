@@ -1,8 +1,8 @@
 """
 The owner's part of a move: withdraw unsent batches, then hand the group over.
 
-Once the main manager has begun the move, the group's fence refuses to stuff the group. So no batch is offered after the
-withdrawal here. Batches that workers have taken continue and are flushed as usual.
+Once the main manager has begun the move, the group's fence refuses to stuff the group. So no batch is offered after
+this withdrawal. Batches that workers have taken continue and are flushed as usual.
 """
 
 from typing import Final, LiteralString

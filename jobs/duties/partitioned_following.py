@@ -1,8 +1,8 @@
 """
 Runs over several partitions, in a partition that follows the control partition (`jobs.duties.partitioned_runs`).
 
-It stores the jobs that the control partition sends, brings each run nearer to its wanted state, and sends its own
-state.
+The partition stores the jobs that the control partition sends, brings each run nearer to its wanted state, and sends
+the state of the run back.
 """
 
 import logging

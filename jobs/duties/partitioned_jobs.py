@@ -1,8 +1,8 @@
 """
 Jobs of several partitions: their rows, their figures, and the notes about their runs.
 
-The duties that use them are `jobs.duties.partitioned_runs` in the control partition, and
-`jobs.duties.partitioned_following` in the others.
+Two duties use these functions: `jobs.duties.partitioned_runs` in the control partition, and
+`jobs.duties.partitioned_following` in the other partitions.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,8 @@ def answer_round(at: Pass, placement: Placement, job: Any) -> Figures:
 
 def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
     """
-    Count the references that this partition sent and applied for a run, and decide whether the run is quiet here.
+    Count the references that this partition sent and applied for a run, and decide whether the run is quiet in this
+    partition.
 
     All figures are of one snapshot. So a document that is flushed at this moment counts as in progress, or its
     references count as sent.
@@ -91,7 +92,7 @@ def count_figures(at: Pass, placement: Placement, job: Any) -> Figures:
 
 
 def read_jobs(at: Pass, *, job_id: int | None = None) -> list[Any]:
-    """Return the rows of all jobs of partitions, or of one of them."""
+    """Return the rows of all jobs that several partitions crawl, or the row of one of these jobs."""
     with named_rows(at.connection) as cursor:
         return cursor.execute(_JOBS, {"job": job_id}).fetchall()
 

@@ -1,6 +1,6 @@
 """
-Document limits of jobs of several partitions. The control partition divides the places of the limit, and the others
-report their use.
+Document limits of jobs of several partitions. The control partition divides the places of a limit among the partitions,
+and the other partitions report how many they use.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def divide(
     """
     Return the shares to send to the other partitions of a job, and True if the limit ends the run.
 
-    Without a limit there are no shares. The share of this partition is changed here.
+    Without a limit there are no shares. This function changes the share of this partition.
     """
     if job.total is None:
         return {}, False

@@ -222,7 +222,7 @@ def _look_for_the_end(
     if is_settled(figures):
         seen = {"run_no": job.run_no, "figures": {name: one.as_json() for name, one in figures.items()}}
     elif not figures[placement.here].quiet:
-        # This partition has work, so the others need not be asked again yet.
+        # This partition has work, so the run cannot end yet, and the other partitions need not be asked again.
         return job, 0
     return update(at, job, round_no=job.round_no + 1, last_round=seen), 0
 

@@ -1,5 +1,6 @@
 """
-Totals of policies over several partitions: the control partition divides them, and the others report.
+Totals of policies over several partitions: the control partition divides the totals, and the other partitions report
+their needs and the shares in force.
 
 Policies that apply everywhere are the limits of the whole cluster, so their totals are divided in the same way.
 """
@@ -105,8 +106,8 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, r
                 shares[name] = TotalShare(own, held, round_down(row.need), is_confirmed=not is_lowering)
                 continue
             if sender.last(name, key) is None:
-                # A partition that was added later begins without a share. Its share is then taken from the shares of
-                # the others, by its need.
+                # A partition that was added later begins without a share. Later it gets a share by its need, from the
+                # shares of the other partitions.
                 first = equal if row.of is None else Fraction(0)
                 changes += _send_share(at, sender, name, row, first)
             shares[name] = share_of(sender.last(name, key) or {}, reports.get((name, key)))

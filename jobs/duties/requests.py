@@ -63,7 +63,7 @@ SELECT held.id, coalesce(policy.name, seed.urls[1], '') AS name
 
 
 class _Refused(Exception):
-    """The request cannot be met; its message is the reason."""
+    """A request of an administrator cannot be met. The message of the exception is the reason."""
 
     state = "refused"
 

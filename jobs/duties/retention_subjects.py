@@ -195,7 +195,10 @@ class Days:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A subject of retention, by name. `setting` is its age, if operators may choose it."""
+    """
+    A subject of retention, by name. `setting` has the age at which its rows are deleted, if operators may choose this
+    age.
+    """
 
     name: str
     title: str

@@ -174,7 +174,7 @@ def _postpone(
     at: Pass, seed: Any, why: str, *, retry_after: float | None = None, limit: RetryLimit | None = None
 ) -> bool:
     """
-    Schedule a retry, or give up after the last attempt; return False, since no seed was seeded.
+    Schedule a retry, or give up after the last attempt; return False, because the seed was not read.
 
     A starting job becomes ready for startup again, or ends with an error after the last attempt. A running job
     continues with the earlier documents of its seeds.

@@ -72,8 +72,8 @@ def stuff_groups(at: Pass) -> int:
     """
     Offer due documents of every group of this manager; return the number of offered documents.
 
-    The error of a group is shown on pages. The other groups are still stuffed, and the error is raised at the
-    end.
+    The error of a group is shown on pages. The other groups are still stuffed, and the error is raised after the last
+    group.
     """
     if not at.groups:
         return 0
@@ -136,7 +136,8 @@ def _room(backlog: Mapping[int, int], *, groups: Collection[int], most: int) -> 
     """
     Return the number of documents that each of these groups may offer now, at most `most` altogether.
 
-    Each group has its own share of the backlog, so a group whose documents are not taken does not stop the others.
+    Each group has its own share of the backlog, so a group whose documents are not taken does not stop the other
+    groups.
     """
     free = most - sum(backlog.values())
     share = max(1, most // max(1, len(groups)))

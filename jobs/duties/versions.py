@@ -1,5 +1,6 @@
 """
-Removal of surplus versions: after a job keeps fewer versions of each document, the main manager removes the others.
+Removal of surplus versions: if an operator lowers the number of versions that a job keeps of each document, the main
+manager removes the versions above this number.
 
 A step reads some rows in the order of hashes, and the job remembers the last hash. Documents that are read meanwhile
 lose their surplus versions in the flush, too.
@@ -22,7 +23,8 @@ SELECT id, kept_versions, surplus_versions_after FROM jobs_job
  WHERE surplus_versions_after IS NOT NULL AND node_scope = %(scope)s
  ORDER BY id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 """
-# Locks: DocumentVersion, skipping what a flush holds: that flush removes the surplus of its document.
+# Locks: DocumentVersion, skipping rows that a flush holds, because that flush removes the surplus versions of its
+# document.
 _REMOVE: Final[LiteralString] = """
 WITH step AS MATERIALIZED (
     SELECT hash, job_id FROM jobs_documentversion WHERE hash > %(after)s ORDER BY hash, job_id, number LIMIT %(most)s
