@@ -273,7 +273,10 @@ def _reach_store(
 
 
 def _exit_soon() -> None:
-    """Exit within a second, even if a thread hangs. Other nodes release its claims like those of any failed node."""
+    """
+    Exit within a second, even if a thread hangs. Other nodes release the claims of this node like the claims of any
+    failed node.
+    """
     timer = threading.Timer(_FORCED_EXIT_AFTER, lambda: os._exit(0))
     timer.daemon = True
     timer.start()

@@ -37,7 +37,7 @@ _LAST_WORDS: Final = (
     psycopg.errors.CrashShutdown,
     psycopg.errors.CannotConnectNow,
     psycopg.errors.IdleInTransactionSessionTimeout,
-    # Sent by a standby that was not promoted yet, if the address of the database leads there.
+    # The errors of a standby server that was not promoted yet, in case the address of the database leads to it.
     psycopg.errors.ReadOnlySqlTransaction,
 )
 

@@ -90,7 +90,7 @@ class Node:
         """
         Return a connection for the node's work. The connection is opened at its first use, and again after it breaks.
 
-        It leads through the pooler, if there is one.
+        The connection leads through the pooler, if there is one.
         """
         pooled = self._settings[POOLED_DATABASE_URL]
         return WorkConnection(

@@ -99,7 +99,10 @@ class OneShot:
     _connection: psycopg.Connection[Any] | None = None
 
     def interrupt(self) -> None:
-        """Request a pause: documents in flight end, the others wait. A second call ends the workers immediately."""
+        """
+        Request a pause: documents in flight end, and all other documents wait. A second call ends the workers
+        immediately.
+        """
         self._interrupts += 1
         if self._interrupts > 1:
             for child in self._children:

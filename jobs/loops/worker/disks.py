@@ -2,7 +2,7 @@
 Jobs that wait for a disk: a worker paused them because an output or an archive cannot write there. The disk is full or
 read-only.
 
-Any worker of the same machine resumes such a job when the disk has room and may be written. The reason of the job holds
+Any worker of the same machine resumes the job when the disk has room and may be written. The reason of the job holds
 the folder and the machine, so the wait survives the death of the worker.
 """
 

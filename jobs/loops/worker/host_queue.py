@@ -174,8 +174,8 @@ class BinQueue:
         """
         Take over a turn. The successor of a turn of this worker inherits its requests.
 
-        Return the documents that this worker cannot serve: those of a turn without requests, if this worker does not
-        have its predecessor.
+        Return the documents that this worker cannot serve: all documents of a successor, if this worker does not have
+        the turn before it, which would hand over requests.
         """
         behind = 0 if taken.follows is None else self.left_behind.pop(taken.follows, 0)
         turn = OpenTurn(
@@ -285,7 +285,7 @@ class BinQueue:
 
     def close_ended(self) -> list[ClosedTurn]:
         """
-        Close and return the completed turns: all their requests have ended, or their successor is here.
+        Close and return the completed turns: all their requests have ended, or their successor is at this worker.
 
         In the second case the successor inherits the requests that are still open.
         """

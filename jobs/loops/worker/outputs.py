@@ -1,11 +1,11 @@
 """
 The effects of documents on the outputs of their jobs: writes to the outputs, and their records.
 
-`IndexedDocument` records which version of a document each output has. A transaction locks its row before it decides
-which job is the last holder of a document. Jobs may share an output, and a document that one job no longer finds stays
-as long as another one has it. A transaction locks all the rows that it needs in the order of (output, hash), after the
-rows of the queue. The other holders of a document are read in a later statement, since the snapshot of a statement is
-older than its lock wait.
+`IndexedDocument` records which version of a document each output has. Jobs may share an output. A document that one job
+no longer finds stays there as long as another job keeps it. So a transaction locks the row of a document before it
+decides whether another job keeps the document. A transaction locks all the rows that it needs in the order of (output,
+hash), after the rows of the queue. The other holders of a document are read in a later statement, since the snapshot of
+a statement is older than its lock wait.
 
 Unchanged documents are not written here. The worker found such a document unchanged because every output had exactly
 its version, and no other job can remove the document while this job keeps it.

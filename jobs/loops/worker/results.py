@@ -78,7 +78,8 @@ class Results:
 
     def close(self, turns: Sequence[ClosedTurn], *, is_followed: bool) -> None:
         """
-        Close turns soon. If no turn of their bin follows here, close them sooner, because the bin is idle until then.
+        Close turns soon. If no turn of their bin follows at this worker, close them sooner, because the bin is idle
+        until then.
         """
         self._closed.extend(turns)
         due = self.flush_deadline if self._hosts_spoke else self.close_deadline
@@ -102,6 +103,7 @@ class Results:
 
 def results_wait(flush_after: dt.timedelta, *, many_wait: bool) -> float:
     """
-    Return the time for which results wait for further results (seconds): longer if many documents wait to start here.
+    Return the time for which results wait for further results (seconds): longer if many documents wait to start at this
+    worker.
     """
     return flush_after.total_seconds() * (_WAIT_LONGER if many_wait else 1)

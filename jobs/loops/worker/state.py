@@ -61,7 +61,9 @@ class WorkerState:
         self.sent.switch(is_on=settings.keeps_evidence)
 
     def job_of(self, claimed: Claimed) -> JobAtWork | None:
-        """Return the job of a claim; None if it is unknown here, or must not start any document."""
+        """
+        Return the job of a claim; None if this worker does not know the job, or the job must not start any document.
+        """
         return None if claimed.job_id in self.stopped_jobs else self.jobs.find(claimed)
 
     async def read_job(self, job_id: int) -> None:

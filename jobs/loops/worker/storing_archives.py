@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-# Seconds between two checks for files to store, while there are some.
+# Seconds between two checks for files to store, while files wait.
 _POLL: Final = 2.0
 # Seconds between two checks for local copies to remove, while no file waits.
 _REMOVAL_POLL: Final = 60.0
@@ -171,7 +171,10 @@ class Storing:
         return {address: self._opened[address] for address in usable if address in self._opened}
 
     async def _store(self, file: _File, stores: dict[str, Store]) -> bool:
-        """Store one file, and record the result. Return True if a store confirmed it, or it has its checksum now."""
+        """
+        Store one file, and record the result. Return True if a store confirmed the file, or if the checksum of the file
+        was stored now.
+        """
         lacking = {address: store for address, store in stores.items() if address not in file.stores}
         work = partial(
             store_file,

@@ -42,7 +42,7 @@ class Taking:
         flushing.after_write = self._look_after_write
 
     async def run(self) -> None:
-        """Take batches whenever there may be any."""
+        """Take batches each time when new ones may be available. Runs until it is cancelled."""
         state = self._state
         while True:
             # Clear the flag before the take: a batch that is offered during the take may be missing from its answer.

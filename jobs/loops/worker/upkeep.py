@@ -33,7 +33,8 @@ class Upkeep:
 
     `moved_jobs` are jobs whose state changed. `control_changed` wakes the piece that follows such changes, and
     `may_have_news` the piece that notifies outputs. `outputs_wait`, `archives_wait` and `disks_wait` are set when a
-    heartbeat saw such work. `may_hold_batches` is True if the heartbeat saw batches of this worker.
+    heartbeat saw outputs, archive files or disks with work for this worker. `may_hold_batches` is True if the heartbeat
+    saw batches of this worker.
     """
 
     def __init__(self, state: WorkerState, *, serving: Serving, limits: Limits) -> None:
@@ -158,7 +159,7 @@ class Upkeep:
     # --- During the crawl ------------------------------------------------------------------------
 
     async def end_archive_files(self) -> None:
-        """End old archive files, and those of dead processes."""
+        """End old archive files, and archive files of dead processes."""
         state = self._state
         while True:
             if self.archives_wait.is_set() or state.writer.archives.has_old_files:

@@ -93,7 +93,8 @@ class Worker:
 
     async def run(self, *, force_stop: asyncio.Event) -> None:
         """
-        Work until `stop` is set; then release unstarted documents and wait for the others, unless `force_stop`.
+        Work until `stop` is set; then release unstarted documents, and wait for the documents in progress unless
+        `force_stop` is set.
 
         Raises:
             WorkerFailed: the node was marked failed, or the database was unavailable for too long.

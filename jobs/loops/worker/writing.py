@@ -241,7 +241,9 @@ class Writer:
         return self._lanes
 
     def _absent_lanes(self, ended: Sequence[Ended]) -> dict[BinKind, set[tuple[int, str]]]:
-        """Return the referenced (seed, bin name) pairs that are not known here, by the kind of their bins."""
+        """
+        Return the referenced (seed, bin name) pairs whose lanes this worker does not know, by the kind of their bins.
+        """
         # Group the hosts by job and seed first, because most documents name the same hosts.
         named: dict[tuple[int, int], tuple[JobAtWork, set[str]]] = {}
         for one in ended:
