@@ -32,7 +32,7 @@ _REMOVED_AT_ONCE: Final = 200
 
 
 class Operation(enum.StrEnum):
-    """The operations on chosen documents. The last one only deletes rows of documents that no output has."""
+    """The operations on chosen documents. `FORGET` only deletes rows of documents that no output has."""
 
     RETRY = "retry"
     EXPIRE = "expire"
@@ -257,7 +257,7 @@ def _next(
     after: uuid.UUID | None,
     most: int,
 ) -> list[uuid.UUID]:
-    """Return the keys of the next documents that an operation changes, in their order."""
+    """Return the keys of the next documents that an operation changes, in ascending order."""
     chosen, facts = _chosen(cursor.connection, operation, choice)
     facts |= {"run": run, "after": after, "most": most}
     return [row.hash for row in cursor.execute(_NEXT.format(chosen=chosen), facts)]

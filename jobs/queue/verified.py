@@ -110,8 +110,8 @@ class Known:
     """
     A document as the jobs that write to the output know it, or the document of a part.
 
-    `is_claimed` is True if a batch has the document in one of these jobs. `is_kept` is True if one of them keeps it in
-    the output.
+    `is_claimed` is True if a batch has claimed the document in one of these jobs. `is_kept` is True if one of these
+    jobs keeps the document in the output.
     """
 
     hash: str

@@ -100,7 +100,7 @@ SELECT DISTINCT item.lane_id
 """
 
 # The redirects that lead on from each target, step by step. Read after the lock. Redirects of an older run do not count
-# until the document is requested again, because it may redirect elsewhere now.
+# until the document is requested again, because the document may redirect to another address now.
 _CHAINS: Final[LiteralString] = f"""
 WITH RECURSIVE chain AS (
     SELECT start.hash, start.job_id, start.run_no, NULL::uuid AS source, 0 AS length
@@ -551,7 +551,7 @@ def _find_loops(cursor: psycopg.Cursor[Any], results: Sequence[Result]) -> set[K
     if any(result.job.partitioned is not None for result in results):
         leads_to |= read_chains(cursor, facts)
     looping: set[Key] = set()
-    # Redirects of the same flush see each other too, in their order.
+    # Redirects of the same flush count for each other, too, in the order in which they are written.
     for key, target in targets.items():
         leads_to[key] = target
         at: Key | None = target

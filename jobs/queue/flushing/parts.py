@@ -1,9 +1,10 @@
 """
 Parts of documents in outputs, such as attachments and members of archives.
 
-A part has an entry of its own in an output, with the address of its document and its own path as the fragment. The
-record of a part refers to its document. A transaction that holds the record of a document may change the parts of this
-document, too. So a part needs no claim and no fence of its own, and leaves an output with its document.
+A part is a separate entry in an output. Its address is the address of its document, with the path of the part as the
+fragment. The record of a part refers to its document. A transaction that holds the record of a document may change the
+parts of this document, too. So a part needs neither a claim nor a fence, and leaves an output together with its
+document.
 
 Each statement about records of documents also finds their parts, so documents without parts need no additional
 statement.

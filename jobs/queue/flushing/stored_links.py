@@ -67,7 +67,7 @@ def _refused_today(cursor: psycopg.Cursor[Any], stored: Sequence[StoredLinks]) -
     Return the stored targets that the present rules of their job refuse.
 
     A document whose version was made under the present rules is skipped, because its links were read under these rules.
-    So a run without changes of rules looks up no identifier here.
+    So this function looks up no identifier in a run without changes of rules.
     """
     doubtful: dict[Key, JobFacts] = {}
     for links in stored:

@@ -1,5 +1,6 @@
 """
-Applying: a chunk of another partition becomes documents here, in one transaction that counts it.
+Applying: a chunk of another partition becomes documents of this partition. One transaction stores the documents and
+counts the chunk.
 
 A document that already exists here stays as it is. It is newer than the document in the chunk, because only a restored
 database sends a document again.

@@ -62,8 +62,8 @@ gone AS MATERIALIZED (
 """
 # Largest size of the kept versions in one chunk (bytes). The newest version of each document moves in any case.
 _MOST_OF_VERSIONS: Final = 32 << 20
-# Ids differ between partitions: a job has its number there, a seed the hash of its first address, an output its name.
-# Rows are sent whole, so a column that a later release adds is sent, too.
+# Ids differ between partitions. So a chunk names a job by its number, a seed by the hash of its first address, and an
+# output by its name. Rows are sent whole, so a column that a later release adds is sent, too.
 _WRITE: Final[LiteralString] = f"""
 WITH {_GONE}, texts AS MATERIALIZED (
     SELECT found.* FROM records JOIN jobs_searchdocument AS found USING (output_id, hash)

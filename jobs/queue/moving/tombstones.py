@@ -118,7 +118,7 @@ def store(
     ids: Mapping[int, int],
     outputs: Mapping[str, int],
 ) -> None:
-    """Store tombstones that arrived. Those of jobs and outputs that do not exist here are left out."""
+    """Store tombstones that arrived. Tombstones of jobs and outputs that this partition does not have are left out."""
     known = [one for one in stones if one["job"] in ids and one["output"] in outputs]
     jobs = [ids[one["job"]] for one in known]
     seeds = {(row.job_id, row.seed): row.id for row in cursor.execute(_SEEDS, {"jobs": jobs}).fetchall()}

@@ -119,7 +119,7 @@ def stuff_removals(
     connection: psycopg.Connection[Any], *, manager: uuid.UUID, group: GroupHeld, room: int, now: dt.datetime
 ) -> Stuffed:
     """
-    Offer the documents that a finished run did not reach (clean) and those of deleted jobs (delete).
+    Offer the documents that a finished run did not reach (clean), and the documents of deleted jobs (delete).
 
     Raises:
         FenceRefused: the manager was marked failed, or the group is no longer its own.

@@ -24,7 +24,8 @@ _KNOWN_FOR: Final = dt.timedelta(seconds=1)
 _LATE: Final = dt.timedelta(milliseconds=300)
 # Least time between two looks for late batches.
 _LOOK: Final = dt.timedelta(milliseconds=250)
-# Least number of workers that are woken if there are batches without a preferred worker: otherwise one for each batch.
+# Least number of workers that are woken for batches without a preferred worker. If there are more such batches, one
+# worker is woken for each.
 _FOR_OPEN: Final = 4
 
 _WORKERS: Final[LiteralString] = """

@@ -232,7 +232,8 @@ def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now
         limits = applied.of_bin(row)
         fits = row.open_requests <= limits.requests and (row.workers <= 1 or not is_limited(limits))
         if row.namespace in {Bin.ADDRESS, Bin.POLICY} and is_limited(limits):
-            # No check of open requests here: a parent with this limit has one worker, which counts them itself.
+            # The open requests of this parent are not checked: all its turns are at one worker, which counts its open
+            # requests.
             fits = row.workers <= 1
         found[row.id] = InForce(limits, is_kept=fits)
     return found

@@ -96,7 +96,7 @@ def clear_chunk(
     `mark` is the column that is set while an output has documents to remove. An error of the output is stored with the
     output, and changes nothing else.
     """
-    # A cheap test before the claim, since an output rarely has such documents.
+    # A cheap test before the claim, because an output rarely has documents to remove.
     row = connection.execute(f"SELECT EXISTS (SELECT FROM jobs_outputconnection WHERE {mark} IS NOT NULL)").fetchone()
     if row is None or not row[0]:
         return Cleared()

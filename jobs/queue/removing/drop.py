@@ -1,5 +1,6 @@
 """
-Dropping: unreached and expired documents, and those of deleted jobs, leave the outputs and the queue.
+Dropping: documents leave the outputs and the queue, because a run did not reach them, because they expired, or because
+their job is deleted.
 
 Both happen in one transaction, so that a document in an output always has a row in the queue.
 
