@@ -27,6 +27,6 @@ def adopt(definitions: Definitions) -> int:
     """
     Store a job of the control partition and all that it uses; return its id here.
 
-    Its schedule stays in the control partition, which starts its runs.
+    The schedule of the job stays in the control partition, which starts the runs of the job.
     """
     return _adopt[0](definitions)

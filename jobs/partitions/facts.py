@@ -118,7 +118,7 @@ class FactSender:
         return send_fact(self._connection, self._here, target, key, body)
 
     def send_all(self, placement: Placement, key: str, body: Mapping[str, Any]) -> bool:
-        """Send a fact to all other partitions; return True if it is new to one of them."""
+        """Send a fact to all other partitions; return True if it is new to at least one partition."""
         return sum(self.send(target, key, body) for target in placement.others) > 0
 
 

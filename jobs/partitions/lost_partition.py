@@ -1,5 +1,6 @@
 """
-The removal of a partition whose database is lost: the others take its slots, and find its documents again by themselves.
+The removal of a partition whose database is lost: the other partitions take its slots, and find its documents again by
+crawling.
 
 If a move copies documents, it first continues without the lost partition (`jobs.partitions.moving`). The removal
 follows when the move is done and all runs have ended.
@@ -83,8 +84,8 @@ def plan_loss(placement: Placement, addresses: Mapping[str, str], name: str) -> 
 
     Raises:
         Invalid: the settings name no such partition.
-        NotRemovable: the partition answers or is the control partition; another one does not answer or is in a run; or
-            slots move without the partition or wait for jobs.
+        NotRemovable: the partition answers or is the control partition; another partition does not answer or is in a
+        run; or slots move without the lost partition, or wait for jobs.
     """
     with ExitStack() as opened:
         databases = _open_remaining(opened, placement, addresses, name)

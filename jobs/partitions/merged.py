@@ -249,7 +249,8 @@ def merge_lines(
     """
     Return the `lines` of the parts of all partitions.
 
-    Each part has its lines in the order of their keys. Among lines with equal keys, those of this partition come first.
+    Each part has its lines in the order of their keys. Among lines with equal keys, the lines of this partition come
+    first.
     """
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     placed = [[Placed(line, name) for line in lines(part)] for name, part in parts.items()]

@@ -73,8 +73,8 @@ def keep_move(connection: psycopg.Connection[Any], placement: Placement) -> Move
 
 def send_move(connection: psycopg.Connection[Any], placement: Placement, move: Move) -> bool:
     """
-    If this is the control partition, send the move to the other partitions. Return True if one of them has not received
-    it yet.
+    If this is the control partition, send the move to the other partitions. Return True if one of these partitions has
+    not received the move yet.
     """
     sender = FactSender(connection, placement.here, KIND)
     return placement.is_control and sender.send_all(placement, KEY, move.as_json())
@@ -206,7 +206,7 @@ def continue_without_partition(connection: psycopg.Connection[Any], placement: P
 def _next_number(
     connection: psycopg.Connection[Any], placement: Placement, present: SlotMap, before: Move | None
 ) -> int:
-    """Return a number above those of all moves that a partition knows."""
+    """Return a number above the numbers of all moves that any partition knows."""
     reports = read_reports(connection, placement).values()
     numbers = [number for report in reports for number in (report.number, report.epoch)]
     return max(present.epoch, before.number if before else 0, *numbers) + 1

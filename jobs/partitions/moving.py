@@ -234,7 +234,8 @@ def _is_in_one_state(led: HeldJob, jobs: Mapping[str, HeldJob], *, partitions: i
     if any(job.run_no != led.run_no for job in jobs.values()):
         return False
     if not all(job.is_active for job in jobs.values()):
-        # A partition has ended the run early, and the others will follow, so open references do not matter any more.
+        # A partition has ended the run early, and the other partitions will end it, too. So references that were not
+        # applied do not matter any more.
         return True
     return is_settled({name: Figures(quiet=True, sent=job.sent, applied=job.applied) for name, job in jobs.items()})
 

@@ -36,7 +36,8 @@ class Placement:
     """
     The partitions, and the name of this partition (`here`). The first partition in the list is the control partition.
 
-    `owners` has the partition of each slot (`jobs.partitions.slots`). Without it, all have equal parts.
+    `owners` has the partition of each slot (`jobs.partitions.slots`). Without `owners`, all partitions have equal
+    parts.
     """
 
     here: str
