@@ -42,7 +42,7 @@ _HEADER: Final = re.compile(
 _MOST_BLOCK: Final = 0xFFFF
 _GZIP: Final = 31
 _GONE: Final = frozenset({404, 410})
-# Largest length of a decompressed record (bytes): that of the largest body that a crawl keeps.
+# Largest length of a decompressed record (bytes). It is the largest body that a crawl keeps.
 _MOST_RECORD: Final = 1 << 30
 
 Lines = Sequence[tuple[bytes, bytes]]
@@ -234,7 +234,7 @@ def to_archived(record: BarcRecord) -> Archived:
 
 def read_all(path: Copy) -> Iterator[Archived]:
     """
-    Yield the exchanges of a file in its order, without replaced records.
+    Yield the exchanges of a file in the order of their records, without replaced records.
 
     Raises:
         BadArchive: a record is damaged.

@@ -11,7 +11,7 @@ from jobs.archive.scanning import ANSWERS, barc_fingerprint, format_at, of_barc
 
 def read_answer(file: IO[bytes], offset: int, *, most: int) -> tuple[Archived, str]:
     """
-    Return the answer at an offset with its fingerprint. Its block has at most `most` bytes.
+    Return the answer at an offset, with its fingerprint. The block of the answer may have at most `most` bytes.
 
     Raises:
         BadArchive: no answer begins there, or it is damaged.

@@ -99,8 +99,8 @@ def encode(given: Archived) -> list[bytes]:
 
 def read_all(path: Copy) -> Iterator[Archived]:
     """
-    Yield the archived answers of a file in their order. An answer has its request if this is the record before or after
-    it.
+    Yield the archived answers of a file in the order of their records. An answer comes with its request if the request
+    is the record before or after the answer.
 
     Raises:
         BadArchive: the file is damaged.

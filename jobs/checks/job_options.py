@@ -51,8 +51,8 @@ def check_options(
     job: Job, *, windows: Sequence[schedule.Window], link_types: Sequence[str], now: dt.datetime
 ) -> dict[str, list[str]]:
     """
-    Return the problems of a job's options, by field. Problems of windows are under `windows` or `windows.0`, and those
-    of hop limits likewise.
+    Return the problems of a job's options, by field. Problems of windows are under `windows`, or under `windows.0` for
+    the first window. Problems of hop limits are named in the same way.
     """
     problems = {**_check_intervals(job), **_check_windows(windows, now=now), **_check_hops(job.hop_limits, link_types)}
     if job.max_documents is not None and not 1 <= job.max_documents < 2**53:

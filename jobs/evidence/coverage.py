@@ -22,8 +22,8 @@ DID_NOT_RECORD: Final = "A worker did not report its requests."
 RESTORED: Final = "The database was restored."
 SET_BACK: Final = "The clock of the database was set back, so these minutes were recorded twice."
 ENDED: Final = "A worker ended without its last report."
-# Time for which rows of ended workers certainly exist (seconds). If the record was not advanced for longer, it has a
-# gap.
+# Time for which rows of ended workers certainly exist (seconds). If `advance` was not called for longer, the record
+# gets a gap, because workers may be unknown.
 _WORKERS_ARE_KNOWN_FOR: Final = 12 * 3600
 
 
@@ -59,7 +59,7 @@ class Gap:
 
 def repeated(complete_until: int, *, now: float, latest: int, named: Gap | None) -> Gap | None:
     """
-    Return the gap for minutes that occur again because the clock was set back; None if it was not.
+    Return the gap for minutes that occur again because the clock was set back; None if the clock was not set back.
 
     After such a jump, the record is complete until a moment in the future. `latest` is the last closed minute, and
     `named` is the newest gap of the record: it prevents a second gap for the same jump until the clock reaches this

@@ -72,7 +72,7 @@ def _is_mail(body: bytes, content_type: str, name: str) -> bool:
     return sum(sign in starts for sign in _MAIL_SIGNS) >= _LEAST_SIGNS
 
 
-# Types of media that no reader here knows, by their beginning.
+# Beginnings of media types that no reader of this package knows.
 _UNREAD: Final = ("image/", "audio/", "video/", "font/", "model/", "text/")
 _UNREAD_TYPES: Final = frozenset(
     {"application/xhtml+xml", "application/javascript", "application/json", "application/xml"}
@@ -108,7 +108,7 @@ _READ_PREFIXES: Final = (
 
 
 def is_text_type(content_type: str) -> bool:
-    """True if a source reads documents of this type as texts by itself."""
+    """True if a source reads documents of this type as texts without an extraction."""
     return content_type.startswith("text/") or content_type == "application/xhtml+xml"
 
 

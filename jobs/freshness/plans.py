@@ -75,7 +75,10 @@ class Promise:
 
 
 def plan(demands: Sequence[Demand], *, allows: float | None) -> list[Promise]:
-    """Return the promises of a host in the order of its demands. It `allows` these requests per second (None: any number)."""
+    """
+    Return the promises of a host in the order of its demands. The host `allows` these requests per second (None: any
+    number).
+    """
     wanted = [demand.price() for demand in demands]
     prices = wanted
     if allows is not None:

@@ -76,7 +76,7 @@ class GoalState:
 
 @dataclass(frozen=True, slots=True)
 class LanePlan:
-    """The plan of a lane: its goals in the order of its job's, and the priors of its templates."""
+    """The plan of a lane: its goals in the order of the goals of the job, and the priors of its templates."""
 
     goals: Sequence[GoalState] = ()
     priors: Mapping[str, Chances] = field(default_factory=dict)
@@ -123,7 +123,10 @@ class LaneSample:
 
 
 def price_host(lanes: Sequence[LaneSample], *, allows: float | None) -> list[LanePlan]:
-    """Return the plans of the lanes of a host in their order. It `allows` these requests per second (None: any number)."""
+    """
+    Return the plan of each of these lanes of a host, in the order of `lanes`. The host `allows` these requests per
+    second (None: any number).
+    """
     demands: list[Demand] = []
     priors = [_priors(lane) for lane in lanes]
     known = [

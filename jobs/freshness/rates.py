@@ -70,7 +70,7 @@ def chances(evidence: Evidence, prior: Chances) -> Chances:
 
 
 def prior_of(documents: Sequence[Evidence], before: Chances = UNKNOWN) -> Chances:
-    """Return the prior of a template from the evidence of a sample of its documents, and its prior before."""
+    """Return the new prior of a template, from the evidence of a sample of its documents and from its last prior."""
     prior = before
     for _ in range(_STEPS):
         sums = [_UNKNOWN_COUNTS * one for one in UNKNOWN]

@@ -129,7 +129,7 @@ class RunEnd(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The state of a job: one value for each dimension. A value object, which a transition replaces as a whole."""
+    """The state of a job: one value for each dimension. The object never changes: a transition makes a new one."""
 
     phase: Phase = Phase.INACTIVE
     pause: Pause = Pause.NO
@@ -292,7 +292,7 @@ _GUARDED: Final = {
     Phase.READY_FOR_NOTIFY: {Guard.NO, Guard.WAITING},
     Phase.NOTIFYING: {Guard.NO, Guard.WAITING},
 }
-# Impossible pairs of values: a job that has drained in one dimension cannot drain in the other one.
+# Impossible pairs of values: a job that has drained in one dimension cannot be draining in the other one.
 _NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITING)}
 _NAMES: Final = _all_names()
 

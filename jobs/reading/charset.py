@@ -93,7 +93,8 @@ def _encoding_instead_of_utf8(body: bytes, in_document: str | None) -> str:
 
 def _likelier(body: bytes, from_header: str, in_document: str) -> str:
     """
-    Return the declared encoding in which the bytes are valid. If they are valid in both, return that of the header.
+    Return the declared encoding in which the bytes are valid. If the bytes are valid in both encodings, return the
+    encoding of the header.
     """
     if from_header == in_document:
         return from_header
@@ -140,8 +141,8 @@ def _guess(body: bytes, *, among: frozenset[str] | None = None) -> str | None:
 
 def _sample_of(body: bytes) -> bytes:
     """
-    Return the bytes around and after the first byte beyond ASCII. Scripts before the text may be long, and have no such
-    byte for the detector.
+    Return the bytes around and after the first byte beyond ASCII. Scripts before the text may be long, and have only
+    ASCII bytes, from which the detector learns nothing.
     """
     found = _NOT_ASCII.search(body)
     start = 0 if found is None else max(found.start() - 32, 0)

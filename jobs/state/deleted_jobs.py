@@ -19,7 +19,7 @@ from nodes.errors import Refused
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.settings.running import current
 
-# Values that replace those of the last run, and of nodes that may no longer exist.
+# Values for columns about the last run, and about nodes that may no longer exist: a restored job starts without them.
 _RESTORED_FACTS: Final[dict[str, Any]] = {
     "node_scope": CLUSTER_SCOPE,
     "run_end": "",

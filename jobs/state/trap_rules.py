@@ -36,8 +36,8 @@ def with_rules(job: Job, suspects: Iterable[TrapSuspect]) -> Specification:
 
 def without_rule(job: Job, suspect: TrapSuspect) -> Specification:
     """
-    Return the specification of the job without a rule. If only the rules of the connection are left, the job gets no
-    list of its own.
+    Return the specification of the job without a rule. If only the rules of the connection are left, the job has no
+    list, and the list of the connection applies.
     """
     name, value = _rule_of(suspect)
     left = [one for one in _listed(job, name) if one != value]

@@ -1,5 +1,6 @@
 """
-Versions of definitions: every save of a job, a policy or a connection keeps one, in its transaction.
+Versions of definitions: every save of a job, a policy or a connection also stores its next version, in the same
+transaction.
 
 This package may not import `jobs.definitions`, which is in a higher layer. So that package registers two functions here
 at the start of the program. The row of the object is locked, so the numbers of its versions are consecutive.

@@ -65,10 +65,11 @@ class OpenTurn:
 @dataclass(frozen=True, slots=True)
 class BinSeen:
     """
-    A bin under its lock. `limits` are the strictest of the running jobs' policies and of the source's own demands.
+    A bin under its lock. `limits` are the strictest limits of the policies of running jobs and of the demands of the
+    source.
 
-    `back_off_level` counts its 429 and 503 answers. `rival_served_at` is the time at which a lane of another group that
-    is also ready was last served; None without such a lane. `answer_seconds` is the time of one document, and
+    `back_off_level` counts its 429 and 503 answers. If a lane of another group is also ready, `rival_served_at` is the
+    time at which that lane was last served; otherwise None. `answer_seconds` is the time of one document, and
     `page_bytes` its size; None if not measured.
     """
 
@@ -161,7 +162,7 @@ class NoPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Room for a turn in its bin. A successor has no requests of its own."""
+    """Room for a turn in its bin. A successor has no requests until the turn before it closes."""
 
     documents: int
     requests: int
@@ -185,8 +186,8 @@ class _Room:
     waiting: int = 0
     # Largest number of documents that each bin may take from a limited parent.
     share: int = DOCUMENTS_A_TURN
-    # The worker that keeps the pace of a limited parent. `is_taken` is true if there is such a worker that has not
-    # taken its batch yet.
+    # The worker that keeps the pace of a limited parent. `is_taken` is true if no further turn may be given, because a
+    # batch is not taken yet or several workers have turns.
     holder: uuid.UUID | None = None
     is_taken: bool = False
     # The tag of the first chosen lane, which the worker of this pass must have; None before a lane was chosen.

@@ -152,12 +152,18 @@ class PolicyValues:
         return place is not None and self.rules[place].denies
 
     def in_total(self, at: dt.datetime) -> Limits | None:
-        """Return the limits of all its bins in this database together at a moment; None without such limits."""
+        """
+        Return the limits, at a moment, of all bins of the policy in this database together; None if the policy has no
+        such limits.
+        """
         whole = self.in_whole_total(at)
         return whole if whole is None or self.share == _WHOLE else _share_of(whole, self.share)
 
     def in_whole_total(self, at: dt.datetime) -> Limits | None:
-        """Return the limits of all its bins in all databases together at a moment; None without such limits."""
+        """
+        Return the limits, at a moment, of all bins of the policy in all databases together; None if the policy has no
+        such limits.
+        """
         place = self.place_in_total(at)
         total = self.total if place is None else self.rules[place].total.over(self.total)
         return None if total.are_open else total.as_limits()

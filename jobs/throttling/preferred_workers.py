@@ -17,8 +17,8 @@ from jobs.throttling.bins import BinSeen, TurnPlan
 
 def rank_workers(bin_id: int, workers: Collection[uuid.UUID]) -> list[uuid.UUID]:
     """
-    Return these workers in their order for the bin: the preferred worker, then the worker that is preferred without the
-    first, and so on.
+    Return these workers in the order of preference for the bin: the preferred worker, then the worker that would be
+    preferred if the first one ended, and so on.
     """
     return sorted(workers, key=lambda worker: (-mmh3.hash64(worker.bytes + bin_id.to_bytes(8))[0], worker))
 
@@ -29,8 +29,8 @@ def prefer_workers(
     """
     Return the plans, each with its preferred worker, unless the worker is already decided.
 
-    Several turns of one bin go to several workers, in their order for this bin. Turns that must go to one worker together
-    go to the preferred worker of the parent.
+    Several turns of one bin go to several workers, in the order of preference for this bin. Turns that must go to one
+    worker together go to the preferred worker of the parent.
     """
     busy = {seen.id: {turn.worker for turn in seen.turns} for seen in bins}
     kept: list[TurnPlan] = []

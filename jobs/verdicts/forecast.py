@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 _AT_THE_LIMIT: Final = 0.85
 # Documents a second that are assumed for a host without a limit.
 _UNLIMITED: Final = 1_000.0
-# Least and largest factor between the real pace of a crawl and that of the model.
+# Least and largest value of the real pace of a crawl, divided by the pace in the model.
 _SLOWEST: Final = 0.25
 _FASTEST: Final = 1.1
 # The forecast is a range. Unknown documents widen it, and so do these factors and seconds for starts, ends and chance.

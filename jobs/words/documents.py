@@ -40,5 +40,5 @@ def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run:
         Outcome.FAILED: (_("failed"), ResultClass.FAILED),
         Outcome.EXCLUDED: (_("excluded"), ResultClass.EXCLUDED),
     }.get(outcome, (_("done"), ResultClass.NONE))
-    # The tone is that of the result class, so charts and reports show a result in the same colour.
+    # The result class gives the tone, so charts and reports show a result in the same colour.
     return state, class_of(code, otherwise=otherwise)
