@@ -1,4 +1,4 @@
-"""The checks of the database by the command of a daemon, of the web server, or of an operator."""
+"""Checks of the database at the start of a command: of a daemon, of the web server, or of an operator."""
 
 import uuid
 from collections.abc import Sequence
