@@ -13,8 +13,9 @@ from django.db import connections
 
 _pages = get_asgi_application()
 
-# Each request here runs in a thread of its own, which ends with it. A connection kept by the thread would stay open
-# until the garbage collector finds it. The web server keeps connections of its own (crawlctl/postgres/backend/idle.py).
+# Each request here runs in a separate thread, which ends with it. A connection kept by the thread would stay open
+# until the garbage collector finds it. The web server keeps idle connections by itself
+# (crawlctl/postgres/backend/idle.py).
 connections.settings["default"]["CONN_MAX_AGE"] = 0
 
 from crawlctl.live.bridge import bridge, stop_bridge  # noqa: E402

@@ -2,7 +2,7 @@
 Django's settings, built once from the environment. The variables are declared in `jobs.settings.table`.
 
 The defaults are safe: no password has a default, and outside of DEBUG the secret key has none. Without any setting
-crawlctl serves one machine: an embedded PostgreSQL and a key of its own, in the directory of `VAR_DIR`.
+crawlctl serves one machine: an embedded PostgreSQL and a generated key, in the directory of `VAR_DIR`.
 """
 
 import os
@@ -33,8 +33,8 @@ CRAWLCTL_ENVIRONMENT = read_environment(CRAWLCTL_SETTINGS, os.environ)
 _given = Effective(table=CRAWLCTL_SETTINGS, environment=CRAWLCTL_ENVIRONMENT)
 
 # Directory of everything that crawlctl writes on this machine: the embedded database, its key, logs. Tests have a
-# server of their own, so that no test can touch an operator's crawl.
-# Absolute, because the processes of a machine may have different current directories.
+# separate server, so that no test can touch an operator's crawl. Absolute, because the processes of a machine may have
+# different current directories.
 VAR_DIR = (
     Path(_given[table.VAR])
     if _given[table.VAR]

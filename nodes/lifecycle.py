@@ -41,7 +41,7 @@ LIVE_STATUSES = frozenset({NodeStatus.STARTING, NodeStatus.RUNNING, NodeStatus.D
 WORKING_STATUSES = frozenset({NodeStatus.RUNNING, NodeStatus.DRAINING})
 FINAL_STATUSES = frozenset({NodeStatus.STOPPED, NodeStatus.FAILED})
 
-# The scope that all daemons share. A one-shot `crawl` has a scope of its own: "crawl:<uuid>".
+# The scope that all daemons share. A one-shot `crawl` has a separate scope: "crawl:<uuid>".
 CLUSTER_SCOPE = "cluster"
 
 

@@ -28,7 +28,7 @@ def _compile(source: Path, compiled: Path) -> None:
 
     with source.open("rb") as file:
         catalog = read_po(file, locale=source.parents[1].name)
-    # Write beside the file and rename: another process may read the file at this moment.
+    # Write another file and rename it: a process may read `django.mo` at this moment.
     new = compiled.with_name(f"{compiled.name}.{os.getpid()}")
     with new.open("wb") as file:
         write_mo(file, catalog)

@@ -6,7 +6,7 @@ Find sentences that a reader must read twice, and fail if a folder has too many 
     python -m tools.plain_english --lower         lower the ceilings to the present numbers
 
 A changed line is one that differs from the merge base with main, or is not committed yet.
-Ceilings and exceptions are in plain_english.toml beside this file. A ceiling never rises.
+Ceilings and exceptions are in plain_english.toml, in the folder of this file. A ceiling never rises.
 """
 
 import argparse

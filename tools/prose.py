@@ -143,7 +143,7 @@ def _of_comments(text: str) -> Iterator[Passage]:
 
 
 def _of_comment_lines(text: str, *, mark: str) -> Iterator[Passage]:
-    """Yield comments that stand on lines of their own, and the help texts of a Makefile."""
+    """Yield comments without code on their lines, and the help texts of a Makefile."""
     numbered = []
     for number, line in enumerate(text.split("\n"), 1):
         comment = line.strip().removeprefix(mark).strip() if line.strip().startswith(mark) else ""

@@ -31,7 +31,7 @@ _RECOVERY: Final = {
 
 
 def next_timeline(store: Store, way: Way) -> int:
-    """Return the lowest number of a timeline that the store does not show."""
+    """Return the lowest number of a timeline that nothing in the store uses."""
     system = way.backup.system or "unknown"
     names = (listed.key.rsplit("/", 1)[1] for listed in store.list(f"{wal.RESTORES}/{system}/"))
     taken = {int(name) for name in names if name.isdecimal() and len(name) <= _DIGITS}

@@ -1,9 +1,9 @@
 """
 The restore of a backup into the data directory of the embedded server.
 
-All steps happen in a new directory beside the data directory: download, check, recovery to the end of the backup, a new
-incarnation. The last step renames the new directory. So an interrupted restore leaves no database, and its repetition
-begins from the start.
+All steps happen in a new directory next to the data directory: download, check, recovery to the end of the backup, a
+new incarnation. The last step renames the new directory. So an interrupted restore leaves no database, and its
+repetition begins from the start.
 """
 
 import contextlib

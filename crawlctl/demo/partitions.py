@@ -1,5 +1,5 @@
 """
-The partitions of a demo: databases of its own, each with an embedded server and a directory below the demo's.
+The partitions of a demo: separate databases, each with an embedded server and a directory below the demo's.
 
 The demo starts itself again as a process of the control partition, so that it reads the settings of that partition.
 """
@@ -65,7 +65,7 @@ class DemoPartitions:
             CommandError: the tables of a partition could not be created. The error output has the reason.
         """
         command = (*settings.CRAWLCTL_PROGRAM, "migrate", "--verbosity", "0")
-        # In sessions of their own: Ctrl-C reaches only this process, which ends them.
+        # In separate sessions: Ctrl-C reaches only this process, which ends them.
         started = {
             name: subprocess.Popen(
                 command, env=self.environment_of(name), stdout=subprocess.DEVNULL, start_new_session=True

@@ -1,5 +1,5 @@
 """
-The synthetic site as a process of its own: `python -m crawlctl.demo.site --pages 2000 --hosts 4`.
+The synthetic site as a separate process: `python -m crawlctl.demo.site --pages 2000 --hosts 4`.
 
 Once it listens it prints one line of JSON: `start_url`, and `origins`, `hosts` and `ports` in the order of the plan, so
 that its caller can build the same plan. It ends with status 0 on SIGTERM and SIGINT, with its log complete. It does not

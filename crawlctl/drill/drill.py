@@ -35,7 +35,7 @@ def connected() -> Iterator[psycopg.Connection[Any]]:
 
 def perform_in_sandbox(fault: Fault, whom: Target, *, seconds: float | None, say: Callable[[str], None]) -> Report:
     """
-    Perform a drill in a sandbox of its own, as `perform` does.
+    Perform a drill in a separate sandbox, as `perform` does.
 
     Raises:
         NoVictim

@@ -1,8 +1,8 @@
 """
-The drill of a restore: the newest backup is restored into a directory of its own, beside the running crawl.
+The drill of a restore: the newest backup is restored into a separate directory, while the crawl continues.
 
-Nothing of the live installation changes, and nothing is written to the store. The restored server has a socket of its
-own. It runs only until its documents are counted, and is deleted.
+Nothing of the live installation changes, and nothing is written to the store. The restored server has a separate socket.
+It runs only until its documents are counted, and is deleted.
 """
 
 import datetime as dt

@@ -1,5 +1,5 @@
 """
-A sandbox for drills: two managers and two workers in a scope of their own, which crawl a synthetic site at a set pace.
+A sandbox for drills: two managers and two workers in a separate scope, which crawl a synthetic site at a set pace.
 
 Everything is as on the cluster: the same database, the same settings, processes of the same commands. Nodes of the
 cluster do not see the sandbox, because they read their own scope only.

@@ -1,7 +1,7 @@
 """
 The bridge between the database and the open pages of this process.
 
-It listens for control events on one connection of its own, and reads screens in one thread with one connection, however
+It listens for control events on a separate connection, and reads screens in one thread with one connection, however
 many pages are open. It runs from the first page (or from the start of a server with lifespan events) until the server
 stops, and survives outages of the database. During an outage it is `stalled`, pages show that, and it recovers by
 itself.

@@ -11,7 +11,7 @@ import structlog
 from crawlctl.logs.handler import LogHandler
 from nodes.life.log_facts import known_facts
 
-# Facts that a line may carry beside its sentence.
+# Facts that a line may have in addition to its sentence.
 _FACTS: Final = ("job", "run", "document", "host")
 
 _logger: Final = logging.getLogger("crawlctl")
@@ -67,7 +67,7 @@ def _add_known_facts(_logger: object, _name: str, event: structlog.types.EventDi
 def _escape_control_characters(
     _logger: object, _name: str, event: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    # A URL with a line break in it must not write a log line of its own.
+    # A URL with a line break in it must not write a separate log line.
     for name in ("event", *_FACTS):
         if isinstance(said := event.get(name), str):
             event[name] = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in said)

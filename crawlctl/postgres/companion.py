@@ -1,4 +1,6 @@
-"""A program beside the server. The guardian starts it when the server runs, and ends it before the server."""
+"""
+A program that runs as long as the server. The guardian starts it when the server runs, and ends it before the server.
+"""
 
 import subprocess
 import sys

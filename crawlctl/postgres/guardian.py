@@ -1,10 +1,10 @@
 """
 The process that starts the server, keeps it running while any process uses it, and stops it after the last user.
 
-`python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns immediately. The guardian continues to run. It runs
-the module beside the server (`companion.py`). The guardian reports on standard output, one JSON object a line, and
-closes the output after the last object: `{"announce": …}` any number of times, then `{"address": …}` or `{"error": …}`.
-Its standard error is the server's log.
+`python -m crawlctl.postgres.guardian DIRECTORY [MODULE]` returns immediately. The guardian continues to run. It also
+runs the module, in a separate process (`companion.py`). The guardian reports on standard output, one JSON object a
+line, and closes the output after the last object: `{"announce": …}` any number of times, then `{"address": …}` or
+`{"error": …}`. Its standard error is the server's log.
 """
 
 import json

@@ -49,8 +49,9 @@ def ensure_running(directory: Path, *, announce: Announce, companion: str = "") 
     Return the libpq URI of the embedded database of that directory, which runs while this process lives.
 
     The first call creates what is missing: the directory, the database, the server. `announce` gets a line about each
-    step that takes time or changes something. `companion` is a module that the guardian runs beside the server. A forked child holds the server itself from the fork on. A newly started
-    program has to call this.
+    step that takes time or changes something. `companion` is a module that the guardian runs as long as the server, in
+    a separate process. A forked child holds the server itself from the fork on. A newly started program has to call
+    this.
 
     Raises:
         EmbeddedPostgresError: the server is not available. The message says why, and what to do.

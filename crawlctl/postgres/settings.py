@@ -29,8 +29,8 @@ _OPTIONS: Final = {
 
 def database_from_url(url: str, *, var_dir: Path, companion: str = "") -> dict[str, Any]:
     """
-    Return Django's settings of the database at `url` (a libpq URI), or of the embedded one for '', with that module beside
-    its server.
+    Return Django's settings of the database at `url` (a libpq URI), or of the embedded one for ''. The module
+    `companion` runs as long as the embedded server.
 
     Raises:
         ImproperlyConfigured: `url` is not a PostgreSQL address. The message shows a valid one.

@@ -3,7 +3,7 @@ A supervisor: it starts processes as its children, watches them, and ends them.
 
 Each child has the reading end of a pipe as its standard input. Only this process has the writing end. So a child
 notices the end of this process, whatever ended it, and stops by itself. Supervised programs must watch for that (our
-commands do with `--attached`). Children have sessions of their own. A Ctrl-C in the terminal reaches the supervisor
+commands do with `--attached`). Children have separate sessions. A Ctrl-C in the terminal reaches the supervisor
 only, which ends them in order.
 
 Services that are started together stop together. The group that was started last stops first.

@@ -237,7 +237,10 @@ class Shell:
 
     @property
     def place_is_index(self) -> bool:
-        """True for a page of the set-up without a place of its own. Its breadcrumb must also link to its list."""
+        """
+        True for a page of the set-up that has no separate place in the navigation. Its breadcrumb must also link to its
+        list.
+        """
         return self._found is not None and self._found[1].view == "admin:index"
 
     @property

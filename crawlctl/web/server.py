@@ -1,4 +1,4 @@
-"""The web server: uvicorn around the ASGI application, as a process of its own."""
+"""The web server: uvicorn around the ASGI application, as a separate process."""
 
 import signal
 import socket

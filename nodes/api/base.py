@@ -45,7 +45,7 @@ class ContractView(APIView):
     keeps_answers = True
 
     # True if the view commits before it answers, because other processes must see the change. The ETag is then compared
-    # in an earlier transaction of its own.
+    # in an earlier, separate transaction.
     asks_others = False
     # Values of the tagged fields that If-Match requires. None if any values will do.
     expected: Mapping[str, Any] | None = None

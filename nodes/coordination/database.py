@@ -76,7 +76,7 @@ ON CONFLICT (cluster, node) DO UPDATE
        steady_since = EXCLUDED.steady_since, timeout_seconds = EXCLUDED.timeout_seconds
 """
 
-# Locks: the member's row NO KEY UPDATE, in a transaction of its own.
+# Locks: the member's row NO KEY UPDATE, in a separate transaction.
 _BEAT = """
 UPDATE nodes_coordinationmember
    SET steady_since = CASE WHEN clock_timestamp() - heartbeat_at > make_interval(secs => timeout_seconds)

@@ -200,7 +200,7 @@ class StoreSession(MembershipSession):
         self._store.close()
 
     def _wake(self) -> None:
-        """Wake the session's thread. The store calls this in a thread of its own, which must not wait."""
+        """Wake the session's thread. The store calls this in a separate thread, which must not wait."""
         self._is_outdated.set()
         self._called.set()
 

@@ -8,7 +8,7 @@ from nodes.errors import Invalid
 
 _PATTERN: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _MOST: Final = 120
-# Names that match the pattern but have a meaning of their own in a path.
+# Names that match the pattern but have a special meaning in a path.
 _TAKEN: Final = frozenset({".", ".."})
 
 

@@ -1,4 +1,4 @@
-"""The address of the database, for plain psycopg connections beside Django's own."""
+"""The address of the database, for plain psycopg connections, which Django does not manage."""
 
 from typing import Final
 

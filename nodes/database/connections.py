@@ -165,7 +165,7 @@ def open_session(
 
 
 def _assignment_of(settings: Mapping[str, str | int]) -> sql.Composed:
-    """Return one statement that gives the session these settings: each SET would be a statement of its own."""
+    """Return one statement that gives the session these settings: each SET would be a separate statement."""
     calls = [sql.SQL("set_config({}, {}, false)").format(name, str(value)) for name, value in settings.items()]
     return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 

@@ -11,7 +11,7 @@ import psycopg
 from django.db import InterfaceError, InternalError, OperationalError
 
 # Errors of the driver and of Django. Some code uses plain connections, whose errors Django does not wrap. The last
-# two have classes of their own: the server ended the session, or became a standby.
+# two have separate classes: the server ended the session, or became a standby.
 OUTAGES: Final = (
     OperationalError,
     InterfaceError,

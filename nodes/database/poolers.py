@@ -1,10 +1,10 @@
 """
 Detection of a pooler that shares sessions among its clients, such as PgBouncer with `pool_mode = transaction`.
 
-crawlctl needs sessions of its own: limits, notifications, advisory locks and prepared statements belong to a session. A
-pooler in session mode gives each client a session. A pooler differs from the server in one fact only: it announces
-another process than the one that executes the statements. Only in this case, a second connection is opened and the
-sessions are compared.
+crawlctl must not share its sessions with other clients: limits, notifications, advisory locks and prepared statements
+belong to a session. A pooler in session mode gives each client a session. A pooler differs from the server in one fact
+only: it announces another process than the one that executes the statements. Only in this case, a second connection is
+opened and the sessions are compared.
 """
 
 from collections.abc import Callable

@@ -8,9 +8,9 @@ succeeds only if the term is still the one that it has seen. If two try at the s
 The oldest live manager goes first. The second waits one beat, the third two, and so on. So a manager that lives but
 does not act (its work loop hangs, its clock stands still) delays the others only briefly.
 
-If a store of coordination chooses a manager beside the database, only that manager tries, and no manager waits for
-others. This manager still takes the term in the database, by the same rules about its predecessor. The main manager
-leads in both, and if it loses one leadership, it gives up the other.
+If a store of coordination is used in addition to the database, only the manager that the store chooses tries, and no
+manager waits for others. This manager still takes the term in the database, by the same rules about its predecessor.
+The main manager leads in both, and if it loses one leadership, it gives up the other.
 """
 
 import datetime as dt

@@ -59,7 +59,8 @@ def judge(cluster: ClusterSeen, *, is_steady: Steadiness, orphans: Iterable[Node
     Return the nodes that this node has to mark failed; an empty list if it is not the main manager.
 
     `is_steady` tells whether this node has beaten without a gap for a duration. `orphans` are the nodes of scopes
-    without a live manager, which have no main manager of their own. The main manager of the cluster passes them in.
+    without a live manager, so no main manager of their scope judges them. The main manager of the cluster passes them
+    in.
     """
     if not cluster.i_am_main:
         return ()

@@ -17,8 +17,8 @@ from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, NodeKind, NodeStatus
 class NodeSeen:
     """
     One node. `same_machine_process_gone` is known only to processes that share the node's machine and pid namespace. To
-    all others it is False. `is_absent` is True if the main manager uses a store of coordination beside the database,
-    and the node is not a member there.
+    all others it is False. `is_absent` is True if the main manager uses a store of coordination in addition to the
+    database, and the node is not a member there.
     """
 
     id: UUID

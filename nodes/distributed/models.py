@@ -49,8 +49,8 @@ class DistributedJobSwitch(models.Model):
     """
     The switch of a distributed job.
 
-    The job `*` stands for all jobs and overrides their own switches. The empty name stands for jobs without a switch of
-    their own. No job has either name.
+    The job `*` stands for all jobs and overrides their individual switches. The empty name stands for jobs without an
+    individual switch. No job has either name.
     """
 
     pk = models.CompositePrimaryKey("cluster", "job")

@@ -21,7 +21,7 @@ from nodes.distributed.engine.status import JobStatus, ManagerStatus
 # Default cluster of `manage.py runjobs`.
 DEFAULT_CLUSTER: Final = "jobs"
 
-# Keys of the switch for all jobs, and of the one for jobs without a switch of their own.
+# Keys of the switch for all jobs, and of the switch for jobs without an individual switch.
 ALL: Final = "*"
 OTHERS: Final = ""
 

@@ -1,7 +1,7 @@
 """
 Views of the coordination store for processes that are not members of the cluster.
 
-In ZooKeeper each node of the tree needs a read of its own: a view of some hundred items costs a tenth of a second of
+In ZooKeeper each node of the tree needs a separate read: a view of some hundred items costs a tenth of a second of
 processor time. So concurrent readers share one view. A view that took longer is reused for longer. PostgreSQL
 answers in a few statements, and is read each time.
 """

@@ -48,7 +48,7 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
 
 def lock_switches(cluster: str) -> None:
     """
-    Keep other transactions from changing the switches of a cluster. The lock has a name of its own, because most jobs
+    Keep other transactions from changing the switches of a cluster. The lock has a separate name, because most jobs
     have no row to lock.
     """
     with connection.cursor() as cursor:

@@ -1,5 +1,5 @@
 """
-The facts that each line of a process's log carries beside its sentence: the node, the job and the document.
+The facts that each line of a process's log has in addition to its sentence: the node, the job and the document.
 
 The configuration of logging adds `known_facts()` to each line.
 """

@@ -25,8 +25,8 @@ from nodes.metrics import node_metrics
 # Condition on the node's row, with the parameters of `nodes.membership.incarnation.remembered`.
 MAY_WRITE: Final[LiteralString] = f"status IN ('running', 'draining') AND {IS_AS_REMEMBERED}"
 
-# Locks: the node's row KEY SHARE. It conflicts only with the FOR UPDATE under which a node is marked failed. Beats and
-# foreign-key checks continue beside it.
+# Locks: the node's row KEY SHARE. It conflicts only with the FOR UPDATE under which a node is marked failed. Heartbeats
+# and foreign-key checks do not wait for it.
 NODE_FENCE: Final[LiteralString] = f"SELECT 1 FROM nodes_node WHERE id = %(node_id)s AND {MAY_WRITE} FOR KEY SHARE"
 # Locks: none. Explains a refusal.
 _LOOK_AT_NODE: Final[LiteralString] = """
@@ -44,7 +44,7 @@ SELECT 1 FROM nodes_mainterm
    FOR SHARE
 """
 
-# Locks: the node's row NO KEY UPDATE, in a transaction of its own.
+# Locks: the node's row NO KEY UPDATE, in a separate transaction.
 _COUNT_REFUSED: Final[LiteralString] = (
     "UPDATE nodes_node SET refused_writes = refused_writes + 1 WHERE id = %(node_id)s"
 )

@@ -1,7 +1,7 @@
 """
 The heartbeat of a node: a thread that beats for as long as the process makes progress, and listens between two beats.
 
-It uses a connection of its own, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when
+It uses a separate connection, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when
 the thread beats, and what follows from a beat that was counted or missed. A beat is the only statement of an idle node.
 It also reads the conditions under which the node has work.
 """

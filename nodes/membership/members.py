@@ -159,7 +159,7 @@ def join(connection: psycopg.Connection[Any], *, identity: NodeIdentity) -> None
     remember(identity.id, beats=0, incarnation=row["incarnation"])
 
 
-# Locks: the node's row NO KEY UPDATE, in a transaction of its own. The statement waits for a transaction that marks the
+# Locks: the node's row NO KEY UPDATE, in a separate transaction. The statement waits for a transaction that marks the
 # node failed, and then updates nothing, because the status is checked again after the wait. A database that went back
 # in time gets no beat. This one statement also reads everything else that an idle node needs regularly, because a
 # thousand nodes may execute it.
@@ -181,7 +181,7 @@ SELECT beaten.status, beaten.beats, nodes_incarnation() AS incarnation, clock_ti
 
 ASKS_NOTHING: Final[Asks] = MappingProxyType({})
 
-# Only for a beat that updated nothing. It is a statement of its own, because the SELECT above would still read the row
+# Only for a beat that updated nothing. It is a separate statement, because the SELECT above would still read the row
 # as it was before the wait.
 _LOOK_AT_MYSELF = """
 SELECT node.status, node.beats, nodes_incarnation() AS incarnation, clock_timestamp() AS at,

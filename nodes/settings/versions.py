@@ -1,7 +1,7 @@
 """
 Stored settings: versions of one JSON that applies to all nodes, with less precedence than command line and environment.
 
-A version is valid as a whole or it is not stored. Nodes may have another release than the one that stored it, so each
+A version with an invalid part is not stored. Nodes may have another release than the one that stored it, so each
 node ignores the settings that it does not know.
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _READ_NEWEST: Final[LiteralString] = "SELECT version, document FROM nodes_settingsversion ORDER BY version DESC LIMIT 1"
 # Locks: the table against other writers. Readers do not wait.
 _ONE_AT_A_TIME: Final = "LOCK TABLE nodes_settingsversion IN SHARE ROW EXCLUSIVE MODE"
-# Locks: the node's row NO KEY UPDATE, in a transaction of its own.
+# Locks: the node's row NO KEY UPDATE, in a separate transaction.
 _REPORT: Final[LiteralString] = "UPDATE nodes_node SET settings = %(report)s WHERE id = %(node_id)s"
 
 

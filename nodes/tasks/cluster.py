@@ -119,7 +119,7 @@ class TaskCluster(Sentinel):  # type: ignore[misc]  # django-q2 has no types
         process = _FORK.Process(target=self._run_child, args=(target, args), name=f"{target.__name__} of {os.getpid()}")
         process.daemon = True
         if target.__name__ == "worker":
-            # A task may start processes of its own.
+            # A task may start further processes.
             process.daemon = False
             self.pool.append(process)
         process.start()

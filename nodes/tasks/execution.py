@@ -131,7 +131,8 @@ class _Beats:
     def report(self, progress: Mapping[str, Any]) -> None:
         """Show this progress at the next sign of life."""
         reported = dict(progress)
-        # The thread writes what is noted here. A value that cannot be stored would end its signs of life.
+        # The thread stores this value with its next sign of life. A value that cannot be stored would end the signs of
+        # life.
         _check_storable(reported)
         self._progress = reported
 

@@ -3,7 +3,7 @@ Listeners: functions that receive the events of tasks, each event once, and thos
 
 An event is a row that is written with its cause. Task workers deliver the rows and delete them, in one transaction. So
 a write with the given connection happens once. Any other effect may be repeated if the worker is killed meanwhile. A
-listener returns within a second: slow work is a task of its own.
+listener returns within a second: slow work must be a separate task.
 """
 
 import datetime as dt

@@ -114,7 +114,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _distributed_jobs(settings_said: list[str]) -> Iterator[None]:
-    """Run distributed jobs beside the manager's work, in threads of their own. No crawl waits for them."""
+    """Run distributed jobs in separate threads, while the manager works. No crawl waits for them."""
     with ExitStack() as at_work:
         with refusals_of_jobs():
             jobs = JobsOfThisProcess(

@@ -30,7 +30,7 @@ class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
 class DatabaseWrapper(base.DatabaseWrapper):
     """
     In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, `companion` is a
-    module that runs beside it, and `wait_at_most` is the longest wait for an answer.
+    module that runs in a separate process as long as this server, and `wait_at_most` is the longest wait for an answer.
     """
 
     # Connections that earlier requests have closed, and that wait for the next request. None in a process that serves

@@ -25,7 +25,7 @@ class _Idle:
 
 class IdleConnections:
     """
-    Open connections without a user, for the threads of a server that runs each request in a thread of its own.
+    Open connections without a user, for the threads of a server that runs each request in a separate thread.
 
     A new connection needs a new process of PostgreSQL, which reads the definitions of all tables again.
     """

@@ -1,7 +1,7 @@
 """
 Figures of a manager of distributed jobs, with the names of DJM and its label `djmNodeId`.
 
-DJM has thread pools, and exports their queues, waits and sizes. Here each kind of work has a thread of its own. So a
+DJM has thread pools, and exports their queues, waits and sizes. Here each kind of work has a separate thread. So a
 pool's figures are the completed work, its duration, and the work that is running.
 """
 

@@ -8,13 +8,13 @@ RunningStrategy = Callable[[frozenset[str]], int]
 
 
 def one_thread(items: frozenset[str]) -> int:
-    """Return 1: all items in one run."""
+    """Return 1, so that one run has all items."""
     del items
     return 1
 
 
 def thread_per_item(items: frozenset[str]) -> int:
-    """Return the number of items: each item in a run of its own."""
+    """Return the number of items, so that each item has a separate run."""
     return len(items)
 
 

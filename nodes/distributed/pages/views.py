@@ -69,7 +69,7 @@ def distributed_job(request: HttpRequest, job: str) -> HttpResponse:
 @_page
 @require_POST
 def switch(request: HttpRequest) -> HttpResponse:
-    """Disable or enable a job, all jobs, or jobs without a switch of their own."""
+    """Disable or enable a job, all jobs, or jobs without an individual switch."""
     name = user_with_permission(request, "nodes.control_cluster")
     cluster, job, action = (request.POST.get(field, "") for field in ("cluster", "job", "action"))
     if action not in _ACTIONS:
