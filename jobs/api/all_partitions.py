@@ -26,7 +26,7 @@ from nodes.api.strict import read_query
 
 
 class PlacedSerializer(OfAnyPartition):
-    """A row of any partition."""
+    """A row that names the partition that has it."""
 
     def get_partition(self, row: object) -> str:
         return super().get_partition(row) or this_partition.foreign_name()

@@ -67,13 +67,13 @@ class GroupQuery(PageQuery):
 
 
 class MoveSerializer(StrictSerializer):
-    """Destination of a group."""
+    """Request to move a group: the manager that gets it."""
 
     to = serializers.UUIDField(help_text="ID of a running manager.")
 
 
 class DryRunSerializer(StrictSerializer):
-    """Choice between a plan and its execution."""
+    """Request that only returns a plan if `dry_run` is true, and otherwise executes the plan."""
 
     dry_run = serializers.BooleanField(default=False, help_text="True to return the plan without any move.")
 
@@ -90,7 +90,7 @@ class PlannedMoveSerializer(serializers.Serializer[Any]):
 
 
 class LoadSerializer(serializers.Serializer[Any]):
-    """Load of one manager."""
+    """Number and weight of the groups that a manager owns before or after the planned moves."""
 
     manager = serializers.UUIDField()
     name = serializers.CharField()
@@ -116,7 +116,7 @@ class PlanInListSerializer(serializers.Serializer[PlanInBrief]):
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
-    """Progress of a request."""
+    """Progress of a request: the number of groups to move, and the number that have arrived at their new managers."""
 
     moves = serializers.IntegerField()
     arrived = serializers.IntegerField()

@@ -23,7 +23,7 @@ class MinuteQuery(StrictSerializer):
 
 
 class NodeThenSerializer(serializers.Serializer[Any]):
-    """Live node at the minute."""
+    """Node that was live at the requested minute."""
 
     id = serializers.UUIDField()
     name = serializers.CharField()
@@ -36,7 +36,7 @@ class NodeThenSerializer(serializers.Serializer[Any]):
 
 
 class GroupThenSerializer(serializers.Serializer[Any]):
-    """Group of seeds at the minute."""
+    """Group of seeds at the requested minute, with the manager that owned it."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -56,7 +56,7 @@ class StatesThenSerializer(serializers.Serializer[Any]):
 
 
 class ProgressThenSerializer(serializers.Serializer[Any]):
-    """Progress in the minute before."""
+    """Progress in the minute before the requested minute."""
 
     documents = serializers.IntegerField(help_text="Documents that ended.")
     bytes = serializers.IntegerField()
@@ -65,7 +65,7 @@ class ProgressThenSerializer(serializers.Serializer[Any]):
 
 
 class JobThenSerializer(serializers.Serializer[Any]):
-    """Job that had a run at the minute."""
+    """Job that had a run at the requested minute."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -76,7 +76,7 @@ class JobThenSerializer(serializers.Serializer[Any]):
 
 
 class ClusterThenSerializer(serializers.Serializer[Any]):
-    """The cluster at a minute."""
+    """The state of the cluster at the requested minute, or at the last stored minute before it."""
 
     at = serializers.DateTimeField(help_text="Start of the minute.")
     is_exact = serializers.BooleanField(

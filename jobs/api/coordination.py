@@ -35,7 +35,7 @@ class MemberSerializer(serializers.Serializer[Any]):
 
 
 class PoolSerializer(serializers.Serializer[Any]):
-    """Pool of a distributed job."""
+    """Pool of a distributed job: the number of its items, and the number that nodes have."""
 
     job = serializers.CharField()
     items = serializers.IntegerField()
@@ -43,7 +43,7 @@ class PoolSerializer(serializers.Serializer[Any]):
 
 
 class LockSerializer(serializers.Serializer[Any]):
-    """Lock of an item."""
+    """Lock of an item of a distributed job, with the node that holds it."""
 
     job = serializers.CharField(source="item.job")
     item = serializers.CharField(source="item.item")

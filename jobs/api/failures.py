@@ -41,7 +41,7 @@ class FailureSerializer(PlacedSerializer):
 
 
 class FailureQuery(PageQuery):
-    """The failures to list."""
+    """Parameters of the list of failures."""
 
     job = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     host = serializers.CharField(

@@ -48,7 +48,7 @@ _STATES: Final = {
 
 
 class SourceSerializer(serializers.Serializer[SourceLine]):
-    """Source of a limit."""
+    """Source of a limit: the policy, robots.txt, the default or the stop that sets it."""
 
     origin = serializers.CharField(
         source="source.origin",
@@ -220,7 +220,7 @@ class AnswersSerializer(serializers.Serializer[Answers]):
 
 
 class HostPageSerializer(HostSerializer):
-    """Return one host with the seeds that wait for it."""
+    """Host with its recent rates, the seeds that wait for it, its latest answers and its sitemaps."""
 
     history = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
@@ -243,7 +243,7 @@ class HostQuery(PageQuery):
 
 
 class ReasonSerializer(StrictSerializer):
-    """Reason for the stop of a host."""
+    """Request to stop a host, with the reason."""
 
     reason = serializers.CharField(help_text="Reason, shown with the stop or the denial.")
 
@@ -256,7 +256,7 @@ class _ConfirmedSerializer(ReasonSerializer):
 
 
 class StopByNameSerializer(_ConfirmedSerializer):
-    """Host to stop."""
+    """Request to stop a web host that is given by its name."""
 
     name = serializers.CharField(
         help_text="Name of a web host, or an address there. Without a port, it means every port of the host."
@@ -464,13 +464,13 @@ _PATTERN: Final = "Host pattern, such as `www.example.com` or `*.example.com` (n
 
 
 class DenySerializer(_ConfirmedSerializer):
-    """Hosts to deny."""
+    """Request to deny the hosts of a pattern."""
 
     pattern = serializers.CharField(help_text=_PATTERN)
 
 
 class AllowSerializer(StrictSerializer):
-    """Denial to remove."""
+    """Request to remove a denial from a policy."""
 
     pattern = serializers.CharField(help_text=_PATTERN)
     policy = serializers.IntegerField(help_text="Policy with the denial.")

@@ -61,7 +61,7 @@ class SchedulesSerializer(serializers.Serializer[Any]):
 
 
 class CalendarQuery(StrictSerializer):
-    """The days of a calendar, in UTC."""
+    """Parameters of the calendar: its first day, in UTC, and its number of days."""
 
     first = serializers.DateField(help_text="The first day.")
     days = serializers.IntegerField(min_value=1, max_value=MOST_DAYS, default=7)

@@ -79,7 +79,7 @@ class RuleQuery(StrictSerializer):
 
 
 class AcceptedSerializer(StrictSerializer):
-    """Rule for the job."""
+    """Request to accept a suspect: the kind of the rule that the job gets."""
 
     rule = serializers.ChoiceField(
         _RULES,

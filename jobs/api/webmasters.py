@@ -35,7 +35,7 @@ class WebmastersLimitsSerializer(serializers.Serializer[Any]):
 
 
 class WithdrawnSerializer(StrictSerializer):
-    """Limit to withdraw."""
+    """Request to withdraw the limit of a host."""
 
     host = serializers.CharField(max_length=300, help_text="Host, as the list shows it.")
 

@@ -92,7 +92,7 @@ def tokens_shown(answer: Answer) -> tuple[str, ...]:
 
 
 def lines_of(question: Question, answers: Iterable[Answer]) -> Iterator[str]:
-    """Yield the lines of an answer, each with its line break."""
+    """Yield the lines of the answer to a question, each with its line break: a status and tokens of each authority."""
     for answer in answers:
         if question.with_tokens:
             yield f"{_WORDS[answer.access.status]}:{_encoded(answer.authority.name)}\n"

@@ -115,7 +115,7 @@ class CreatedServiceTokenSerializer(ServiceTokenSerializer):
 
 
 class StateSerializer(serializers.Serializer[Any]):
-    """The state of a connection."""
+    """State of a connection to an authority or a mapper: whether it answers questions."""
 
     name = serializers.CharField()
     is_mapping = serializers.BooleanField()
@@ -143,7 +143,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
 
 
 class AccessSerializer(serializers.Serializer[Any]):
-    """The access of the users of a question."""
+    """The answers of all authorities to a question about one user in one or several domains."""
 
     users = serializers.DictField(child=serializers.CharField(), help_text="Users by domain.")
     answers = AnswerSerializer(many=True)

@@ -87,7 +87,7 @@ class RefreshedService:
 
 
 class Server:
-    """The addresses of the process."""
+    """Answers requests to the addresses of the process."""
 
     def __init__(self, refreshed: RefreshedService) -> None:
         self._refreshed = refreshed

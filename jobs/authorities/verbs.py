@@ -99,7 +99,8 @@ def delete_group(group_id: int, *, made_by: str) -> None:
     Delete a group that no authority and no repository uses.
 
     Raises:
-        InUse, Unknown
+        InUse: an authority or a repository uses the group.
+        Unknown: the group does not exist.
     """
     group = _lock(AuthorityGroup, group_id)
     users = [f"authority {one.name}" for one in group.authorities.order_by("name")]
@@ -155,7 +156,8 @@ def delete(model: Kind, connection_id: int, *, made_by: str) -> None:
     Delete a connection that no other connection needs.
 
     Raises:
-        InUse, Unknown
+        InUse: another connection needs this one.
+        Unknown: the connection does not exist.
     """
     connection: Connection = _lock(model, connection_id)
     users: list[str] = []

@@ -24,7 +24,7 @@ _FILTER = (
 
 
 class ChoiceSerializer(StrictSerializer):
-    """Operation on the documents of a job that a filter chooses."""
+    """Request for a preview: an operation on the documents of a job that match a filter."""
 
     operation = serializers.ChoiceField([*Operation])
     job = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
@@ -32,7 +32,7 @@ class ChoiceSerializer(StrictSerializer):
 
 
 class BulkTokenSerializer(StrictSerializer):
-    """Confirmation of a preview."""
+    """Request to start the operation of a preview, which the token confirms."""
 
     token = serializers.CharField(max_length=20_000, help_text="Token of a preview that is less than an hour old.")
 

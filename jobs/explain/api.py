@@ -36,7 +36,7 @@ class ExplainQuery(StrictSerializer):
 
 
 class ActionSerializer(serializers.Serializer[Any]):
-    """Operation that opens a gate."""
+    """Operation that opens a blocked gate, with its page and the permission that it needs."""
 
     text = serializers.CharField(source="label", help_text="Label of the button or link.")
     page = serializers.CharField(source="address", help_text="Page of the operation.")
@@ -45,7 +45,7 @@ class ActionSerializer(serializers.Serializer[Any]):
 
 
 class GateSerializer(serializers.Serializer[Any]):
-    """Gate between the address and an output."""
+    """Gate between the address and an output: its status, and the reason for it."""
 
     gate = serializers.ChoiceField([*Gate])
     subject = serializers.CharField(help_text="Name of the output. Empty for other gates.")
@@ -67,7 +67,7 @@ class StepSerializer(serializers.Serializer[Any]):
 
 
 class ExplainedJobSerializer(serializers.Serializer[Any]):
-    """Gates of the address in one job."""
+    """One job of an explanation, with the gates that the address passes in this job."""
 
     job = serializers.IntegerField(source="job.pk")
     name = serializers.CharField(source="job.name")
@@ -104,7 +104,7 @@ class ExplainedSerializer(serializers.Serializer[Any]):
 
 
 class DocumentMeantSerializer(StrictSerializer):
-    """Document that an operation changes."""
+    """Request to change one document."""
 
     document = serializers.RegexField(
         r"^[0-9]{1,18}-[0-9a-f]{32}$", max_length=51, help_text="Id of the document, as the explanation shows it."
@@ -112,7 +112,7 @@ class DocumentMeantSerializer(StrictSerializer):
 
 
 class DocumentChangedSerializer(serializers.Serializer[Any]):
-    """Document that was changed."""
+    """Document that the operation has changed."""
 
     url = serializers.CharField(source="identifier")
     job = serializers.IntegerField(source="job_id")
@@ -122,7 +122,7 @@ class DocumentChangedSerializer(serializers.Serializer[Any]):
 
 
 class _DocumentChangeView(ContractView):
-    """The base of operations on one document."""
+    """Base class of the views that change one document."""
 
     http_method_names = ["post", "options"]
 

@@ -29,7 +29,7 @@ _DIGITS: Final = 18
 @page
 @require_safe
 def explained(request: HttpRequest) -> HttpResponse:
-    """Show the form, and the gates of the address in it."""
+    """Show the form. If it was sent with an address, also show the gates of this address."""
     asked = {"url": request.GET.get("url", ""), "job": request.GET.get("job", "")}
     context: dict[str, object] = {"asked": asked, "problems": {}}
     if "url" in request.GET:

@@ -38,7 +38,7 @@ def explained_screen(found: Explained, *, may: May, now: dt.datetime) -> Mapping
 
 
 def address_of(url: str, *, job: int | None = None) -> str:
-    """Return the address of the explanation of an address."""
+    """Return the address of the page that explains this address."""
     return f"{reverse('explain')}?{urlencode({'url': url} | ({'job': job} if job is not None else {}))}"
 
 

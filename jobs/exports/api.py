@@ -26,7 +26,7 @@ _PLACE: Final = "api:export-detail"
 
 
 class NewExportSerializer(StrictSerializer):
-    """Export to write."""
+    """Request for an export: its content, its format and its filter."""
 
     what = serializers.CharField(max_length=50, help_text=f"Content: {', '.join(f'`{name}`' for name in SOURCES)}.")
     format = serializers.CharField(

@@ -25,7 +25,7 @@ _OF_KIND: Final = "Its fields (docs/notifications.md). A secret is shown as `(se
 
 
 class ChannelPartsSerializer(StrictSerializer):
-    """The parts of a channel that can be changed."""
+    """The fields of a channel that a request can set."""
 
     name = serializers.CharField(max_length=200)
     configuration = serializers.JSONField(help_text=_OF_KIND)
@@ -48,7 +48,7 @@ class NewChannelSerializer(ChannelPartsSerializer):
 
 
 class ChannelSerializer(serializers.ModelSerializer[NotificationChannel]):
-    """A channel."""
+    """Channel: a configured way to people or programs, such as e-mail or a webhook."""
 
     configuration = serializers.SerializerMethodField(help_text=_OF_KIND)
 
@@ -66,7 +66,7 @@ class ChannelSerializer(serializers.ModelSerializer[NotificationChannel]):
 
 
 class RulePartsSerializer(StrictSerializer):
-    """The parts of a rule."""
+    """The fields of a rule that a request can set."""
 
     name = serializers.CharField(max_length=200)
     topics = serializers.ListField(
@@ -106,7 +106,7 @@ class RulePartsSerializer(StrictSerializer):
 
 
 class NotificationRuleSerializer(serializers.ModelSerializer[NotificationRule]):
-    """A rule."""
+    """Rule: the topics that become messages of the named channels."""
 
     class Meta:
         model = NotificationRule
@@ -118,7 +118,7 @@ class NotificationRuleSerializer(serializers.ModelSerializer[NotificationRule]):
 
 
 class MessageSerializer(serializers.ModelSerializer[NotificationMessage]):
-    """A message of the log."""
+    """Message that was sent, failed or was suppressed, from the log of notifications."""
 
     class Meta:
         model = NotificationMessage
@@ -130,7 +130,7 @@ class MessageSerializer(serializers.ModelSerializer[NotificationMessage]):
 
 
 class MuteSerializer(StrictSerializer):
-    """Time without messages."""
+    """Request to mute a channel or a rule for some minutes."""
 
     minutes = serializers.IntegerField(
         min_value=0, max_value=verbs.MOST_MINUTES, help_text="Minutes without messages. 0 ends the muting."
@@ -138,14 +138,14 @@ class MuteSerializer(StrictSerializer):
 
 
 class NameQuery(PageQuery):
-    """A list of channels or rules."""
+    """Parameters of the list of channels, and of the list of rules."""
 
     name = serializers.CharField(max_length=200, required=False)
     ordering = serializers.ChoiceField(["id", "-id"], default="id", help_text="`-id`: newest first.")
 
 
 class MessageQuery(NewestQuery):
-    """A list of messages."""
+    """Parameters of the list of messages."""
 
     channel = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, source="channel_id", required=False)
     rule = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, source="rule_id", required=False)

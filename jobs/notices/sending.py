@@ -49,7 +49,7 @@ def deliver(message: NotificationMessage, letter: Letter, *, is_last: bool) -> s
     Send a letter through the channel of its message, and record the attempt; return the answer of the receiver.
 
     Raises:
-        NotSent
+        NotSent: the receiver did not accept the message.
     """
     channel = message.channel
     mine = NotificationMessage.objects.filter(pk=message.pk)

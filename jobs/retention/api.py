@@ -30,7 +30,7 @@ class SubjectSerializer(serializers.Serializer[Any]):
 
 
 class CleaningSerializer(serializers.Serializer[Any]):
-    """Scheduled cleaning."""
+    """Answer to a request for a cleaning: the task that deletes the old rows."""
 
     task = serializers.IntegerField(help_text="Number of its background task.")
 

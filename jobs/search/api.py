@@ -19,14 +19,14 @@ from nodes.api.strict import PageQuery, read_query
 
 
 class SegmentSerializer(serializers.Serializer[Any]):
-    """Piece of text, with a flag for a match. It is text, not markup."""
+    """Piece of text, which is no markup. `is_match` is true if it is a word of the query."""
 
     text = serializers.CharField()
     is_match = serializers.BooleanField()
 
 
 class HitSerializer(serializers.Serializer[Hit]):
-    """Matching document."""
+    """Document that matches the search, with its title and the matching places of its text."""
 
     output = serializers.IntegerField(
         source="output_id",

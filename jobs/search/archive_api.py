@@ -55,7 +55,7 @@ class ArchiveFileSerializer(PlacedSerializer, serializers.ModelSerializer[Archiv
 
 
 class ArchiveRecordSerializer(PlacedSerializer, serializers.ModelSerializer[ArchiveRecord]):
-    """Place of an archived answer."""
+    """Archived answer of a document: its facts, and its place in an archive file."""
 
     job = serializers.IntegerField(source="job_id")
     document = serializers.SerializerMethodField(help_text="Id of the document.")

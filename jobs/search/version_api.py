@@ -67,7 +67,7 @@ class DifferenceLineSerializer(serializers.Serializer[Line]):
 
 
 class DifferenceSerializer(serializers.Serializer[Difference]):
-    """Difference of two texts."""
+    """Difference of the texts of two versions, line by line."""
 
     removed = serializers.IntegerField(help_text="Number of removed lines.")
     added = serializers.IntegerField(help_text="Number of added lines.")

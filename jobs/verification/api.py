@@ -24,7 +24,7 @@ from nodes.api.strict import read_body
 
 
 class VerificationWantedSerializer(WantedSerializer):
-    """Verification to schedule."""
+    """Request to verify an output."""
 
     output = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
     sample = serializers.FloatField(
@@ -53,7 +53,7 @@ class VerificationWantedSerializer(WantedSerializer):
 
 
 class OutputFaultSerializer(serializers.ModelSerializer[OutputFault]):
-    """Document that differs."""
+    """Document that differs between the output and the record, with the result of its repair."""
 
     kind = serializers.ChoiceField(Fault.choices)
 
@@ -111,7 +111,7 @@ class VerificationSerializer(StateSerializer[OutputVerification]):
 
 
 class VerificationStartedSerializer(StartedSerializer[OutputVerification], VerificationSerializer):
-    """Scheduled verification of an output, and those of other partitions."""
+    """Scheduled verification of an output, and the verifications that other partitions have scheduled."""
 
     class Meta(VerificationSerializer.Meta):
         fields = (*VerificationSerializer.Meta.fields, *STARTED)

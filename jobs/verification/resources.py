@@ -25,7 +25,7 @@ SHOWN: Final = 100
 
 
 class StateSerializer(PlacedSerializer, serializers.ModelSerializer[V], Generic[V]):
-    """Verification with its state."""
+    """Verification of any kind, with its state: whether it waits, runs, or has ended."""
 
     state = serializers.SerializerMethodField(help_text="`waiting`, `running`, `done`, `refused` or `ended early`.")
 
@@ -35,7 +35,7 @@ class StateSerializer(PlacedSerializer, serializers.ModelSerializer[V], Generic[
 
 
 class WantedSerializer(StrictSerializer):
-    """The partition of a verification to schedule."""
+    """The field of a request for a verification that names the partition to verify."""
 
     partition = serializers.CharField(
         required=False,
@@ -47,7 +47,7 @@ class WantedSerializer(StrictSerializer):
 
 
 class VerificationElsewhereSerializer(serializers.Serializer[Any]):
-    """Verification in another partition."""
+    """Verification that another partition has scheduled, with its ids there."""
 
     partition = serializers.CharField()
     id = serializers.IntegerField(help_text="Number of the verification there.")
@@ -55,14 +55,14 @@ class VerificationElsewhereSerializer(serializers.Serializer[Any]):
 
 
 class VerificationRefusalSerializer(serializers.Serializer[Any]):
-    """Partition that schedules no verification."""
+    """Partition that refuses to schedule a verification, with the reason."""
 
     partition = serializers.CharField()
     why = serializers.CharField()
 
 
 class StartedSerializer(StateSerializer[V], Generic[V]):
-    """Scheduled verification, and those of other partitions."""
+    """Scheduled verification, and the verifications that other partitions have scheduled."""
 
     elsewhere = VerificationElsewhereSerializer(
         many=True, read_only=True, help_text="Verifications of other partitions."

@@ -22,7 +22,7 @@ _CACHED: Final = f"public, max-age={KEPT_FOR:.0f}"
 
 
 class WebmasterLimitSerializer(serializers.Serializer[Any]):
-    """Limit in force for the host."""
+    """The limits in force for the host, and the reason for them."""
 
     is_closed = serializers.BooleanField(help_text="True if no request is sent.")
     open_requests = serializers.IntegerField(source="limits.requests", help_text="Open requests at the same time.")
@@ -67,7 +67,7 @@ class WebmasterSerializer(serializers.Serializer[Any]):
 
 
 class WebmasterView(ContractView):
-    """A host for its webmaster."""
+    """Answers webmasters without a login: the crawler, and the figures of their host."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)

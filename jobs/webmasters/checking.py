@@ -48,7 +48,7 @@ class _Pace:
         Note the begin of a check.
 
         Raises:
-            TooOften
+            TooOften: the last check of this host, or of this process, was too recent.
         """
         with self._lock:
             now = time.monotonic()

@@ -48,7 +48,7 @@ SELECT {FACTS}, bin.back_off_until, bin.back_off_level FROM jobs_bin AS bin {BOU
 
 
 class Reason(enum.StrEnum):
-    """The reason of the limit in force."""
+    """The reason why the limits of a host apply, as a word for programs."""
 
     STOPPED = "stopped"
     DENIED = "denied"
@@ -109,7 +109,7 @@ class Figures:
 
 
 class _Kept:
-    """The figures that this process has read, by the names of their hosts."""
+    """Reads the figures of hosts, one host at a time, and reuses them for some seconds."""
 
     def __init__(self) -> None:
         self._one_at_a_time = threading.Lock()

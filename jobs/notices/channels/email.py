@@ -60,7 +60,7 @@ def send(values: Mapping[str, Any], letter: Letter) -> str:
     Send a message; return its answer.
 
     Raises:
-        NotSent
+        NotSent: the mail server did not accept the message.
     """
     security = values.get("security", "starttls")
     backend = EmailBackend(

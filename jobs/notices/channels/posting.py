@@ -60,7 +60,7 @@ def send_webhook(values: Mapping[str, Any], letter: Letter) -> str:
     Post a signed message; return the beginning of the answer.
 
     Raises:
-        NotSent
+        NotSent: the receiver did not accept the message.
     """
     data = {
         "id": letter.id,
@@ -85,7 +85,7 @@ def send_slack(values: Mapping[str, Any], letter: Letter) -> str:
     Post a message to an incoming webhook of Slack; return the beginning of the answer.
 
     Raises:
-        NotSent
+        NotSent: Slack did not accept the message.
     """
     said = letter.whole_text[:_LONGEST_CHAT]
     for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
@@ -98,7 +98,7 @@ def send_rocket_chat(values: Mapping[str, Any], letter: Letter) -> str:
     Post a message to an incoming webhook of Rocket.Chat; return the beginning of the answer.
 
     Raises:
-        NotSent
+        NotSent: Rocket.Chat did not accept the message.
     """
     # A text from the web must not notify people by @name, so a zero-width space follows each @.
     said = letter.whole_text[:_LONGEST_CHAT].replace("@", "@\u200b")

@@ -34,7 +34,7 @@ class ChannelKind:
         Send a message by a stored configuration; return the answer of the receiver.
 
         Raises:
-            NotSent
+            NotSent: the receiver did not accept the message.
         """
         try:
             values = self.schema.read(configuration)

@@ -23,7 +23,7 @@ from nodes.api.strict import read_body
 
 
 class ArchiveVerificationWantedSerializer(WantedSerializer):
-    """Verification of archives to schedule."""
+    """Request to verify the archives."""
 
     sample = serializers.FloatField(
         required=False,
@@ -95,7 +95,7 @@ class ArchiveVerificationSerializer(StateSerializer[ArchiveVerification]):
 
 
 class ArchiveVerificationStartedSerializer(StartedSerializer[ArchiveVerification], ArchiveVerificationSerializer):
-    """Scheduled verification of the archives, and those of other partitions."""
+    """Scheduled verification of the archives, and the verifications that other partitions have scheduled."""
 
     class Meta(ArchiveVerificationSerializer.Meta):
         fields = (*ArchiveVerificationSerializer.Meta.fields, *STARTED)
