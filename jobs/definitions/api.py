@@ -85,7 +85,7 @@ class ChangedFieldSerializer(serializers.Serializer[Any]):
 
 
 class ImportedSerializer(serializers.Serializer[Any]):
-    """Effect of one definition."""
+    """Effect of the import of one definition on its object."""
 
     definition = serializers.CharField()
     name = serializers.CharField()

@@ -86,7 +86,7 @@ def read(text: bytes, *, text_format: str) -> list[Any]:
     Return the values of a text: one value from JSON, or one for each document of YAML.
 
     Raises:
-        BadText
+        BadText: the text is not valid in its format, or has a part that definitions never have.
     """
     if len(text) > MOST_BYTES:
         raise BadText(f"It has more than {MOST_BYTES:,} bytes. Split it.")
@@ -103,7 +103,7 @@ def read_yaml(text: bytes) -> list[Any]:
     Return the value of each document of a text in YAML.
 
     Raises:
-        BadText
+        BadText: the text is not valid YAML, or has a part that definitions never have.
     """
     try:
         decoded = text.decode("utf-8-sig")

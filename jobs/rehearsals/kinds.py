@@ -12,7 +12,7 @@ from nodes.tasks.kinds import Kind
 
 
 class _Cancelled(Exception):
-    """An operator cancelled the task."""
+    """Ends a rehearsal whose task an operator has cancelled."""
 
 
 def rehearse(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, Any] | str:

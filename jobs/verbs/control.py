@@ -218,7 +218,7 @@ class Verb:
 
     @property
     def label(self) -> str:
-        """Return the label of its button."""
+        """Return the label of the button of this verb."""
         return self.transition.label
 
 

@@ -35,7 +35,7 @@ _LONGEST: Final = 4.0
 
 
 class _TakesLong(Exception):
-    """A rehearsal takes too long for a request."""
+    """Ends a rehearsal that takes too long for a request, so that a background task repeats it."""
 
 
 def rehearse(job_id: int, *, made_by: str, now: dt.datetime, **changes: Any) -> Rehearsal | Task:

@@ -22,7 +22,7 @@ _SILENT: Final = dt.timedelta(minutes=10)
 
 
 class AnotherAttempt(Exception):
-    """Another attempt carries out this verification."""
+    """Another attempt carries out this verification, so this one must end and change nothing."""
 
 
 @transaction.atomic
@@ -70,5 +70,5 @@ def state_of(verification: Verification) -> str:
 
 
 def _rows_like(verification: V) -> QuerySet[V]:
-    """Return all verifications of the same kind."""
+    """Return all verifications of the same kind, of outputs or of archives."""
     return type(verification)._default_manager.all()  # noqa: SLF001 (Django documents it for models of any class)

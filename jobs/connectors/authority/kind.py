@@ -75,7 +75,7 @@ class Opened(Protocol):
 
 
 class Authority(Opened, Protocol):
-    """An opened authority."""
+    """An opened authority, which answers which access tokens a user has."""
 
     async def access(self, user: str) -> Access:
         """
@@ -87,7 +87,7 @@ class Authority(Opened, Protocol):
 
 
 class Mapper(Opened, Protocol):
-    """An opened mapper."""
+    """An opened mapper, which turns the name of a user into the name in another system."""
 
     async def map(self, user: str) -> str | None:
         """
@@ -142,8 +142,8 @@ class Kind(Generic[_T_co]):
 
 
 class AuthorityKind(Kind[Authority]):
-    """A kind of authorities."""
+    """A kind of authorities, such as LDAP. Its `open` returns an `Authority`."""
 
 
 class MapperKind(Kind[Mapper]):
-    """A kind of mappers."""
+    """A kind of mappers, such as a regular expression. Its `open` returns a `Mapper`."""

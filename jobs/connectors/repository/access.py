@@ -17,7 +17,7 @@ from jobs.connectors.authority.kind import DENY_TOKEN
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The tokens of one level, sorted, each once."""
+    """One level of an access: the tokens that it allows and the tokens that it denies, sorted, each once."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ OPEN: Final = Access()
 
 
 class Identifiers(Protocol):
-    """A compiled pattern of identifiers."""
+    """A compiled pattern that is searched for in identifiers."""
 
     def search(self, text: str, /) -> object: ...
 

@@ -335,7 +335,7 @@ class RepositoryKind(Protocol):
         Return the identifier that this entered address means.
 
         Raises:
-            BadIdentifier
+            BadIdentifier: the address names no document of this kind of source.
         """
 
     def check(self, asked: Asked) -> Checked:

@@ -90,7 +90,7 @@ class Unavailable(Exception):
 
 
 class Transformation(Protocol):
-    """A stage with its settings."""
+    """A stage with its settings, which changes, passes on or refuses documents."""
 
     @property
     def description(self) -> str:

@@ -38,7 +38,7 @@ _LONGEST_REASON: Final = 1_000
 
 
 class Pool(Protocol):
-    """Child processes with limits."""
+    """Executes stages in child processes, whose time and memory are limited."""
 
     async def transform(self, kind: str, given: str, item: Item) -> Sequence[Item] | Refused:
         """

@@ -83,7 +83,7 @@ class Part:
 
 
 def parts_of(raw: object, *, kind: str, place: str, notes: list[Note]) -> Iterator[Part]:
-    """Yield a part for each of one or several values."""
+    """Yield a `Part` for each value of a list, or for the one value that is no list."""
     if isinstance(raw, list):
         for number, one in enumerate(raw):
             yield _part(one, kind=kind, place=f"{place}[{number}]", notes=notes)

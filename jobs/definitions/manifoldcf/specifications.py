@@ -129,7 +129,7 @@ def _tokens(part: Part) -> list[str]:
 
 
 def _lines(part: Part) -> list[str]:
-    """Return the lines of a text without comments."""
+    """Return the lines of a text, without the lines that are comments."""
     lines = [line.strip() for line in part.take_text().splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 

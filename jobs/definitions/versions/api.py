@@ -53,7 +53,7 @@ class WholeDefinitionVersionSerializer(DefinitionVersionSerializer):
 
 
 class VersionQuery(NewestQuery):
-    """The versions to list."""
+    """Parameters of the list of versions."""
 
     definition = serializers.ChoiceField(DefinitionVersion.Subject.values, required=False, help_text="Kind of object.")
     object = serializers.IntegerField(

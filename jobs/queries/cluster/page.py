@@ -168,7 +168,7 @@ class ClusterPage:
 
 
 class Carrier(NamedTuple):
-    """A running manager, and its load."""
+    """A running manager that could own a group, with the number and the weight of its groups."""
 
     node: NodeLine
     groups: int

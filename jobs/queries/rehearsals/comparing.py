@@ -40,7 +40,7 @@ Place = tuple[int, bool]
 
 
 class Links(NamedTuple):
-    """Links of some documents, or the targets of some redirects."""
+    """The keys to which some documents link, or to which some documents redirect."""
 
     targets: Iterable[bytes]
     is_redirect: bool

@@ -39,7 +39,7 @@ Attributes = Mapping[str, Sequence[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server of the directory."""
+    """The address of a server of the directory: its host name, its port, and True for TLS from the start."""
 
     host: str
     port: int
@@ -145,7 +145,8 @@ class Session:
         must be whole (`is_whole`), a referral is an error. The addresses of referrals are added to `elsewhere`.
 
         Raises:
-            LDAPException, Unreachable
+            LDAPException: a server refused the search, or the connection failed.
+            Unreachable: no server answers, or the result is not whole although it must be.
         """
         self.open()
         assert self._connection is not None
@@ -259,7 +260,7 @@ class Sessions:
         Ask a question in a thread, and return its result. A cancelled question ends.
 
         Raises:
-            Unreachable
+            Unreachable: the directory gave no usable answer.
         """
         while self._idle:
             # The server may have closed an idle session. Only a new one shows whether it answers.

@@ -44,7 +44,7 @@ class Answers:
         the job `reads` its media type.
 
         Raises:
-            Unusable
+            Unusable: the answer, or the body to which it refers, cannot be read.
         """
         archived = self._read(location)
         headers, body_of = archived, archived

@@ -61,7 +61,7 @@ def read_part(library: Library, place: Place, known: KnownPart | None, *, config
     one and has the same bytes, because archives grow at their end.
 
     Raises:
-        NotByRecord
+        NotByRecord: all records of the file are in one gzip member.
         TreeError: the file cannot be read, or is shorter than it was.
     """
     with library.opened(place.path) as file:

@@ -130,7 +130,7 @@ def compile_pattern_of(place: Place) -> Pattern:
     Return the compiled pattern of a place, for paths relative to its folder that begin with a slash.
 
     Raises:
-        BadPattern
+        BadPattern: the pattern of the place is invalid.
     """
     return compile_rule(f"/{place.pattern}")
 

@@ -59,7 +59,7 @@ def read_grants(*, owner: int, group: int, mode: int, acl: bytes | None) -> Gran
     Return the permissions of a file with this mode, and this access control list if it has one.
 
     Raises:
-        UnreadableList
+        UnreadableList: the access control list has an unknown form.
     """
     if acl is None:
         return Grants(owner, mode >> 6 & 0o7, mode & 0o7, groups={group: mode >> 3 & 0o7})

@@ -155,7 +155,7 @@ class FileSpecification:
         Return the rules of the job.
 
         Raises:
-            BadPattern
+            BadPattern: a rule is invalid.
         """
         return Rules(tops=self.seeds, include=self.include, exclude=self.exclude, hidden=self.hidden)
 

@@ -74,7 +74,7 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     Return a decoder of bodies with this Content-Encoding; None if there is nothing to decode.
 
     Raises:
-        UnknownCoding
+        UnknownCoding: the body has a coding that was not offered, or too many codings.
     """
     names = [name.strip().lower() for name in content_encoding.split(",")]
     names = [name for name in names if name in _CODINGS]
@@ -103,7 +103,7 @@ def _through(stage: _Stage, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Reader(Protocol):
-    """A decompressor of zlib or zstd."""
+    """The methods that the decompressors of zlib and zstd have in common."""
 
     @property
     def eof(self) -> bool: ...

@@ -104,7 +104,7 @@ class Fetches(Protocol):
         Fetch an address and return the response, with the raw exchange if `keeps_exchange`.
 
         Raises:
-            FetchFailed
+            FetchFailed: the request gave no complete response.
         """
 
 
@@ -182,7 +182,7 @@ class Fetcher:
         With `keeps_exchange`, the response has the raw exchange. Requests with a form never have one.
 
         Raises:
-            FetchFailed
+            FetchFailed: the request gave no complete response.
         """
         seconds = min(self._limits.request_seconds, most_seconds or self._limits.request_seconds)
         deadline = asyncio.get_running_loop().time() + seconds

@@ -25,7 +25,7 @@ class BadFraming(Exception):
 
 
 class BodyByLength:
-    """A body with a length in the head."""
+    """Finds the end of a body whose length is in the head of the response."""
 
     __slots__ = ("_left", "is_whole")
 
@@ -47,7 +47,7 @@ class BodyByLength:
 
 
 class BodyToTheEnd:
-    """A body that ends with its connection."""
+    """Finds the end of a body that ends when its connection ends."""
 
     is_whole: Final = False
 
@@ -59,7 +59,10 @@ class BodyToTheEnd:
 
 
 class BodyInChunks:
-    """A body in chunks. Lines between chunks may end with a bare line feed. Extensions and trailers are ignored."""
+    """
+    Finds the end of a body in chunks. Lines between chunks may end with a bare line feed. Extensions and trailers are
+    ignored.
+    """
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -75,7 +78,7 @@ class BodyInChunks:
         Return the content in the data, without sizes and line ends, and the bytes after the end of the body.
 
         Raises:
-            BadFraming
+            BadFraming: the end of the body cannot be found.
         """
         pieces: list[bytes] = []
         at, size = 0, len(data)

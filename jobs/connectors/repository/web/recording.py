@@ -39,7 +39,7 @@ class RecordedFetches:
         Fetch an address and return the response, with the raw exchange if `keeps_exchange`.
 
         Raises:
-            FetchFailed
+            FetchFailed: the request gave no complete response.
         """
         if self._seconds_left <= 0:
             raise FetchFailed("TOO_SLOW", "all requests of this document together took too long")

@@ -47,7 +47,7 @@ class RobotsLine(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The merged groups of one name."""
+    """All groups of robots.txt for one name of a crawler, merged: their rules, and their Crawl-delays."""
 
     rules: list[RobotsLine]
     delays: list[str]

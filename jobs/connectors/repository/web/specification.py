@@ -213,7 +213,8 @@ class WebSpecification:
         Return the scope of the job.
 
         Raises:
-            BadUrl, BadPattern
+            BadUrl: a seed is not a web address.
+            BadPattern: an include or exclude pattern cannot be used.
         """
         scope = Scope(
             kind=self.scope,
