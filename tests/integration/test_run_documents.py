@@ -12,7 +12,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Job, Outcome, QueueItem, Run, RunSample
 from jobs.state import run_samples
 from tests.integration.test_pages import page_client
-from tests.integration.test_runs import begin, end
+from tests.integration.test_run_records import begin, end
 from tests.support.api import client_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_documents, make_job, make_lane

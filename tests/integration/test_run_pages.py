@@ -10,7 +10,7 @@ from jobs.queries.jobs import run as run_queries
 from jobs.state import journal
 from nodes.models import SettingsVersion
 from tests.integration.test_pages import count, page_client
-from tests.integration.test_runs import begin, end
+from tests.integration.test_run_records import begin, end
 from tests.support.api import client_of
 from tests.support.cluster import NOON
 from tests.support.factories import make_job

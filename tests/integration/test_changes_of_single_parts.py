@@ -6,7 +6,7 @@ from jobs.connectors.repository.access import Access, Level
 from jobs.connectors.repository.base import Part, Parts
 from jobs.models import IndexedDocument, QueueItem, SearchDocument
 from jobs.queue.flushing import parts
-from tests.integration.test_parts import held_in_file, lines_of, texts
+from tests.integration.test_parts_of_documents import held_in_file, lines_of, texts
 from tests.integration.test_pipelines import SITE, Staged, assert_is_sound, stage
 from tests.support.scripted import url_of
 
