@@ -51,7 +51,7 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
     job_id = start_job(browser, site, output=tmp_path / "pages.jsonl")
     wait_for(lambda: site.count_requests() > 100, saying="the crawl is in progress")
 
-    mend = lose_server(home)
+    repair = lose_server(home)
     wait_for(lambda: "guardian: " in (home / "server.log").read_text(), saying="the guardian gives up")
 
     assert browser.ask("/")[0] == 503
@@ -60,7 +60,7 @@ def test_a_crawl_survives_an_embedded_server_that_cannot_start_for_a_while(machi
     assert (status, problem["code"]) == (503, "database_unavailable")
     assert "the embedded server does not start" in problem["detail"]
 
-    mend()
+    repair()
 
     wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
     assert held_by(tmp_path / "pages.jsonl") == site.documents

@@ -270,7 +270,7 @@ class Crawls(RuleBasedStateMachine):
 
     @rule(then=_acts)
     def who_was_replaced_goes_on(self, then):
-        self.cluster.retire_ghosts()
+        self.cluster.retire_zombies()
         self._act(then)
 
     # --- Invariants ------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Crawls(RuleBasedStateMachine):
     def a_full_run_that_is_let_alone_brings_what_follows_from_the_site(self):
         for name, page in self.site.items():
             self._put(name, page)
-        self.cluster.retire_ghosts()
+        self.cluster.retire_zombies()
         for which in range(len(self.jobs)):
             self.ask("resume", which)
         self._work_until_all_is_at_rest()

@@ -689,12 +689,12 @@ def unstartable(home):
 def test_a_server_that_failed_to_start_returns_at_the_same_address(home):
     address = address_of(home.start_user())
     guardian = home.guardian()
-    mend = unstartable(home)
+    repair = unstartable(home)
 
     home.postmaster().kill()
     wait_until(lambda: not guardian.is_running() or guardian.status() == psutil.STATUS_ZOMBIE, within=PATIENCE)
     assert not answers(address)
-    mend()
+    repair()
 
     assert address_of(home.start_user()) == address
     assert answers(address)

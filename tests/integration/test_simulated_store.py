@@ -29,7 +29,7 @@ from nodes.life.identity import NodeIdentity
 from nodes.lifecycle import NodeKind
 from nodes.membership import leadership, members, snapshot
 from nodes.membership.fences import FenceRefused, TermHeld, hold_node, hold_term
-from tests.simulation.checks import Witness
+from tests.simulation.checker import Checker
 from tests.simulation.store import GroupRow, NodeTaken, Store
 from tests.support.cluster import ELSEWHERE, seconds
 from tests.support.factories import make_job
@@ -47,13 +47,13 @@ class InMemory:
 
     def __init__(self, groups: list[int]) -> None:
         self._now = 0.0
-        witness = Witness(now=lambda: self._now, beat=2.0, processes=_AllAsItShouldBe())
-        self._store = Store(clock=lambda: self._now, witness=witness)
+        checker = Checker(now=lambda: self._now, beat=2.0, processes=_AllAsItShouldBe())
+        self._store = Store(clock=lambda: self._now, checker=checker)
         self._store.groups = {group: GroupRow(id=group) for group in groups}
 
     def fall_silent(self, *, node_id: UUID) -> None:
         self._store.nodes[node_id].heartbeat_at -= SILENCE
-        self._store.witness.heard_at.pop(node_id, None)
+        self._store.checker.heard_at.pop(node_id, None)
 
     def beat(self, *, node_id: UUID) -> object:
         beat = self._store.beat(node_id=node_id)
@@ -166,7 +166,7 @@ class InPostgres:
 
 
 class _AllAsItShouldBe(dict[UUID, Any]):
-    """Processes in which the witness finds no violation, because this test compares only answers."""
+    """Processes in which the checker finds no violation, because this test compares only answers."""
 
     def __missing__(self, _node_id: UUID) -> "_Doing":
         return _Doing()

@@ -105,37 +105,42 @@ class Faults:
             process.begin_trouble()
 
     def _cut(self) -> None:
-        process, line = (process := self._pick()), process.line
-        line.carries_questions, line.carries_answers = self._random.choice(
+        process, connection = (process := self._pick()), process.connection
+        connection.carries_requests, connection.carries_answers = self._random.choice(
             ((False, False), (True, False), (False, True))
         )
-        self._tell(f"the line of n{process.id.int} is cut (to, from: {line.carries_questions}, {line.carries_answers})")
+        self._tell(
+            f"the connection of n{process.id.int} is cut (to, from: {connection.carries_requests}, {connection.carries_answers})"
+        )
 
-        def mend() -> None:
-            line.carries_questions = line.carries_answers = True
+        def repair() -> None:
+            connection.carries_requests = connection.carries_answers = True
 
-        self._trouble(process, until=mend)
+        self._trouble(process, until=repair)
 
     def _cut_off_ensemble(self) -> None:
-        process, line = (process := self._pick()), process.other_line
-        self._tell(f"the line of n{process.id.int} to the ensemble is cut")
-        line.carries_questions = line.carries_answers = False
+        process, connection = (process := self._pick()), process.ensemble_connection
+        self._tell(f"the connection of n{process.id.int} to the ensemble is cut")
+        connection.carries_requests = connection.carries_answers = False
 
-        def mend() -> None:
-            line.carries_questions = line.carries_answers = True
+        def repair() -> None:
+            connection.carries_requests = connection.carries_answers = True
 
         # This fault is not recorded as trouble, because it must not cause the failure of the node.
-        self._later(mend)
+        self._later(repair)
 
     def _make_flaky(self) -> None:
-        process, line = (process := self._pick()), process.line
-        line.flakiness, line.lateness = self._random.uniform(0.05, 0.5), self._random.uniform(0.1, 4) * _BEAT
-        self._tell(f"the line of n{process.id.int} is flaky")
+        process, connection = (process := self._pick()), process.connection
+        connection.flakiness, connection.lateness = (
+            self._random.uniform(0.05, 0.5),
+            self._random.uniform(0.1, 4) * _BEAT,
+        )
+        self._tell(f"the connection of n{process.id.int} is flaky")
 
-        def mend() -> None:
-            line.flakiness = 0.0
+        def repair() -> None:
+            connection.flakiness = 0.0
 
-        self._trouble(process, until=mend)
+        self._trouble(process, until=repair)
 
     def _ask_to_leave(self) -> None:
         process = self._pick()
@@ -156,28 +161,28 @@ class Faults:
     # --- Faults of all processes -----------------------------------------------------------------
 
     def _refuse(self) -> None:
-        weather = self._world.weather
+        faults = self._world.database_faults
         self._tell("the database is down")
-        weather.refuses = True
-        self._later(lambda: (self._tell("the database is up"), setattr(weather, "refuses", False)))
+        faults.refuses = True
+        self._later(lambda: (self._tell("the database is up"), setattr(faults, "refuses", False)))
 
     def _hang(self) -> None:
-        weather = self._world.weather
+        faults = self._world.database_faults
         self._tell("the database hangs")
-        weather.hangs = True
-        self._later(lambda: (self._tell("the database goes on"), setattr(weather, "hangs", False)))
+        faults.hangs = True
+        self._later(lambda: (self._tell("the database goes on"), setattr(faults, "hangs", False)))
 
     def _slow_down(self) -> None:
-        weather = self._world.weather
-        weather.slowness = self._random.uniform(0.05, 0.5) * _BEAT
+        faults = self._world.database_faults
+        faults.slowness = self._random.uniform(0.05, 0.5) * _BEAT
         self._tell("the database is slow")
-        self._later(lambda: setattr(weather, "slowness", 0.0))
+        self._later(lambda: setattr(faults, "slowness", 0.0))
 
     def _lose_ensemble(self) -> None:
-        weather = self._world.other_weather
+        faults = self._world.ensemble_faults
         self._tell("the ensemble is down")
-        weather.refuses = True
-        self._later(lambda: (self._tell("the ensemble is up"), setattr(weather, "refuses", False)))
+        faults.refuses = True
+        self._later(lambda: (self._tell("the ensemble is up"), setattr(faults, "refuses", False)))
 
     def _wipe_ensemble(self) -> None:
         self._tell("the ensemble is wiped")

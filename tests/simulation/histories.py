@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from tests.simulation.checks import Violation
+from tests.simulation.checker import Violation
 from tests.simulation.process import BEAT
 from tests.simulation.rules import NAMES, Rules
 from tests.simulation.world import World
@@ -29,9 +29,9 @@ class Summary:
         self.histories += 1
         self.nodes += len(world.processes)
         self.most_nodes = max(self.most_nodes, world.most_alive)
-        self.elections += sum(world.witness.terms.values())
-        self.marks += world.witness.marks
-        self.moves += world.witness.moves
+        self.elections += sum(world.checker.terms.values())
+        self.marks += world.checker.marks
+        self.moves += world.checker.moves
         self.refused += world.store.refused
 
     def figures(self) -> dict[str, int]:
@@ -77,12 +77,12 @@ def takeover(seed: int) -> float:
     world = World(seed)
     world.start(NodeKind.MANAGER)
     world.scheduler.run(until=world.scheduler.random.uniform(8, 10) * _BEAT)
-    main, term = world.main, world.witness.terms[CLUSTER_SCOPE]
+    main, term = world.main, world.checker.terms[CLUSTER_SCOPE]
     assert main is not None
     main.is_frozen = main.is_lost = True
     main.begin_trouble()
     began_at = world.scheduler.now
-    while world.witness.terms[CLUSTER_SCOPE] == term:
+    while world.checker.terms[CLUSTER_SCOPE] == term:
         world.scheduler.run(until=world.scheduler.now + _BEAT / 50)
     return (world.scheduler.now - began_at - main.timeout_seconds) / _BEAT
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jobs.partitions.end_of_run import Figures
 from jobs.partitions.moving import Move, Report
 from jobs.partitions.slots import SlotMap
-from tests.simulation.checks import Violation
+from tests.simulation.checker import Violation
 
 SLOTS_HERE = 12
 

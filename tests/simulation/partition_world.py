@@ -26,7 +26,7 @@ from jobs.partitions.moving import (
     leave_out,
     next_step,
 )
-from tests.simulation.checks import Violation
+from tests.simulation.checker import Violation
 from tests.simulation.partition_rows import SLOTS_HERE, Partition, PartitionRules, require
 
 _DOCUMENTS = 40

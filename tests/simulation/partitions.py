@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.simulation.checks import Violation
+from tests.simulation.checker import Violation
 from tests.simulation.partition_rows import PARTITION_RULES, PartitionRules
 from tests.simulation.partition_world import PartitionWorld
 

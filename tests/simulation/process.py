@@ -1,7 +1,7 @@
 """
-Processes, each with a heartbeat thread and a work loop like those of the daemons, over a line to the database.
+Processes, each with a heartbeat thread and a work loop like those of the daemons, over a connection to the database.
 
-A loop is a generator. It yields seconds, to sleep by its machine's clock, or a question, to ask the database. It
+A loop is a generator. It yields seconds, to sleep by its machine's clock, or a request, to send to the database. It
 continues with the answer, with `Unreachable`, or with the database's refusal. A frozen process later continues with its
 old beliefs. In a stuck process only the work loop stands still.
 """
@@ -25,9 +25,9 @@ from nodes.life.pulse import Pulse
 from nodes.life.trust import TrustWindow
 from nodes.lifecycle import NodeKind
 from nodes.membership.fences import FenceRefused, TermHeld
-from tests.simulation.checks import Witness
+from tests.simulation.checker import Checker
+from tests.simulation.connection import REFUSALS, Connection, Request, Unreachable
 from tests.simulation.ensemble import Ensemble, StoreAnswer
-from tests.simulation.line import REFUSALS, Line, Question, Unreachable
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
 from tests.simulation.store import NodeTaken, Store, Write
@@ -49,7 +49,7 @@ _IDLE = 2
 # Number of passes for which a draining manager waits for the move of its groups. After them it leaves anyway.
 _DRAINING_PASSES = 4
 
-Steps = Generator[float | Question, Any, Any]
+Steps = Generator[float | Request, Any, Any]
 
 
 class Ended(Exception):
@@ -64,14 +64,14 @@ class Machine:
     clock: DriftingClock
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """The parts of a world that a process uses."""
 
     scheduler: Scheduler
     store: Store
     # The coordination store beside the database, if there is one.
     ensemble: Ensemble | None
-    witness: Witness
+    checker: Checker
     rules: Rules
     # Probability of a pause between a decision and its write.
     hesitation: float
@@ -91,10 +91,10 @@ class Process:
     scope: str
     machine: Machine
     timeout: dt.timedelta
-    world: Surroundings
-    line: Line
+    world: Environment
+    connection: Connection
     # The connection of the process to the ensemble.
-    other_line: Line
+    ensemble_connection: Connection
     # True if the process lives and never takes leadership.
     never_acts: bool = False
     is_over: bool = False
@@ -136,7 +136,7 @@ class Process:
             self,
             self._stay_in_ensemble(session.total_seconds()),
             wait_at_most=session.total_seconds(),
-            line=self.other_line,
+            connection=self.ensemble_connection,
         )
 
     def start(self) -> None:
@@ -158,7 +158,7 @@ class Process:
         self._requests.go_on()
         self._membership.go_on()
 
-    # --- Facts for the witness -------------------------------------------------------------------
+    # --- Facts for the checker -------------------------------------------------------------------
 
     @property
     def timeout_seconds(self) -> float:
@@ -429,7 +429,7 @@ class Process:
             if self.trusts_itself and not self.is_leaving:
                 self.last_request_at = self.world.scheduler.now
                 self.open_requests += 1
-                self.world.witness.began_request(self.id)
+                self.world.checker.began_request(self.id)
             elif self.pulse.trust.must_close:
                 self.open_requests = 0
             yield _GLANCE
@@ -451,8 +451,8 @@ class Loop:
     # Seconds for which the process waits for a server that does not answer.
     wait_at_most: float
     is_work: bool = False
-    # Connection for the questions of the loop. None means the connection to the database.
-    line: Line | None = None
+    # Connection for the requests of the loop. None means the connection to the database.
+    connection: Connection | None = None
     _held: list[tuple[Any, Exception | None]] = field(default_factory=list)
 
     def resume(self, said: Any = None, error: Exception | None = None) -> None:
@@ -468,7 +468,7 @@ class Loop:
             process.end()
             return
         if callable(step):
-            (self.line or process.line).ask(step, self.resume, wait_at_most=self.wait_at_most)
+            (self.connection or process.connection).send(step, self.resume, wait_at_most=self.wait_at_most)
         else:
             scheduler = process.world.scheduler
             # Sleeps are never exact.

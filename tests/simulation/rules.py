@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules. All are on, unless one is switched off to see whether the witness notices."""
+    """The rules. All are on, unless one is switched off to see whether the checker notices."""
 
     # Marking a node as failed waits for its open writes, or ends them.
     node_lock: bool = True

@@ -20,7 +20,7 @@ from nodes.decisions.snapshot import ClusterSeen, NodeSeen, TermSeen
 from nodes.lifecycle import FINAL_STATUSES, LIVE_STATUSES, WORKING_STATUSES, NodeKind, NodeStatus, sources_of
 from nodes.membership.fences import FenceRefused, TermHeld
 from nodes.membership.members import Beat
-from tests.simulation.checks import Witness
+from tests.simulation.checker import Checker
 from tests.simulation.rules import Rules
 
 _EPOCH = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
@@ -80,10 +80,10 @@ class NodeTaken(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Store:
-    """The one database of a history. `clock` returns its seconds; `witness` sees every commit."""
+    """The one database of a history. `clock` returns its seconds; `checker` sees every commit."""
 
     clock: Callable[[], float]
-    witness: Witness
+    checker: Checker
     rules: Rules = field(default_factory=Rules)
     # True if marking a node as failed may end its sessions. Otherwise the mark waits for them.
     ends_sessions: bool = True
@@ -112,7 +112,7 @@ class Store:
             self._set_status(node, NodeStatus.RUNNING)
         if node.status in LIVE_STATUSES:
             node.heartbeat_at = self.clock()
-            self.witness.beats(node_id)
+            self.checker.beats(node_id)
         term = self.terms[node.scope]
         main_id = None if term.resigned else term.main_id
         return Beat(at=_moment(self.clock()), status=node.status, term=term.term, main_id=main_id)
@@ -166,7 +166,7 @@ class Store:
         if has_main:
             self._remove(row.main_id, verdict=replaces)
         row.main_id, row.term, row.since, row.resigned = node_id, row.term + 1, self.clock(), False
-        self.witness.elected(node_id, scope=scope, term=row.term)
+        self.checker.elected(node_id, scope=scope, term=row.term)
         return TermHeld(scope=scope, term=row.term, main_id=node_id)
 
     def resign(self, *, term: TermHeld) -> bool:
@@ -177,7 +177,7 @@ class Store:
         self._end_sessions(verdict, scope=term.scope, term=term.term)
         self.hold_term(term)
         self._lock_node(verdict.node_id)
-        self.witness.acted(term)
+        self.checker.acted(term)
         return self._fail(verdict)
 
     def _can_go(self, main_id: UUID, *, verdict: MarkFailed | None) -> bool:
@@ -230,7 +230,7 @@ class Store:
     def give(self, *, action: Give, term: TermHeld) -> bool:
         self.hold_term(term)
         row = self._lock_group(action.item)
-        self.witness.acted(term)
+        self.checker.acted(term)
         if not _is_as_seen(row, action.epoch, cause="give"):
             return False
         return self._hand_to(row, action.to)
@@ -238,17 +238,17 @@ class Store:
     def release(self, *, action: Release, term: TermHeld) -> bool:
         self.hold_term(term)
         row = self._lock_group(action.item)
-        self.witness.acted(term)
+        self.checker.acted(term)
         if not _is_as_seen(row, action.epoch, cause="release"):
             return False
         row.state, row.destination, row.releasing_since = ItemState.RELEASING, action.to, self.clock()
-        self.witness.moved(row.id, owner=row.owner, is_owned=False)
+        self.checker.moved(row.id, owner=row.owner, is_owned=False)
         return True
 
     def take_back(self, *, action: TakeBack, term: TermHeld) -> bool:
         self.hold_term(term)
         row = self._lock_group(action.item)
-        self.witness.acted(term)
+        self.checker.acted(term)
         if not _is_as_seen(row, action.epoch, cause="take_back"):
             return False
         return self._hand_to(row, action.to)
@@ -268,7 +268,7 @@ class Store:
     def _hand_to(self, row: GroupRow, to: UUID | None) -> bool:
         row.owner, row.epoch, row.destination = to, row.epoch + 1, None
         row.state = ItemState.FREE if to is None else ItemState.OWNED
-        self.witness.moved(row.id, owner=to, is_owned=to is not None)
+        self.checker.moved(row.id, owner=to, is_owned=to is not None)
         return True
 
     # --- Fences, and the writes that hold them ---------------------------------------------------
@@ -309,7 +309,7 @@ class Store:
         if not write.is_open:
             return
         self.end(write)
-        self.witness.wrote(write.node_id, term=write.term, group=write.group)
+        self.checker.wrote(write.node_id, term=write.term, group=write.group)
 
     def end_all(self) -> None:
         """End all open writes."""
@@ -384,7 +384,7 @@ class Store:
         if row is None or (row.term, row.main_id, row.resigned) != (leadership.term, leadership.main_id, False):
             return False
         row.resigned, row.since = True, self.clock()
-        self.witness.resigned(leadership)
+        self.checker.resigned(leadership)
         return True
 
     def _lock_node(self, node_id: UUID) -> NodeRow | None:
@@ -411,7 +411,7 @@ class Store:
 
     def _set_status(self, node: NodeRow, status: NodeStatus, *, verdict: MarkFailed | None = None) -> None:
         before, node.status = node.status, status
-        self.witness.became(node.id, before=before, now=status, verdict=verdict)
+        self.checker.became(node.id, before=before, now=status, verdict=verdict)
 
 
 def _is_as_seen(row: GroupRow, epoch: int, *, cause: str) -> bool:

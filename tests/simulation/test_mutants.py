@@ -1,4 +1,4 @@
-"""Proves that the witness notices the absence of each rule: without the rule, a history fails."""
+"""Proves that the checker notices the absence of each rule: without the rule, a history fails."""
 
 import pytest
 

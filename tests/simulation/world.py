@@ -9,10 +9,10 @@ from nodes.assignment.evenly import evenly
 from nodes.assignment.strategy import Strategy
 from nodes.assignment.weighted import weighted
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind
-from tests.simulation.checks import Violation, Witness
+from tests.simulation.checker import Checker, Violation
+from tests.simulation.connection import Connection, ServerFaults
 from tests.simulation.ensemble import Ensemble
 from tests.simulation.faults import Faults
-from tests.simulation.line import Line, Weather
 from tests.simulation.process import BEAT, Machine, Process
 from tests.simulation.rules import Rules
 from tests.simulation.scheduler import DriftingClock, Scheduler
@@ -42,10 +42,10 @@ class World:
     keeps_lines: bool = False
     lines: list[str] = field(default_factory=list)
     scheduler: Scheduler = field(init=False)
-    weather: Weather = field(init=False, default_factory=Weather)
-    other_weather: Weather = field(init=False, default_factory=Weather)
+    database_faults: ServerFaults = field(init=False, default_factory=ServerFaults)
+    ensemble_faults: ServerFaults = field(init=False, default_factory=ServerFaults)
     ensemble: Ensemble | None = field(init=False, default=None)
-    witness: Witness = field(init=False)
+    checker: Checker = field(init=False)
     store: Store = field(init=False)
     faults: Faults = field(init=False)
     hesitation: float = field(init=False, default=0.0)
@@ -63,9 +63,9 @@ class World:
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.seed)
         random = self.scheduler.random
-        self.witness = Witness(now=lambda: self.scheduler.now, beat=_BEAT, processes=self.processes, log=self.log)
+        self.checker = Checker(now=lambda: self.scheduler.now, beat=_BEAT, processes=self.processes, log=self.log)
         self.store = Store(
-            clock=self._make_clock(), witness=self.witness, rules=self.rules, ends_sessions=random.random() < 0.5
+            clock=self._make_clock(), checker=self.checker, rules=self.rules, ends_sessions=random.random() < 0.5
         )
         if self.seed % _HAS_ENSEMBLE == _HAS_ENSEMBLE - 1:
             self.ensemble = Ensemble(self._make_clock())
@@ -102,10 +102,10 @@ class World:
             self._check_rest()
 
     def _has_main(self, *, since: float) -> bool:
-        return self.witness.main_acted_at.get(CLUSTER_SCOPE, 0.0) > since
+        return self.checker.main_acted_at.get(CLUSTER_SCOPE, 0.0) > since
 
     def _is_at_work(self, *, since: float) -> bool:
-        return all(self.witness.stuffed_at.get(group, 0.0) > since for group in self.store.groups)
+        return all(self.checker.stuffed_at.get(group, 0.0) > since for group in self.store.groups)
 
     def _run_until(self, is_so: Callable[[], bool], *, by: float, otherwise: str) -> None:
         began_at = self.scheduler.now
@@ -117,9 +117,9 @@ class World:
     def _check_rest(self) -> None:
         """Check that all groups are served and nothing changes any more."""
         began_at = self.scheduler.now
-        term, moves = self.witness.terms[CLUSTER_SCOPE], self.witness.moves
+        term, moves = self.checker.terms[CLUSTER_SCOPE], self.checker.moves
         self.scheduler.run(until=began_at + _REST)
-        if (self.witness.terms[CLUSTER_SCOPE], self.witness.moves) != (term, moves):
+        if (self.checker.terms[CLUSTER_SCOPE], self.checker.moves) != (term, moves):
             raise Violation("it does not stop")
         if not self._has_main(since=began_at) or not self._is_at_work(since=began_at):
             raise Violation("it stops, and a node does not work")
@@ -154,7 +154,7 @@ class World:
 
     @property
     def main(self) -> Process | None:
-        main_id = self.witness.mains.get(CLUSTER_SCOPE)
+        main_id = self.checker.mains.get(CLUSTER_SCOPE)
         return None if main_id is None else self.processes[main_id]
 
     def may_go_for_good(self, process: Process) -> bool:
@@ -171,8 +171,8 @@ class World:
             machine=on or random.choice(self._machines),
             timeout=timeout,
             world=self,
-            line=Line(self.scheduler, self.weather, silence=timeout.total_seconds() / 2),
-            other_line=Line(self.scheduler, self.other_weather, silence=timeout.total_seconds() / 2),
+            connection=Connection(self.scheduler, self.database_faults, silence=timeout.total_seconds() / 2),
+            ensemble_connection=Connection(self.scheduler, self.ensemble_faults, silence=timeout.total_seconds() / 2),
         )
         self.processes[node_id] = process
         self.most_alive = max(self.most_alive, len(self.alive))

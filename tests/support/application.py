@@ -1,9 +1,9 @@
 """
 An application with distributed jobs in its own process, which obeys a test and reports its runs.
 
-`python -m tests.support.application NUMBER` is the nursery, which has imported everything. It forks an application for
-each line that it receives on the socket of that number, so an application costs little more than its fork. Each report
-carries its moment by the machine's clock, and reports arrive in the order of these moments.
+`python -m tests.support.application NUMBER` is the fork server, which has imported everything. It forks an application
+for each line that it receives on the socket of that number, so an application costs little more than its fork. Each
+report carries its moment by the machine's clock, and reports arrive in the order of these moments.
 """
 
 import datetime as dt

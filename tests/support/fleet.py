@@ -110,7 +110,7 @@ class Ledger:
 # --- Applications --------------------------------------------------------------------------------
 
 
-class Nursery:
+class ApplicationForkServer:
     """The process that forks the applications. `log` has their output, which is empty unless they fail."""
 
     def __init__(self, directory):
@@ -174,10 +174,10 @@ class _Part:
 class Instance:
     """A process with a manager of distributed jobs. Its log records are logged here."""
 
-    def __init__(self, name, ledger, nursery):
+    def __init__(self, name, ledger, fork_server):
         self.name = name
-        self._ledger, self._nursery = ledger, nursery
-        self._connection = nursery.start_application()
+        self._ledger, self._fork_server = ledger, fork_server
+        self._connection = fork_server.start_application()
         self._asking = threading.Lock()
         self._answers = queue.SimpleQueue()
         self._jobs = {}
@@ -289,7 +289,7 @@ class Instance:
         for run in self._in_hand.values():
             run.ended_at, run.has_died = ended_at, True
         self._ended.set()
-        log = self._nursery.log.read_text()[-3000:]
+        log = self._fork_server.log.read_text()[-3000:]
         self._answers.put((False, AssertionError, f"the process of {self.name} is dead; processes said: {log}"))
 
     def _hears_of_answered(self, _at, answer):
@@ -319,11 +319,11 @@ class Instance:
 class Fleet:
     """Applications of one cluster by name. Those in `instances` must be alive."""
 
-    def __init__(self, bench, nursery):
+    def __init__(self, bench, fork_server):
         self.bench = bench
         self.ledger = Ledger()
         self.instances = {}
-        self._nursery = nursery
+        self._fork_server = fork_server
 
     def job(self, job_id, items=("singleton",), **answers):
         return Job(job_id, items, **answers)
@@ -331,7 +331,7 @@ class Fleet:
     def start(self, name, *jobs, timeout=TIMEOUT, **facts):
         """Start an application with its own jobs, and wait until it works."""
         facts.setdefault("tuning", Tuning(stop_within=dt.timedelta(seconds=10)))
-        instance = self.instances[name] = Instance(name, self.ledger, self._nursery)
+        instance = self.instances[name] = Instance(name, self.ledger, self._fork_server)
         instance.start(self.bench.manager_of(name), *jobs, timeout=timeout, **facts)
         return instance
 
@@ -374,4 +374,6 @@ class Fleet:
         dead = [name for name, instance in self.instances.items() if instance.has_ended]
         for instance in self.instances.values():
             instance.kill()
-        assert not dead, f"processes ended by themselves: {', '.join(dead)}; {self._nursery.log.read_text()[-3000:]}"
+        assert not dead, (
+            f"processes ended by themselves: {', '.join(dead)}; {self._fork_server.log.read_text()[-3000:]}"
+        )

@@ -2,7 +2,7 @@
 A cluster that is stepped by hand, in one process and on its own clock.
 
 Nothing happens by itself. On command a manager performs its due duties, and a worker takes, processes and writes. A
-failed node can still be stepped, as a *ghost* that has not noticed its failure. The cluster executes the code of the
+failed node can still be stepped, as a *zombie* that has not noticed its failure. The cluster executes the code of the
 daemons with their SQL, but without their loops.
 """
 
@@ -108,7 +108,7 @@ class SteppedCluster:
         self.clock = SteppedClock()
         self.managers = [SteppedManager(self), SteppedManager(self)]
         self.workers = [SteppedWorker(self), SteppedWorker(self)]
-        self.ghosts = []
+        self.zombies = []
         self.term = elect_main(connection, self.managers[0].identity)
 
     @property
@@ -151,7 +151,7 @@ class SteppedCluster:
         else:
             assert leadership.mark_failed(self.connection, verdict=verdict, term=self.term)
         self.managers = [*others, SteppedManager(self)]
-        self.ghosts.append(manager)
+        self.zombies.append(manager)
 
     def drain_manager(self, manager):
         """Ask a manager to stop. Other managers get its leadership and its groups before it notices."""
@@ -164,7 +164,7 @@ class SteppedCluster:
             )
             assert self.term is not None
         self.managers.append(SteppedManager(self))
-        self.ghosts.append(manager)
+        self.zombies.append(manager)
 
     def fail_worker(self, worker):
         """Let a worker fall silent, and mark it as failed with all that it holds."""
@@ -172,13 +172,13 @@ class SteppedCluster:
             self.connection, verdict=fall_silent(self.connection, worker.identity), term=self.term
         )
         self.workers = [SteppedWorker(self) if other is worker else other for other in self.workers]
-        self.ghosts.append(worker)
+        self.zombies.append(worker)
 
-    def retire_ghosts(self):
-        """Let each ghost try its remaining work, then remove the ghost. Fences refuse its guarded writes."""
-        for ghost in self.ghosts:
-            ghost.try_remaining_work()
-        self.ghosts = []
+    def retire_zombies(self):
+        """Let each zombie try its remaining work, then remove the zombie. Fences refuse its guarded writes."""
+        for zombie in self.zombies:
+            zombie.try_remaining_work()
+        self.zombies = []
 
 
 class SteppedManager:

@@ -20,7 +20,7 @@ from nodes.distributed import (
     threads,
 )
 from nodes.distributed.engine import execution
-from nodes.distributed.engine.execution import JobOnNode, Surroundings
+from nodes.distributed.engine.execution import JobOnNode, NodeContext
 from nodes.distributed.engine.job import by_id
 from nodes.distributed.engine.locks import RunLocks
 from nodes.distributed.engine.observer import Observer, ObserverGroup, Work
@@ -302,8 +302,8 @@ class FreeLocks:
 
 def test_a_job_with_too_few_threads_still_runs_all_of_its_items(monkeypatch, caplog):
     job, items = Many("mails"), frozenset(f"item-{number}" for number in range(12))
-    around = Surroundings(locks=FreeLocks(), observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: True)
-    on_node, start = JobOnNode("mails", job, around), execution._Group.start
+    node_context = NodeContext(locks=FreeLocks(), observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: True)
+    on_node, start = JobOnNode("mails", job, node_context), execution._Group.start
 
     def start_few(group):
         if sum(thread.name.startswith("mails ") for thread in threading.enumerate()) >= 5:
@@ -341,7 +341,7 @@ def test_an_invalid_schedule_of_a_job_is_logged_once_while_it_lasts(caplog, monk
     caplog.set_level(logging.INFO)
     job = Undecided("mails")
     on_node = JobOnNode(
-        "mails", job, Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
+        "mails", job, NodeContext(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
     )
 
     def problem():
@@ -385,8 +385,8 @@ class Exits(Named):
 def test_a_job_whose_methods_raise_system_exit_is_logged_and_tried_again(caplog, monkeypatch):
     monkeypatch.setattr(execution, "_LOOK", 0.01)
     job = Exits("mails")
-    around = Surroundings(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
-    on_node = JobOnNode("mails", job, around)
+    node_context = NodeContext(locks=None, observer=ObserverGroup([]), tuning=Tuning, may_begin=lambda: False)
+    on_node = JobOnNode("mails", job, node_context)
 
     def problem():
         return on_node.seen(now=dt.datetime.now(dt.UTC)).problem

@@ -90,7 +90,7 @@ def test_a_body_without_length_ends_with_its_connection():
 
 
 @each_row(
-    ("head", "mended"),
+    ("head", "repaired"),
     [
         (b"Content-Length: 5\r\ncontent-length: 5\r\n", b"Content-Length: 5\r\n"),
         (b"Content-Length: 5, 5,5\r\n", b"Content-Length: 5\r\n"),
@@ -105,8 +105,8 @@ def test_a_body_without_length_ends_with_its_connection():
         (b"X-A: b\nX-B: c\n", b"X-A: b\r\nX-B: c\r\n"),
     ],
 )  # fmt: skip
-def test_a_faulty_head_is_repaired_as_browsers_do(head, mended):
-    assert repaired_head(STATUS + head + b"\r\n") == STATUS + mended + b"\r\n"
+def test_a_faulty_head_is_repaired_as_browsers_do(head, repaired):
+    assert repaired_head(STATUS + head + b"\r\n") == STATUS + repaired + b"\r\n"
 
 
 @each_row("status", [b"http/1.1 200 OK", b"HTTP/2 200 OK", b"HTTP/1.1  200OK", b"HTTP/1.1\t200 OK "])

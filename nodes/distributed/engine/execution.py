@@ -31,7 +31,7 @@ _LOOK: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class NodeContext:
     """The objects that all jobs of a node share."""
 
     locks: HeldLocks
@@ -63,8 +63,8 @@ class JobRuns:
 class JobOnNode:
     """One job on this node. Its items change over time."""
 
-    def __init__(self, job_id: str, job: DistributedJob, surroundings: Surroundings) -> None:
-        self.job_id, self.job, self.surroundings = job_id, job, surroundings
+    def __init__(self, job_id: str, job: DistributedJob, node_context: NodeContext) -> None:
+        self.job_id, self.job, self.node_context = job_id, job, node_context
         self._lock = threading.Lock()
         self._is_closed = False
         self._items: frozenset[str] = frozenset()
@@ -110,7 +110,7 @@ class JobOnNode:
                     self._give_up_threads(number, error)
                     break
             items = self._items
-        self.surroundings.observer.share_taken_up(self.job_id, items)
+        self.node_context.observer.share_taken_up(self.job_id, items)
 
     def _give_up_threads(self, started: int, error: RuntimeError) -> None:
         """Stop the threads that could be started, and let the next call start half of them. The lock is held."""
@@ -234,7 +234,7 @@ class _Group:
         ending: Sequence["_Group"],
     ) -> None:
         self._owner = owner
-        self._around = owner.surroundings
+        self._node_context = owner.node_context
         self._items = items
         self._locked = tuple(WorkItem(owner.job_id, item) for item in sorted(items))
         self._ending = ending
@@ -277,7 +277,7 @@ class _Group:
                 pause = self._seconds_to_next_run()
                 if pause > 0:
                     self._stopping.wait(min(pause, _LOOK))
-                elif not self._around.may_begin():
+                elif not self._node_context.may_begin():
                     self._stopping.wait(_LOOK)
                 else:
                     self._run_or_delay()
@@ -288,7 +288,7 @@ class _Group:
         """
         Wait until the earlier groups have ended. Then take over the past of these items, with the runs of those groups.
         """
-        limit = self._around.tuning().stop_within.total_seconds()
+        limit = self._node_context.tuning().stop_within.total_seconds()
         deadline = seconds_since_boot() + limit
         for group in self._ending:
             while not group.has_ended and not self._stopping.is_set() and seconds_since_boot() < deadline:
@@ -316,7 +316,7 @@ class _Group:
         if due != self._reported_due:
             self._reported_due = due
             due_in = dt.timedelta(seconds=max(0.0, pause))
-            self._around.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
+            self._node_context.observer.scheduled(self._owner.job_id, self._items, due_in=due_in)
         return pause
 
     def _run_or_delay(self) -> None:
@@ -327,7 +327,7 @@ class _Group:
 
         context = JobContext(self._items, remaining=remaining, job=self._owner.job_id)
         try:
-            run_locks = self._around.locks.take(
+            run_locks = self._node_context.locks.take(
                 self._locked, wanted=lambda: not (self._stopping.is_set() or context.should_stop), stop=context.stop
             )
         except CoordinationError as error:
@@ -341,8 +341,8 @@ class _Group:
                 run_locks.let_go()
             return
         if run_locks is not None:
-            self._around.observer.run_delayed(run_locks.item, run_locks.holder)
-        again = self._around.tuning().try_again
+            self._node_context.observer.run_delayed(run_locks.item, run_locks.holder)
+        again = self._node_context.tuning().try_again
         self._stopping.wait((again if run_locks is None else min(again, run_locks.remaining)).total_seconds())
 
     def _is_too_soon(self, run_locks: RunLocks) -> bool:
@@ -358,13 +358,13 @@ class _Group:
         meanwhile.
         """
         with self._lock:
-            if self._stopping.is_set() or context.should_stop or not self._around.may_begin():
+            if self._stopping.is_set() or context.should_stop or not self._node_context.may_begin():
                 return False
             self._context = context
             return True
 
     def _run(self, context: JobContext, run_locks: RunLocks) -> None:
-        job_id, observer = self._owner.job_id, self._around.observer
+        job_id, observer = self._owner.job_id, self._node_context.observer
         began_at, started_at, planned_at = dt.datetime.now(dt.UTC), seconds_since_boot(), self.due_at
         failure: BaseException | None = None
         observer.run_begun(job_id, self._items)

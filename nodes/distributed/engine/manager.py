@@ -17,7 +17,7 @@ from nodes.coordination.database import DatabaseCoordination
 from nodes.coordination.port import Coordination, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, is_path
-from nodes.distributed.engine.execution import JobOnNode, Surroundings
+from nodes.distributed.engine.execution import JobOnNode, NodeContext
 from nodes.distributed.engine.job import DistributedJob, by_id
 from nodes.distributed.engine.locks import HeldLocks
 from nodes.distributed.engine.main_part import MainPart
@@ -69,13 +69,13 @@ class DistributedJobManager:
         self._locks = HeldLocks(
             coordination, lease=lambda: self._tuning.lease_for(coordination.timeout), observer=self._observer
         )
-        around = Surroundings(
+        node_context = NodeContext(
             locks=self._locks,
             observer=self._observer,
             tuning=lambda: self._tuning,
             may_begin=lambda: coordination.is_member,
         )
-        self._jobs = {job_id: JobOnNode(job_id, job, around) for job_id, job in by_id(jobs).items()}
+        self._jobs = {job_id: JobOnNode(job_id, job, node_context) for job_id, job in by_id(jobs).items()}
         self._worker = WorkerPart(
             coordination,
             self._jobs,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.coordination.conftest import bench, zookeeper, zookeeper_bench
 from tests.support.distributed_jobs import DIARY
-from tests.support.fleet import Fleet, Nursery
+from tests.support.fleet import ApplicationForkServer, Fleet
 from tests.support.processes import Database
 from tests.support.proxy import Proxy
 
@@ -18,23 +18,23 @@ QUICK = ("--set", f"cluster.node_timeout={TIMEOUT:g}", "--set", f"cluster.heartb
 
 
 @pytest.fixture(scope="session")
-def nursery(tmp_path_factory):
-    made = Nursery(tmp_path_factory.mktemp("applications"))
+def fork_server(tmp_path_factory):
+    made = ApplicationForkServer(tmp_path_factory.mktemp("applications"))
     yield made
     made.end()
 
 
 @pytest.fixture
-def fleet(bench, nursery):
-    made = Fleet(bench, nursery)
+def fleet(bench, fork_server):
+    made = Fleet(bench, fork_server)
     yield made
     made.end()
 
 
 @pytest.fixture
-def zookeeper_fleet(zookeeper_bench, nursery):
+def zookeeper_fleet(zookeeper_bench, fork_server):
     """Return a fleet in ZooKeeper, for tests about ZooKeeper alone."""
-    made = Fleet(zookeeper_bench, nursery)
+    made = Fleet(zookeeper_bench, fork_server)
     yield made
     made.end()
 

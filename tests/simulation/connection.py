@@ -1,4 +1,4 @@
-"""The line between a process and the database: messages that are late, lost or duplicated, and outages."""
+"""The connection of a process to a server: messages that are late, lost or duplicated, and outages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from nodes.membership.fences import FenceRefused
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import MustWait, NodeTaken
 
-# Longest time of a question and its answer without a fault (seconds).
+# Longest time of a request and its answer without a fault (seconds).
 _USUAL = 0.04
-# Seconds between two tries of a question that has to wait.
+# Seconds between two tries of a request that has to wait.
 _LOOK = 0.1
 # Seconds until a client learns that no server listens.
 _REFUSED = 0.01
@@ -22,13 +22,13 @@ class Unreachable(Exception):
     """The database gave no answer. It is unknown whether it executed the request."""
 
 
-Question = Callable[[], Any]
+Request = Callable[[], Any]
 Answer = Callable[[Any, Exception | None], None]
 
 
 @dataclass(slots=True)
-class Weather:
-    """The faults of the database, which affect all processes."""
+class ServerFaults:
+    """The faults of a server, which affect all processes."""
 
     refuses: bool = False
     hangs: bool = False
@@ -36,54 +36,54 @@ class Weather:
 
 
 @dataclass(slots=True)
-class Line:
-    """The line of one process. It counts as dead when no message came over it for `silence` seconds."""
+class Connection:
+    """The connection of one process to a server. It is dead after `silence` seconds without a message."""
 
     scheduler: Scheduler
-    weather: Weather
+    server_faults: ServerFaults
     silence: float
-    carries_questions: bool = True
+    carries_requests: bool = True
     carries_answers: bool = True
     # Share of messages with a fault: late by up to `lateness`, lost, or duplicated.
     flakiness: float = 0.0
     lateness: float = 0.0
 
-    def ask(self, question: Question, answer: Answer, *, wait_at_most: float) -> None:
+    def send(self, request: Request, answer: Answer, *, wait_at_most: float) -> None:
         """
         Ask the database. `answer` is called once, with the result or with the error.
 
-        `wait_at_most` is the limit in seconds for a server that accepts the question and does not answer.
+        `wait_at_most` is the limit in seconds for a server that accepts the request and does not answer.
         """
         going = self._delay()
-        if not self.carries_questions or self._is_lost():
+        if not self.carries_requests or self._is_lost():
             self._after(self.silence, lambda: answer(None, Unreachable()))
             return
         if going > self.silence:
-            # The sender has given up when the question arrives, and the database still executes it.
+            # The sender has given up when the request arrives, and the database still executes it.
             self._after(self.silence, lambda: answer(None, Unreachable()))
-            self._after(going, lambda: self._arrive(question, _no_receiver, wait_at_most))
+            self._after(going, lambda: self._arrive(request, _no_receiver, wait_at_most))
             return
         if self.flakiness and self.scheduler.random.random() < self.flakiness:
-            self._after(going + self._delay(), lambda: self._arrive(question, _no_receiver, wait_at_most))
-        self._after(going, lambda: self._arrive(question, answer, wait_at_most))
+            self._after(going + self._delay(), lambda: self._arrive(request, _no_receiver, wait_at_most))
+        self._after(going, lambda: self._arrive(request, answer, wait_at_most))
 
-    def _arrive(self, question: Question, answer: Answer, wait_at_most: float) -> None:
-        if self.weather.refuses:
+    def _arrive(self, request: Request, answer: Answer, wait_at_most: float) -> None:
+        if self.server_faults.refuses:
             self._after(_REFUSED, lambda: answer(None, Unreachable()))
             return
-        if self.weather.hangs:
-            self._wait(question, answer, wait_at_most)
+        if self.server_faults.hangs:
+            self._wait(request, answer, wait_at_most)
             return
         said: Any = None
         error: Exception | None = None
         try:
-            said = question()
+            said = request()
         except MustWait:
-            self._wait(question, answer, wait_at_most)
+            self._wait(request, answer, wait_at_most)
             return
         except REFUSALS as refusal:
             error = refusal
-        if self.carries_answers and not self.flakiness and not self.weather.slowness:
+        if self.carries_answers and not self.flakiness and not self.server_faults.slowness:
             answer(said, error)
             return
         coming = self._delay()
@@ -91,21 +91,21 @@ class Line:
             said, error, coming = None, Unreachable(), self.silence
         self._after(coming, lambda: answer(said, error))
 
-    def _wait(self, question: Question, answer: Answer, wait_at_most: float) -> None:
+    def _wait(self, request: Request, answer: Answer, wait_at_most: float) -> None:
         """
-        Repeat the question until the database can execute it. After `wait_at_most` seconds the client gets
-        `Unreachable`, and the question is still executed.
+        Repeat the request until the database can execute it. After `wait_at_most` seconds the client gets
+        `Unreachable`, and the request is still executed.
         """
         if wait_at_most < 0 and answer is not _no_receiver:
             answer(None, Unreachable())
             answer = _no_receiver
-        self._after(_LOOK, lambda: self._arrive(question, answer, wait_at_most - _LOOK))
+        self._after(_LOOK, lambda: self._arrive(request, answer, wait_at_most - _LOOK))
 
     def _delay(self) -> float:
         random = self.scheduler.random
         if self.flakiness and random.random() < self.flakiness:
             return random.random() * self.lateness
-        return random.random() * _USUAL + self.weather.slowness
+        return random.random() * _USUAL + self.server_faults.slowness
 
     def _is_lost(self) -> bool:
         return self.flakiness > 0 and self.scheduler.random.random() < self.flakiness

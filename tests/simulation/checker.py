@@ -1,5 +1,5 @@
 """
-The witness: sees every commit, keeps its own records, and reports each violation.
+The checker: sees every commit, keeps its own records, and reports each violation.
 
 It trusts neither the fences nor the rows. It knows only the order of the commits and the true actions of the processes.
 """
@@ -47,8 +47,8 @@ def _let_pass(_line: str) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Witness:
-    """The witness of a history. `now` is the true time; `log` takes a line for the history."""
+class Checker:
+    """The checker of a history. `now` is the true time; `log` takes a line for the history."""
 
     now: Callable[[], float]
     beat: float
