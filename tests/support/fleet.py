@@ -260,7 +260,7 @@ class Instance:
         os.close(self._process)
         self._connection.close()
 
-    # --- The line --------------------------------------------------------------------------------
+    # --- The connection --------------------------------------------------------------------------
 
     def _ask(self, *words):
         with self._asking:
@@ -356,7 +356,7 @@ class Fleet:
         return conflicts_in(self.ledger.runs_of())
 
     def link_of(self, name):
-        """Return the line of an application, which can be cut and healed."""
+        """Return the connection of an application to the store, which can be cut and repaired."""
         return self.bench.line(name)
 
     def later(self, seconds, what):
