@@ -26,7 +26,7 @@ class Faults:
         kinds: tuple[Callable[[], None], ...] = (
             self._crash, self._freeze, self._stick, self._cut, self._make_flaky,
             self._refuse, self._hang, self._slow_down, self._ask_to_leave, self._join,
-            self._inject_at_decision, self._freeze_for_good, self._stick_for_good, self._shift_load,
+            self._inject_at_decision, self._freeze_without_end, self._stick_without_end, self._shift_load,
         )  # fmt: skip
         if world.ensemble is not None:
             kinds += (self._lose_ensemble, self._wipe_ensemble, self._cut_off_ensemble, self._cut_off_ensemble)
@@ -46,7 +46,7 @@ class Faults:
             self._tell("some statements take long")
         if self._random.random() < 0.3:
             for process in world.alive:
-                is_spare = process.kind == NodeKind.MANAGER and world.may_go_for_good(process)
+                is_spare = process.kind == NodeKind.MANAGER and world.may_be_lost(process)
                 process.never_acts = is_spare and self._random.random() < 0.5
                 if process.never_acts:
                     self._tell(f"n{process.id.int} will never take the leadership")
@@ -90,16 +90,16 @@ class Faults:
         process.is_stuck = True
         self._trouble(process, until=lambda: (self._tell(f"the work of n{process.id.int} goes on"), process.thaw()))
 
-    def _freeze_for_good(self) -> None:
+    def _freeze_without_end(self) -> None:
         process = self._pick()
-        if self._world.may_go_for_good(process):
-            self._tell(f"n{process.id.int} freezes for ever")
+        if self._world.may_be_lost(process):
+            self._tell(f"n{process.id.int} freezes without end")
             process.is_frozen = process.is_lost = True
             process.begin_trouble()
 
-    def _stick_for_good(self) -> None:
+    def _stick_without_end(self) -> None:
         process = self._pick()
-        if self._world.may_go_for_good(process):
+        if self._world.may_be_lost(process):
             self._tell(f"the work of n{process.id.int} is stuck without end")
             process.is_stuck = process.is_lost = True
             process.begin_trouble()

@@ -124,12 +124,12 @@ class Store:
         return self._move(node_id, "begin_draining", NodeStatus.DRAINING)
 
     def stop(self, *, node_id: UUID) -> bool:
-        offices = self._offices_of(node_id)
-        self._wait_for_writes(self._writes_under(offices))
+        leaderships = self._leaderships_of(node_id)
+        self._wait_for_writes(self._writes_under(leaderships))
         node = self._lock_node(node_id)
         if node is None or node.status not in sources_of("stop"):
             return False
-        for leadership in offices:
+        for leadership in leaderships:
             self._give_up(leadership)
         self._set_status(node, NodeStatus.STOPPED)
         return True
@@ -193,11 +193,11 @@ class Store:
             self._fail(verdict)
 
     def _fail(self, verdict: MarkFailed) -> bool:
-        offices = self._offices_of(verdict.node_id)
+        leaderships = self._leaderships_of(verdict.node_id)
         node = self._lock_node(verdict.node_id)
         if node is None or node.status not in sources_of("mark_failed") or not self._is_guilty(node, verdict):
             return False
-        for leadership in offices:
+        for leadership in leaderships:
             row = self.terms[leadership.scope]
             row.main_id, row.since = None, self.clock()
         self._set_status(node, NodeStatus.FAILED, verdict=verdict)
@@ -372,7 +372,7 @@ class Store:
     def _age(self, node: NodeRow) -> dt.timedelta:
         return dt.timedelta(seconds=self.clock() - node.heartbeat_at)
 
-    def _offices_of(self, node_id: UUID) -> list[TermHeld]:
+    def _leaderships_of(self, node_id: UUID) -> list[TermHeld]:
         return [
             TermHeld(scope=scope, term=row.term, main_id=node_id)
             for scope, row in sorted(self.terms.items())
@@ -401,8 +401,8 @@ class Store:
         for write in [write for write in self._under_way if write.node_id == verdict.node_id]:
             self.end(write)
 
-    def _writes_under(self, offices: Iterable[TermHeld]) -> list[Write]:
-        held = list(offices)
+    def _writes_under(self, leaderships: Iterable[TermHeld]) -> list[Write]:
+        held = list(leaderships)
         return [write for write in self._under_way if write.term in held]
 
     def _wait_for_writes(self, writes: Iterable[Write]) -> None:

@@ -157,7 +157,7 @@ class World:
         main_id = self.checker.mains.get(CLUSTER_SCOPE)
         return None if main_id is None else self.processes[main_id]
 
-    def may_go_for_good(self, process: Process) -> bool:
+    def may_be_lost(self, process: Process) -> bool:
         return process not in self._sturdy
 
     def start(self, kind: NodeKind, *, on: Machine | None = None) -> Process:

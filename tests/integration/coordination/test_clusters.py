@@ -289,12 +289,12 @@ def test_free_locks_of_unknown_items_are_deleted_and_held_locks_stay(bench):
 def test_one_of_three_candidates_becomes_main(bench):
     nodes = [bench.node(name, joins={}) for name in "abc"]
 
-    offices = [node.campaign() for node in nodes]
+    leaderships = [node.campaign() for node in nodes]
 
-    assert [leadership for leadership in offices if leadership] == [
+    assert [leadership for leadership in leaderships if leadership] == [
         node.leadership for node in nodes if node.leadership
     ]
-    (leadership,) = (leadership for leadership in offices if leadership)
+    (leadership,) = (leadership for leadership in leaderships if leadership)
     assert leadership.term == 1
     assert [(node.look().main, node.look().term) for node in nodes] == [(leadership.main, 1)] * 3
 
@@ -350,8 +350,8 @@ def test_a_lost_main_is_replaced_and_two_mains_never_exist(bench, fault):
 
     def is_followed():
         b.campaign()
-        offices = [a.leadership, b.leadership]
-        assert None in offices, f"both are main: {offices}"
+        leaderships = [a.leadership, b.leadership]
+        assert None in leaderships, f"both are main: {leaderships}"
         return b.leadership is not None
 
     wait_until(is_followed)
@@ -624,9 +624,9 @@ def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
     def there_is_a_main():
         for node in (a, b):
             patiently(node.campaign)
-        offices = [node.leadership for node in (a, b) if node.leadership]
-        assert len(offices) < 2
-        return bool(offices)
+        leaderships = [node.leadership for node in (a, b) if node.leadership]
+        assert len(leaderships) < 2
+        return bool(leaderships)
 
     wait_until(there_is_a_main)
     assert patiently(a.look).term > former.term
