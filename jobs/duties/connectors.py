@@ -105,7 +105,8 @@ def missing_outputs(outputs: list[str]) -> list[str]:
 
 def _closed_connections(job: Any, *, reads_source: bool) -> list[str]:
     """
-    Return a phrase for each connection of the job, and the job itself, with a secret that this process cannot open.
+    Return a phrase for each part of the job with a secret that this process cannot open: its connections and its
+    specification.
     """
     closed = []
     kind = find_repository(job.repository) if reads_source else None

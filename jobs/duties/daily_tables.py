@@ -117,7 +117,8 @@ def _change(connection: psycopg.Connection[Any], statement: sql.Composed, *, tab
                 return False
             connection.execute(statement)
     except (LockNotAvailable, DuplicateTable):
-        # A reader is slow, or another main manager was faster. The next turn of the duty is early enough.
+        # A slow reader holds the table, or another main manager has made the change. The duty tries again at its next
+        # turn, which is early enough.
         return False
     return True
 

@@ -27,7 +27,7 @@ from nodes.lifecycle import NodeStatus
 from nodes.membership.journal import record
 from nodes.settings.running import current
 
-# Phases in which a job has work for the owners of its seeds' groups: its seeds run.
+# Phases of a job in which its seeds run, so that the owners of the groups of these seeds have work for it.
 RUNNING: Final[LiteralString] = (
     "('ready_for_startup', 'starting_up', 'active', 'shutting_down', 'ready_for_delete', 'delete_starting_up',"
     " 'deleting')"

@@ -104,7 +104,7 @@ def ask(at: Pass, job: Any, facts: Facts, examples: Sequence[str], *, reason: st
 
 
 def thresholds_of(job: Any) -> Thresholds:
-    """Return the thresholds of a job; the row has the columns of its guard."""
+    """Return the thresholds of the delete guard of a job. The row has the columns of these thresholds."""
     return Thresholds(job.guard_percent, job.guard_host_percent, job.guard_documents, asks_for_seeds=job.guard_seeds)
 
 

@@ -17,7 +17,7 @@ KEPT: Final = dt.timedelta(days=30)
 _WHOLE_EVERY: Final = dt.timedelta(hours=1)
 _DELETED_AT_ONCE: Final = 1_000
 
-# True if the present minute is not stored yet. Only then are the rows since the last whole state read.
+# True if the present minute is not stored yet. The rows since the last whole state are read only in this case.
 MINUTE_TO_KEEP: Final[LiteralString] = (
     f"{OF_THE_CLUSTER} AND NOT EXISTS (SELECT FROM jobs_clusterminute WHERE at >= date_trunc('minute', clock_timestamp()))"
 )

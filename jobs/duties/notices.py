@@ -12,7 +12,8 @@ from nodes.tasks.channels import RECRUIT, notify
 # Interval of checks (seconds). Also the shortest time between two checks, because a change of a job makes all duties
 # due.
 CHECK_EVERY: Final = 20.0
-# At most one check waits or runs at a time. Without a rule there is no check.
+# True if the rules must be checked: there is a rule, an open condition or an unsent message, and no other check waits
+# or runs.
 NOTICES_TO_CHECK: Final[LiteralString] = f"""
 %(scope)s = '{CLUSTER_SCOPE}'
 AND (EXISTS (SELECT FROM notices_notificationrule WHERE is_enabled)

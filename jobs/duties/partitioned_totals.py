@@ -106,8 +106,8 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, r
                 shares[name] = TotalShare(own, held, round_down(row.need), is_confirmed=not is_lowering)
                 continue
             if sender.last(name, key) is None:
-                # A partition that was added later begins without a share. Later it gets a share by its need, from the
-                # shares of the other partitions.
+                # A partition that was added after the first division begins without a share. It then gets a share by
+                # its need, from the shares of the other partitions.
                 first = equal if row.of is None else Fraction(0)
                 changes += _send_share(at, sender, name, row, first)
             shares[name] = share_of(sender.last(name, key) or {}, reports.get((name, key)))
@@ -125,7 +125,7 @@ def _lead(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, r
 
 
 def _follow(at: Pass, placement: Placement, rows: list[Any], sender: FactSender, received: list[Fact]) -> int:
-    # If a policy was deleted and made again, the fact with the highest number is the one of the present policy.
+    # If a policy was deleted and made again, the fact with the highest number belongs to the present policy.
     by_name = {fact.body["name"]: fact for fact in sorted(received, key=_policy_of)}
     changes = 0
     for row in rows:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Age at which read definitions are read again in any case: some changes of a definition keep no version.
+# Age at which read definitions are read again in any case: some changes of a definition store no new version.
 _READ_FOR: Final = dt.timedelta(seconds=30)
 _NOTHING: Final = dt.timedelta()
 

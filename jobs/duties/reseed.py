@@ -16,8 +16,8 @@ _MAY_RESEED: Final[LiteralString] = """
 job.node_scope = %(scope)s AND job.phase = 'active' AND NOT job.seeding AND job.pause = 'no'
    AND job."window" = 'inside' AND NOT job.resuming AND job.stop_request = 'none' AND job.connectors_ready
    AND job.move_hold = 0"""
-# Jobs whose reseeding is due, and jobs with a seed that was added or changed since the last check. That seed may have
-# been read since then.
+# Jobs whose reseeding is due, and jobs with a seed that was added or changed since the last check. Such a seed may
+# already have been read since its change.
 JOBS_TO_RESEED: Final[LiteralString] = f"""
 SELECT job.id, job.reseed_after, true AS is_due, 0 AS unread FROM jobs_job AS job
  WHERE {_MAY_RESEED} AND job.reseed_at <= %(now)s

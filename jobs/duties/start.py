@@ -88,12 +88,12 @@ def prepare_runs(at: Pass) -> int:
 
 def _prepare(at: Pass, job: Any, *, after: int) -> bool:
     if job.failures:
-        # An earlier attempt to start failed. The run continues with the seeds that were read.
+        # An earlier attempt to start failed. The run keeps its number and the seeds that were read, and continues.
         return move(at, job.id, "prepare")
     try:
         model = registry.find(job.connector).model
     except registry.UnknownConnector:
-        # `watch_connectors` has not yet seen that the connector is missing.
+        # The connector is missing, and `watch_connectors` has not noticed this yet. So the run is not prepared now.
         return False
     scan = choose_scan(model, kind=Kind(job.kind), minimal=job.minimal, from_the_beginning=job.from_the_beginning)
     return move(at, job.id, "prepare", facts={"run_no": after + 1, "scan": scan})
