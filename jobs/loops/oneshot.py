@@ -168,7 +168,8 @@ class OneShot:
         try:
             return self._is_at_rest()
         except OUTAGES:
-            # The manager's loop waits for the database, and decides when to give up.
+            # Ignore the lost connection here: the loop of the manager waits for the database, and decides when to give
+            # up.
             django_connection.close()
             return self.was_interrupted
 

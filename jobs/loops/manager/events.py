@@ -11,7 +11,7 @@ from jobs.state import channels
 from nodes.membership.members import Asks
 from nodes.tasks.channels import RECRUIT
 
-# Conditions that a manager's heartbeat reads in the database: only a manager with a group has duties.
+# The conditions that the heartbeat of a manager reads in the database. A manager without a group has no duties.
 _OWNS: Final = "owns"
 ASKS: Final[Asks] = MappingProxyType({_OWNS: "EXISTS (SELECT FROM jobs_throttlegroup WHERE owner_id = beaten.id)"})
 
@@ -28,7 +28,7 @@ class Events:
         self.tasks_changed = threading.Event()
         self.limits_changed = threading.Event()
         self.membership_changed = threading.Event()
-        # Number of changes of jobs' states that this process was notified of.
+        # Number of notifications that the state of a job has changed.
         self.control_changes = 0
         self.may_own_groups = False
 
@@ -50,7 +50,7 @@ class Events:
         self.woken.set()
 
     def answered(self, true: frozenset[str]) -> None:
-        """Note the answers to the questions of a heartbeat. Runs in its thread."""
+        """Record which conditions of `ASKS` a heartbeat found true. Runs in the thread of the heartbeat."""
         self.may_own_groups = _OWNS in true
 
     def note_membership_change(self) -> None:

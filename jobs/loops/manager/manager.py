@@ -168,7 +168,8 @@ class Manager:
 
     def _rest(self, moved: int) -> None:
         if self._cursors.is_cut_off:
-            # More lanes are ready than one pass examines, and the backlog has room for their documents.
+            # More lanes are ready than one pass examines, and the backlog has room for their documents. So the next
+            # pass follows soon.
             time.sleep(_SHORT_PAUSE)
         else:
             is_full = moved >= _FULL_PASS
@@ -237,7 +238,8 @@ class Manager:
             self._node.count_refused(connection)
             self._main_role.lost()
         if self._main.changed or self._main_role.term is None:
-            # Groups were given, a run waits for its seeds, or another node is the main manager now.
+            # Read the conditions of duties in the next pass: groups were given, a run waits for its seeds, or another
+            # node is the main manager now.
             self._asked_at = float("-inf")
         return moved + moved_as_main
 
@@ -267,7 +269,8 @@ class Manager:
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self.events.limits_changed):
-            # Lanes may still wait as the previous limits required. Only a round over all lanes finds and wakes them.
+            # Lanes may still sleep as long as the previous limits required. Only a round over all lanes finds and wakes
+            # these lanes.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
             self._main_role.read_nodes_soon()

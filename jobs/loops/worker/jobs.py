@@ -78,7 +78,7 @@ class JobAtWork:
     runtime: Runtime
     connector: RepositoryConnector
     revision: int
-    # Start of the run on this process's clock. Older facts about the source are ignored.
+    # Start of the run on the clock of this process. Facts about the source from before this moment are ignored.
     began_at: float
     access: JobAccess = NO_RULES
     # None if no stage is between the source and the outputs.

@@ -153,6 +153,6 @@ def _place_of(key: bytes, bucket: bytes) -> int:
     """Return the place of the record with this key; -1 if no record has it."""
     at = bucket.find(key)
     while at > 0 and at % (len(key) + _DEPTH_BYTES):
-        # The found bytes belong to two records, and equal the key by chance.
+        # The key was found across the border of two records, by chance. The search continues.
         at = bucket.find(key, at + 1)
     return at

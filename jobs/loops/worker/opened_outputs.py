@@ -29,7 +29,7 @@ class OpenedOutputs:
     def __init__(self) -> None:
         self._opened: dict[int, Output] = {}
         self._versions: dict[int, int] = {}
-        # The run in which the outputs of each job were checked.
+        # By job: the last run in which its outputs were checked for losses.
         self._runs: dict[int, int] = {}
 
     def __getitem__(self, output: int) -> Output:

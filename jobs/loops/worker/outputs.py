@@ -4,8 +4,8 @@ The effects of documents on the outputs of their jobs: writes to the outputs, an
 `IndexedDocument` records which version of a document each output has. Jobs may share an output. A document that one job
 no longer finds stays there as long as another job keeps it. So a transaction locks the row of a document before it
 decides whether another job keeps the document. A transaction locks all the rows that it needs in the order of (output,
-hash), after the rows of the queue. The other holders of a document are read in a later statement, since the snapshot of
-a statement is older than its lock wait.
+hash), after the rows of the queue. The other jobs that keep a document are read in a later statement, because a
+statement takes its snapshot before it waits for a lock.
 
 Unchanged documents are not written here. The worker found such a document unchanged because every output had exactly
 its version, and no other job can remove the document while this job keeps it.
@@ -312,7 +312,7 @@ class JobOutputs(OutputWriter):
         return {key for key in logged if key[1] in perhaps}
 
     def _record(self, cursor: psycopg.Cursor[Any], *, added: Mapping[Key, Entry], removed: Mapping[Key, Entry]) -> None:
-        # Outputs that cannot be rolled back come last: all other possible errors have happened before.
+        # Outputs that cannot be rolled back come last, because no other output can refuse after them.
         changed = sorted({output for output, _ in added.keys() | removed.keys()})
         for output in sorted((self._opened[key] for key in changed), key=lambda output: not output.is_transactional):
             given = [entry for (target, _), entry in added.items() if target == output.id]

@@ -60,7 +60,7 @@ class SentRequests:
         # Requests without an end yet, by minute.
         self._open: Counter[int] = Counter()
         self._reported = 0
-        # Reports that are not known to be stored. A write that failed, or was cancelled, is repeated.
+        # Reports that may not be stored yet. They are written again after a write failed or was cancelled.
         self._unconfirmed: list[Numbered] = []
         # The moments from which all requests are counted (None: the worker's start), until which they are reported, and
         # at which the record was switched off.

@@ -116,7 +116,7 @@ def _read(connection: psycopg.Connection[Any], *, repository: int, name: str) ->
     try:
         return Session(row[0], unseal(row[1]))
     except Unreadable:
-        # The key has changed: the stored session is lost.
+        # The secret key has changed, so the stored session cannot be read. The worker logs in again.
         return None
 
 

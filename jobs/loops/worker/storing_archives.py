@@ -291,7 +291,7 @@ class Storing:
             try:
                 await _in_thread(partial((self._root / path).unlink, missing_ok=True))
             except OSError as error:
-                # A disk that refuses must not end the worker. The copy is tried again.
+                # If the disk refuses, the worker does not end. It tries to remove the copy again later.
                 logger.warning("cannot remove the local copy %s: %s", path, error.strerror or error)
                 self._pause_file_id(file_id)
                 continue

@@ -219,7 +219,8 @@ class Worker:
         self._serving.give_back_waiting(lambda _claimed: True)
         await self._database.run(self._node.begin_draining)
         await self._flushing.write_everything()
-        # The take that was cancelled may have claimed batches. The comparison returns them.
+        # The take that was cancelled may have claimed batches. The comparison with the database finds them and returns
+        # them.
         await self._upkeep.compare_batches()
         forced = self._loop.create_task(force_stop.wait())
         deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()
