@@ -33,7 +33,7 @@ _REMEMBERED: Final = dt.timedelta(hours=1)
 _BLOCKS_AT_ONCE: Final = 500
 _DELETED_AT_ONCE: Final = 5_000
 
-# A report: its number at its worker, and its content.
+# A report with its number, which counts the reports of its worker.
 Numbered = tuple[int, Report]
 
 

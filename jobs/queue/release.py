@@ -28,7 +28,8 @@ from jobs.queue.wake import postpone_lanes, wake_lanes
 from jobs.throttling.pace import BYTES_WINDOW
 from nodes.membership.fences import TermHeld, hold_node, hold_term
 
-# Time for which a batch is reserved for a worker that has no room for it. Longer than the planned work of a turn.
+# Time for which a batch is reserved for a worker that has no room for it. This is longer than the planned work of a
+# turn, so the worker should have room by then.
 _KEPT_FOR: Final = "15 seconds"
 # Number of batches in one transaction. If the main manager dies, each batch is either released or left to the next main
 # manager.

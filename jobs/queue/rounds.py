@@ -38,7 +38,7 @@ _INTERVAL: Final = dt.timedelta(seconds=1)
 _NOTHING: Final = dt.timedelta()
 # Time of the steps in one pass of the manager, if a round is fast (seconds).
 _FAST_STEPS: Final = 0.25
-# Lanes that wake within this time are left alone: an edit of limits may take as long to apply.
+# Lanes that wake within this time are left alone, because an edit of limits may take this time to apply anyway.
 _SOON: Final = f"{LONGEST_PLAN.total_seconds():.0f} seconds"
 # A position (ctid) before the first row of a table.
 _START: Final = "(0,0)"

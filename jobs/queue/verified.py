@@ -170,7 +170,7 @@ def read_of_twins(cursor: psycopg.Cursor[Any], output: int, hashes: Sequence[str
 
 
 def hold_jobs(cursor: psycopg.Cursor[Any], output: int) -> dict[int, str]:
-    """Return the phases of the jobs that write to the output and are in no transition. Lock these phases."""
+    """Lock the jobs that write to the output and are in no transition, and return their phases by the id of the job."""
     return dict(cursor.execute(_HOLD_JOBS, {"output": output}).fetchall())
 
 

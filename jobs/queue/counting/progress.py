@@ -43,8 +43,8 @@ ADD_PROGRESS: Final[LiteralString] = f"""
                   requests = jobs_progress.requests + excluded.requests
 """
 
-# The folded counts of running jobs: the deltas lag behind by about a second.
-# Locks: the Progress rows of this minute, in the order of jobs.
+# Stores the folded counts of running jobs as a sample. They are about a second old, because deltas that are not folded
+# are left out. Locks: the Progress rows of this minute, in the order of jobs.
 _SAMPLE: Final[LiteralString] = f"""
 INSERT INTO jobs_progress (job_id, step, at, waiting, active, indexed, unchanged, failed, excluded)
 SELECT coalesce(counter.job_id, 0), {MINUTE:d}, {PRESENT_MINUTE},

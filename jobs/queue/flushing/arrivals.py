@@ -100,7 +100,7 @@ def apply_arrivals(
     Apply references that arrived for a run of an active job, at most as many as a pass has time for; return the number
     of applied ones.
 
-    `foreign` names the other partition of a host that has moved.
+    `foreign` returns the other partition that a host has moved to; None for a host of this partition.
 
     Raises:
         FenceRefused: the term is no longer the main manager's.
@@ -206,7 +206,8 @@ def _send_on(cursor: psycopg.Cursor[Any], moved: Sequence[tuple[str, int, str]],
 
 def _settle(cursor: psycopg.Cursor[Any], arrived: Sequence[Any], facts: dict[str, Any]) -> None:
     """
-    Store the redirects of the applied rows, delete these rows, and add their number to the counts of their sources.
+    Store the redirects of the applied rows, delete these rows, and add them to the number of applied references of each
+    source partition.
     """
     by_source = Counter(row.source for row in arrived)
     applied = {"sources": [row.source for row in arrived], "numbers": [row.number for row in arrived]}

@@ -106,7 +106,7 @@ class Carrying:
         given: dict[str, Carried] = {}
         for child, carried in to_children:
             if carried:
-                # A child that is the target of links of two types gets the values of both.
+                # If links of two types lead to a child, it gets the values of both links.
                 given[child] = merged([given.get(child, {}), carried]) or {}
         self.passed[parent, job.id] = given
 

@@ -326,7 +326,8 @@ def flush(
         named=[
             (named.job, key, named.depth)
             for (key, job_id), named in references.items()
-            # A stored link to a dropped document has no effect. Another page may name that document in full.
+            # A stored link has only a hash, so it creates no row for a document that was dropped. The document does not
+            # count as known, because another page may name its identifier.
             if named.identifier or (key, job_id) in rows or (key, job_id) in found.unchanging
         ]
         + foreign.named(),
@@ -481,7 +482,10 @@ def _references(
 
 
 def runs_below_which_rows_change(references: dict[Key, Named]) -> dict[Key, int]:
-    """Return for each reference the run below which its row may change."""
+    """
+    Return a run number for each reference. If the row of the reference is of this run or a later one, it does not
+    change.
+    """
     return {
         key: _ANY_RUN if named.job.tracks_depth or named.is_target or named.job.hops else named.job.run_no
         for key, named in references.items()

@@ -18,7 +18,7 @@ from jobs.freshness.rates import NO_EVIDENCE, after_look, pack, unpack
 from jobs.queue.flushing.outcomes import Key, Result
 from jobs.queue.sql.arrays import Hashes
 
-# The flush holds the rows of these documents.
+# Locks: none. The flush holds the rows of these documents.
 _KNOWN: Final[LiteralString] = """
 SELECT rate.lane_id, rate.hash, rate.looked_at, rate.evidence
   FROM unnest(%(lanes)s::bigint[], %(hashes)s::uuid[]) AS wanted(lane_id, hash)

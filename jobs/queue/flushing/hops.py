@@ -67,7 +67,8 @@ DELETE FROM jobs_link
        SELECT * FROM unnest(%(sources)s::uuid[], %(targets)s::uuid[], %(link_types)s::text[]))
 RETURNING source, target
 """
-# Counts that were given by a link that no longer exists: it was deleted while deleted links still counted.
+# Finds hop counts whose link no longer exists. Such a link was deleted while the mode of the job let deleted links
+# count.
 _FIND_WITHOUT_LINK: Final[LiteralString] = """
 SELECT DISTINCT known.via AS source, known.hash AS target
   FROM jobs_hopcount AS known

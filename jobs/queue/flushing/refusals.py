@@ -60,7 +60,8 @@ def refusals_of(result: Result) -> list[Refusal]:
     """Return the outputs that do not get the document of a result."""
     outcome, hash_ = result.outcome, result.claimed.document.hash
     return [
-        # Without a version, the document is read again in the next run: a failure of a stage says nothing about it.
+        # If the stage failed, store no version, so that the next run reads the document again. A failure does not mean
+        # that the stage refuses it.
         Refusal(result.job.id, hash_, output, "" if delivery.failed else outcome.version, delivery)
         for output, delivery in (outcome.deliveries or {}).items()
         if delivery.content is None

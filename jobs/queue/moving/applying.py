@@ -75,8 +75,8 @@ ON CONFLICT (hash, job_id) DO UPDATE
        found_on = excluded.found_on
  WHERE known.run_no < excluded.run_no
 """
-# Statements that insert rows of a job or of an output with the id that it has in this database. `{table}` is a name
-# from this module.
+# Statements that insert rows of a job, and below of an output, with the id that the job or the output has in this
+# database. `{table}` is a name from this module.
 _OF_JOBS: Final[Mapping[str, LiteralString]] = {
     "links": """
 INSERT INTO jobs_outlinks
@@ -213,7 +213,7 @@ def apply_chunk(
         JobUnknown: a job is not stored here yet. Nothing was changed.
     """
     body = chunk.body
-    # A chunk of an earlier release has no tombstones.
+    # A chunk from a partition with an earlier release has no list of tombstones.
     numbers = {one["job"] for kind in ("documents", "tombstones") for one in body.get(kind, ())}
     with named_rows(connection) as cursor:
         jobs = {row.number: row for row in cursor.execute(_JOBS, {"numbers": list(numbers)}).fetchall()}

@@ -97,7 +97,10 @@ def forget_own_chunks(connection: psycopg.Connection[Any], here: str) -> int:
 
 
 def count_moved(cursor: psycopg.Cursor[Any], documents: list[Any], *, amount: int) -> None:
-    """Count documents that came (1) or left (-1), with their job, lane, run, stage, outcome and result code."""
+    """
+    Add moved documents to the counts (`amount` 1) or subtract them (-1). The rows have job, lane, run, stage, outcome
+    and result code.
+    """
     if not documents:
         return
     is_done = [row.stage == Stage.DONE for row in documents]

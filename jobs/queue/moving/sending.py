@@ -242,7 +242,7 @@ def send_documents(
     note: Note,
 ) -> Sent:
     """
-    Send some documents of hosts that another partition has; return the place of the last one.
+    Send some documents of hosts that another partition has; return the progress after these documents.
 
     `foreign` names the other partition of a host.
 
@@ -282,7 +282,7 @@ def _send_tombstones(
     foreign: Callable[[str], str | None],
     note: Note,
 ) -> Sent:
-    """Send the next tombstones of hosts that another partition has; return the place of the last one."""
+    """Send the next tombstones of hosts that another partition has; return the progress after these tombstones."""
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         found = tombstones.find_moved(cursor, sent.stone or tombstones.FIRST, foreign)
@@ -313,7 +313,10 @@ def _send_chunk(
     bins: Sequence[int],
     note: Note,
 ) -> tuple[Sent, bool]:
-    """Send the next documents of these hosts; return the place of the last one, and True if they have no more."""
+    """
+    Send the next documents of these hosts as one chunk. Return the progress, and True if the hosts have no more
+    documents.
+    """
     with connection.transaction(), named_rows(connection) as cursor:
         hold_term(connection, term)
         (outputs,) = cursor.execute(_OUTPUTS).fetchone() or ([],)

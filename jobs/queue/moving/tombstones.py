@@ -105,7 +105,7 @@ def find_moved(cursor: psycopg.Cursor[Any], after: Key, foreign: Callable[[str],
 
 
 def send(cursor: psycopg.Cursor[Any], keys: Sequence[Key], *, here: str, target: str, key: str) -> None:
-    """Write a chunk of these tombstones, and delete them, in the transaction of the cursor."""
+    """Write a chunk with these tombstones, and delete them here. The caller has the transaction."""
     jobs, runs = [job for job, _, _ in keys], [run for _, run, _ in keys]
     about: dict[str, Any] = {"jobs": jobs, "runs": runs, "hashes": [one for _, _, one in keys]}
     cursor.execute(_WRITE, {**about, "here": here, "target": target, "key": key})

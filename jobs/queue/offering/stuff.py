@@ -350,7 +350,8 @@ def _read_bins(cursor: psycopg.Cursor[Any], held: Held, *, now: dt.datetime) -> 
 @dataclass(slots=True)
 class _Chosen:
     """
-    The documents to hand out, ids for their batches, and the lanes that were `tried` for it or have `more`.
+    The documents to hand out, and ids for their batches. The lanes in `tried` were read for them, and the lanes in
+    `more` have further documents.
 
     `cut` is a lane whose documents were not all read because the room was used up.
     """
@@ -406,7 +407,7 @@ def _add_documents(
     The budgets are reduced by the admitted documents. A document with several losses gets a separate turn.
     """
     jobs, budgets = held.jobs, held.budgets
-    # Several turns of one lane read it once, and share its documents.
+    # If one lane has several turns, it is read once for all of them.
     wants: dict[int, int] = {}
     for plan in turns:
         wants[plan.lane.id] = wants.get(plan.lane.id, 0) + plan.documents
@@ -654,7 +655,8 @@ def _new_states(
         and lane.id != chosen.cut
         and (lane.id not in chosen.more or given.get(lane.id, 0) < planned.get(lane.id, 1))
     ]
-    # A lane that gave documents is scanned again soon. For the other lanes, the next moment must be read.
+    # A lane that gave documents is scanned again soon. For a lane that gave none, read the moment at which it may give
+    # some.
     soon = now + _ASK_AGAIN
     next_ready: dict[int, dt.datetime | None] = {lane.id: soon for lane in short if lane.id in given}
     if empty := [lane for lane in short if lane.id not in given]:

@@ -156,11 +156,14 @@ class AppliedPolicies:
         return held, None if brought and held else usual
 
     def totals_above(self, row: Any) -> list[int]:
-        """Return the policies with limits over all their bins, among the policies of a bin."""
+        """Return the policies of a bin that limit all their bins together."""
         return sorted({id_ for policy in (None, *map(int, row.policies)) for id_ in self.totals(policy)})
 
     def totals(self, policy: int | None) -> list[int]:
-        """Return the policies with limits over all their bins, among this one and the policies that apply everywhere."""
+        """
+        Return the policies that limit all their bins together, among this policy and the policies that apply
+        everywhere.
+        """
         held = {policy.id: policy for policy in self._everywhere}
         if policy is not None and policy in self._by_id:
             held[policy] = self._by_id[policy]

@@ -297,7 +297,8 @@ def doubt(connection: psycopg.Connection[Any], *, hashes: Sequence[uuid.UUID], j
     """
     facts = {"hashes": list(hashes), "job": job_id}
     with connection.transaction():
-        # Stuffing locks the bins first, too, so the two never wait for each other.
+        # Stuffing locks the bins first, too. So stuffing and this transaction never wait for each other at the same
+        # time.
         connection.execute(_LOCK_BINS, facts)
         connection.execute(_DOUBT, facts)
 

@@ -57,7 +57,7 @@ SELECT job.id, job.run_no, job.phase, job.kind, job.recrawl_after, job.expire_af
                                               'notifying_of_deletion')
    FOR SHARE OF job
 """
-# All tombstones of the next documents. For a document that was removed twice, the newest one applies.
+# All tombstones of the next documents. If a document was removed twice, its newest tombstone applies.
 _NEXT: Final[LiteralString] = """
 SELECT DISTINCT ON (stone.hash, stone.output_id, stone.part) stone.*,
        (SELECT jsonb_agg(jsonb_build_array(level, allow, deny) ORDER BY place) FROM jobs_searchaccess WHERE digest = stone.access)
@@ -141,7 +141,8 @@ DELETE FROM jobs_tombstone
  WHERE job_id = %(job)s AND run_no = %(run)s AND hash = ANY(%(hashes)s::uuid[])
    AND (%(output)s::bigint IS NULL OR output_id = %(output)s)
 """
-# Used for an operator's removal from an output, which changed no rows of the queue.
+# The documents that the output already has again. Used to restore an operator's removal from an output, which changed
+# no rows of the queue.
 _HELD_AGAIN: Final[LiteralString] = """
 SELECT hash FROM jobs_indexeddocument WHERE output_id = %(output)s AND hash = ANY(%(hashes)s::uuid[])
 """
@@ -219,9 +220,10 @@ def _restore(
     every = list({tombstone.hash for tombstone in tombstones})
     placement = placement_of_hosts(connection) if job.is_partitioned else None
     if placement is not None:
-        # The host may have moved to another partition, which finds the document again by itself.
+        # A document of a host that has moved to another partition is not restored here. The other partition finds it
+        # again when it crawls.
         tombstones = [tombstone for tombstone in tombstones if placement.foreign(tombstone.bin_name) is None]
-    # Not for a part that its document lost: that part needs no row in the queue.
+    # A part that its document lost gets no lane, because a part has no row in the queue.
     lanes = _lanes_of(connection, cursor, job, [stone for stone in tombstones if stone.cause != PART_LEFT])
     hashes = list(lanes)
     cursor.execute(_HOLD, {**of_run, "hashes": hashes})
@@ -241,7 +243,8 @@ def _restore(
     }
     if wanted.output_id is not None:
         put_back = set(hashes) - {row.hash for row in cursor.execute(_HELD_AGAIN, {**of_run, "hashes": hashes})}
-    # A document that a stage refused for this output may still be in other outputs of its job.
+    # A document that a stage refused for one output may still be in other outputs of its job, and has a row in the
+    # queue. So it counts as put back.
     refused = [tombstone for tombstone in tombstones if tombstone.cause == REFUSED]
     if refused:
         put_back |= {tombstone.hash for tombstone in refused}

@@ -102,8 +102,8 @@ SELECT DISTINCT source.identifier, bin.name AS host, source.outcome, source.resu
 _UNREACHED: Final[LiteralString] = (
     f"(item.run_no < %(before)s OR %(takes_out)s AND item.run_no = %(run)s AND item.stage = {Stage.HOPCOUNT_REMOVED:d})"
 )
-# Follows all links to documents that were not reached, from the parents that lost most of them or are nearest to a
-# seed.
+# Follows all links to documents that were not reached, from the parents that lost most of these documents or are
+# nearest to a seed.
 _PARENTS_OF_IT: Final[LiteralString] = f"""
 WITH RECURSIVE named AS MATERIALIZED (
     SELECT link.hash AS parent, item.hash, {_LEAVES} AS leaves

@@ -14,7 +14,7 @@ from jobs.lifecycle.job import Scan
 # Bits of the number below the class.
 CLASS_BITS: Final = 56
 
-# SQL for the seq of a document that is new in its run, and of one that was handed out before.
+# SQL for the `seq` of a document that is new in its run, and for the `seq` of a document that was handed out before.
 FRESH: Final = f"(1::bigint << {CLASS_BITS}) + nextval('jobs_document_number')"
 AGAIN: Final = "nextval('jobs_document_number')"
 # SQL that moves a document into the class of documents that were handed out before. The number in its `seq` stays.

@@ -14,7 +14,7 @@ from jobs.queue.sql.order import FRESH, KEPT
 # then three that held it alone.
 _LOSSES_AT_MOST: Final = 5
 
-# Counts the returned documents (`back`) out of the stage of their claim and into their present one.
+# Counts the returned documents (`back`) out of the stage of their claim, and into their present stage.
 _COUNT_BACK: Final[LiteralString] = f"""
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount, sample)
 SELECT job_id, lane_id, run_no, 'stage', moved.stage, moved.outcome, moved.code, sum(moved.amount),

@@ -52,7 +52,8 @@ def write_states(values: LiteralString, *, of: LiteralString, held: LiteralStrin
     """
     Return an update of the states (`state`) of the lanes or bins that `held` names by `id` and `version`.
 
-    `held` is a common table expression, or a query in parentheses, and its rows are `held` in the values.
+    `held` is the name of a common table expression, or a query in parentheses. `values` can use its columns as
+    `held.…`.
     """
     return f"""
 UPDATE jobs_{of}state AS state SET {values}, version = state.version + 1

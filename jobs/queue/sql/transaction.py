@@ -43,7 +43,7 @@ def implicit_transaction(connection: psycopg.Connection[Any], *, binary: bool = 
             try:
                 yield cursor
             except BaseException:
-                # A statement that fails ends the transaction itself.
+                # If a statement failed, the server has already ended the transaction.
                 if connection.pgconn.pipeline_status == PipelineStatus.ON:
                     cursor.execute("ROLLBACK")
                 raise
