@@ -35,7 +35,7 @@ class Member:
         Yield the inflated content.
 
         Raises:
-            BadRecord: the member is damaged, or inflates to too much.
+            BadRecord: the member is damaged, or inflates to more bytes than allowed.
             TornRecord: the file ends within it.
         """
         file, inflater = self._file, zlib.decompressobj(wbits=31)

@@ -30,7 +30,7 @@ _PART_INFLATED: Final = 1 << 30
 _MOST_BAD: Final = 1000
 # Number of bytes of a block that are searched for its status line.
 _STATUS_LINE: Final = 1024
-# Number of bytes after a block that are compared with the beginning of a record.
+# Number of bytes after a block that are read to check whether another record begins there.
 _BEHIND: Final = 16
 # Limits of the search for the next record after a damaged one: bytes that are searched, and candidates that are tried.
 _SEARCHED: Final = 64 * 1024 * 1024

@@ -41,7 +41,7 @@ _PROFILES: Final = {
     RecordKind.NOT_MODIFIED: "server-not-modified",
 }
 _PIECE: Final = 1 << 20
-# The digit that names the variant of a UUID, for each random digit.
+# The hexadecimal digit with the variant of a UUID, by the random digit that it replaces.
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 _Fields = Sequence[tuple[str, str]]

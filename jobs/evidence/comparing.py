@@ -25,7 +25,7 @@ _REFUSALS: Final = frozenset({429, 503})
 # requests.
 TOLERANCE: Final = 2.0
 JITTER: Final = 0.25
-# Time after which all workers follow an answer that one of them got (seconds).
+# Time after which no worker sends requests to a host that refused one of the workers (seconds).
 _REACTION: Final = 5.0
 
 

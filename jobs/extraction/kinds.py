@@ -77,7 +77,7 @@ _UNREAD: Final = ("image/", "audio/", "video/", "font/", "model/", "text/")
 _UNREAD_TYPES: Final = frozenset(
     {"application/xhtml+xml", "application/javascript", "application/json", "application/xml"}
 )
-# Types that say nothing about a file. Its name then decides.
+# Types that say nothing about a file. For these types, the name of the file decides.
 _ANY_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
 _PARTED_TYPES: Final = frozenset(
     {

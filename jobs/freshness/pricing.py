@@ -100,7 +100,10 @@ class LanePlan:
         return chances(evidence, prior)
 
     def interval(self, goal: int, identifier: str, evidence: Evidence, table: Looks, *, since: float = 0.0) -> float:
-        """Return the seconds until the next look at a document of a goal, `since` seconds after the look before."""
+        """
+        Return the seconds until the next look at a document of a goal. `since` are the seconds between its last two
+        looks.
+        """
         if goal >= len(self.goals):
             return min(max(table.intervals[0], BEFORE_PRICES), table.intervals[-1])
         interval = table.best_interval(self.chances(identifier, evidence), self.goals[goal].price)

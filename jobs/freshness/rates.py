@@ -38,7 +38,7 @@ _STEPS: Final = 4
 _LEAST: Final = -65.0
 # Shortest time between two looks that counts (seconds).
 _SHORTEST: Final = 1.0
-# Number of stored units in one unit of the logarithm.
+# Factor of stored evidence: a logarithm of 1 is stored as this number.
 _UNITS: Final = 1000
 _STORED: Final = struct.Struct(f">{len(RATES)}H")
 
@@ -54,7 +54,8 @@ def after_look(evidence: Evidence, seconds: float, *, changed: bool) -> Evidence
 @cache
 def _evidence_of_look(moment: int, changed: bool) -> Evidence:  # noqa: FBT001 (a key of the cache)
     """
-    Return the evidence of one look. `moment` is the logarithm of its seconds in 32nds, so that few values are computed.
+    Return the evidence of one look. `moment` is 32 times the logarithm of the seconds since the last look, as a whole
+    number, so that few values are computed.
     """
     seconds = math.exp(moment / 32)
     if not changed:

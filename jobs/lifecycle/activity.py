@@ -32,7 +32,7 @@ OF_JOBS: Final = frozenset(
     }
 )
 
-# Activities of transitions: only those after which a job runs or no longer runs.
+# The activity of a transition in the history. Only transitions after which a job runs, or no longer runs, have one.
 OF_TRANSITIONS: Final = {
     "start": ActivityName.JOB_START,
     "start minimal": ActivityName.JOB_START,

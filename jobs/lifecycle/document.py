@@ -34,7 +34,7 @@ class Action(enum.IntEnum):
     LEAVE = 2
 
 
-# Stages in which a batch has claimed the document. A document is never claimed in two jobs at the same time.
+# Stages in which a batch has claimed the document. No two jobs claim the same document at the same time.
 CLAIMED: Final = frozenset({Stage.ACTIVE, Stage.BEING_CLEANED, Stage.BEING_DELETED})
 
 

@@ -18,7 +18,8 @@ from zoneinfo import ZoneInfo
 
 from jobs.lifecycle.job import StartMethod
 
-# Horizon of the search for an opening: a 29th of February has the same day of the week again after at most 40 years.
+# Longest time that is searched for an opening. After at most 40 years, a 29th of February has the same day of the week
+# again.
 _HORIZON: Final = dt.timedelta(days=41 * 366)
 _DAY: Final = dt.timedelta(days=1)
 # Limits of the search for overlaps: its time span, and the number of openings of each window.
@@ -154,7 +155,7 @@ def opening_at(
         since = checked_at
         if window.duration is not None:
             since = checked_at - window.duration if method == StartMethod.WINDOW_INSIDE else checked_at
-            # An opening before this moment has closed by now.
+            # A window that opened before this moment has already closed.
             since = max(since, now - window.duration)
         began_at = window.last_opening(after=since, until=now)
         if began_at is not None:

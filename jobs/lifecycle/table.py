@@ -46,7 +46,7 @@ class Transition:
         return self.name.replace(" ", "_")
 
     def values_from(self, source: str) -> Mapping[str, object]:
-        """Return the new values for a source of this name."""
+        """Return the new values that the transition sets in a situation with this name."""
         return self.unlike.get(source, self.becomes)
 
 

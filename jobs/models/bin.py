@@ -27,7 +27,7 @@ class Bin(models.Model):
     )
     back_off_until = models.DateTimeField(null=True)
     back_off_level = models.SmallIntegerField(default=0, db_default=0)
-    # The last moment at which the back-off level was 0.
+    # The last moment at which the back-off level was 0: since then, the host backs off.
     backing_off_since = models.DateTimeField(null=True)
     interval = models.FloatField(default=0.0)
     is_known = models.BooleanField(default=False)

@@ -48,7 +48,7 @@ class ThrottleGroup(models.Model):
                 | models.Q(~models.Q(state=_RELEASING), destination__isnull=True, releasing_since__isnull=True),
             ),
         )
-        # Indexes of the few groups that the main manager has to check, or that the attention list names.
+        # Two indexes of few groups: groups that the main manager has to check, and groups in the attention list.
         indexes = (
             models.Index(fields=["node_scope"], name="group_not_owned", condition=~models.Q(state=_OWNED)),
             models.Index(fields=["id"], name="group_failing", condition=models.Q(failing_since__isnull=False)),

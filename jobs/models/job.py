@@ -168,7 +168,7 @@ class Job(models.Model):
     class Meta:
         ordering = ("name",)
         permissions = (("control_job", "Can start, pause, resume and abort jobs"),)
-        # Indexes that find the running jobs among very many jobs that do not run, and the last finished jobs.
+        # Most of these indexes find the few running jobs, or the last finished jobs, among very many inactive jobs.
         indexes = (
             GinIndex(Words("name"), name="job_words"),
             models.Index(fields=["id"], name="job_running", condition=~models.Q(phase=Phase.INACTIVE)),

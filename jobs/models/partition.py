@@ -96,7 +96,7 @@ class ForeignLink(models.Model):
     redirects = models.SmallIntegerField()
     # The document that names it.
     found_on = models.UUIDField()
-    # The redirects in the last reference to this document that was sent.
+    # The redirects that the last sent reference to this document had.
     edges = _field_of_edges()
 
     class Meta:

@@ -37,7 +37,8 @@ class Run(models.Model):
         constraints = (models.UniqueConstraint(fields=["job", "run_no"], name="one_run_a_job_and_number"),)
         indexes = (
             models.Index(fields=["-started_at", "-id"], name="run_newest"),
-            # For lists of runs with one kind of end, which may be rare. A run that lasts has no end.
+            # An index for lists of runs that ended in one way, such as an error, which may be rare. A run in progress
+            # has no end.
             models.Index(fields=["run_end", "-started_at", "-id"], name="run_by_end"),
             models.Index(
                 fields=["ended_at"],

@@ -8,7 +8,7 @@ from django.db import models
 
 from jobs.lifecycle import schedule
 
-# Smallest and largest number of each field. Clock rules are known for this range of years.
+# Smallest and largest number of each field. The rules of time zones are known for this range of years.
 FIELDS: Final[Mapping[str, tuple[int, int]]] = {
     "days_of_week": (1, 7),
     "days_of_month": (1, 31),

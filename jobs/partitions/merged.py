@@ -41,8 +41,8 @@ _LAST_HEARD: Final = "SELECT max(sent_at) FROM jobs_partitionfact WHERE source =
 T = TypeVar("T")
 L = TypeVar("L")
 
-# Errors of a statement or its values. The partition is not silent then, unless it lacks a table or column of the
-# statement.
+# Errors of a statement or of its values. After such an error, the partition counts as silent only if it lacks a table
+# or a column of the statement.
 _OF_THE_STATEMENT: Final = (
     *(django.db.DataError, django.db.IntegrityError, django.db.NotSupportedError, django.db.ProgrammingError),
     *(psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, psycopg.ProgrammingError),
@@ -177,7 +177,8 @@ def change_in_own_partition(change: Callable[[], T]) -> T:
     errors: list[Exception] = []
 
     def perform() -> None:
-        # Connections of Django belong to threads: this thread has the connection of the own database.
+        # Each thread has its own Django connection. The connection of this new thread leads to the own database of the
+        # process.
         try:
             with translation.override(language), this_partition.inside(""):
                 answers.append(change())

@@ -82,9 +82,7 @@ def path_in(name: str) -> str:
 
 
 def address_in(name: str, address: str) -> str:
-    """
-    Return the address that a page of a partition has in the control partition. `""` is this partition.
-    """
+    """Return the address that a page of a partition has in the control partition. The empty name is this partition."""
     return path_in(name) + address.removeprefix("/")
 
 

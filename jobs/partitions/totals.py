@@ -23,8 +23,8 @@ class TotalShare:
     """
     The share of one partition: `sent` was sent to it last, and at most `held` may be in force there.
 
-    `need` is its number of queues that wait for requests. `is_confirmed` is true if the partition has no other share in
-    force.
+    `need` is its number of queues that wait for requests. `is_confirmed` is true if the partition has confirmed the
+    share `sent`, so that no earlier share is in force there.
     """
 
     sent: Fraction

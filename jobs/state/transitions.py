@@ -113,7 +113,7 @@ def make_transition(
     with transaction.atomic():
         job = _hold(job_id, name, term=term)
         row, before = TRANSITIONS[name], job.state
-        # The schedule of the job may have another result in the new state.
+        # A check of the schedule is due immediately (null), because it may have another result in the new state.
         changes = {"schedule_due_at": None, **row.values_from(situation_of(before)), **(facts or {})}
         if reason or not row.keeps_reason:
             changes["reason"] = reason

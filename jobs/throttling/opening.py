@@ -17,7 +17,10 @@ LONGEST_OWED: Final = 365 * 24 * 3600.0
 
 
 class LastUse(NamedTuple):
-    """The facts about a bin's last requests. A row with these columns of its state may take its place."""
+    """
+    The facts about a bin's last requests. A row of the bin's state with these columns can be used in place of this
+    type.
+    """
 
     last_start_at: dt.datetime | None
     not_before: dt.datetime | None

@@ -35,7 +35,8 @@ EXPECTED_BYTES: Final = 64 * 1024
 _PAGES_REMEMBERED: Final = 32
 # Possible lateness of a stored start (seconds): a worker stores it when the turn closes.
 _LATE_NOTE: Final = 1.0
-# Possible difference of a moment that a worker stored and gets back by the clock of the database (seconds).
+# Largest error of a moment that a worker stores and reads back, because the moment is converted to the clock of the
+# database (seconds).
 _ROUNDING: Final = 0.05
 # Share of a window that may stay free because the next page may be large. If a page of the largest size needs more
 # room than this share, the next page is expected to have the usual size, so that little of the limit stays unused.
@@ -136,7 +137,7 @@ class Cadence:
             )
 
     def tighten(self, *, gap: float) -> None:
-        """Apply a longer gap from now on. It counts from the last start."""
+        """Apply a longer gap from now on. The gap counts from the last start."""
         self.gap = max(self.gap, gap)
 
     def start(self, *, now: float) -> None:

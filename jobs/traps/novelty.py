@@ -37,7 +37,7 @@ _ID: Final = re.compile(r"(?=[^0-9]*[0-9])[0-9a-z]{8,}")
 
 
 class Lines:
-    """The lines that one host had in one run. Each remembers how many plain addresses had it, up to a few."""
+    """The lines that one host had in one run, each with the number of plain addresses that had it, up to a few."""
 
     def __init__(self) -> None:
         self._young: dict[int, int] = {}

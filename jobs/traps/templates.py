@@ -24,7 +24,8 @@ _REPEATED: Final = 3
 _PARAMETERS: Final = 8
 # Number of characters from which a segment counts as the text of a title.
 _SLUG_CHARACTERS: Final = 21
-# Number of characters from which a page does not repeat a segment by chance.
+# Least number of characters of a segment that counts as repeated by a page. A shorter segment may be in the page by
+# chance.
 _ECHO_CHARACTERS: Final = 4
 # Largest number of kept characters of a template.
 _TEMPLATE_CHARACTERS: Final = 300

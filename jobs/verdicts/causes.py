@@ -31,7 +31,7 @@ class Cause(enum.StrEnum):
     GATE = "gate"
     BUDGET = "budget"
     RETRY = "retry"
-    # A document is read in one job at a time.
+    # Another job reads the same document now, and no two jobs read it at the same time.
     OTHER_JOB = "other_job"
     IN_PROGRESS = "in_progress"
     # --- The cluster ---
