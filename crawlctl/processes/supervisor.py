@@ -50,7 +50,7 @@ class Service:
 
 
 class ServiceEnded(Exception):
-    """A service ended that does not restart."""
+    """A service that is not restarted has ended."""
 
     def __init__(self, service: Service, ending: str) -> None:
         self.service = service

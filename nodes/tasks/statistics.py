@@ -9,7 +9,7 @@ from django.db.models import Avg, Case, Count, DurationField, ExpressionWrapper,
 from nodes.database.clock import read_clock
 from nodes.tasks.models import EXECUTION, IS_SLOW, ArchivedTask, Task, TaskWorker
 
-# Age from which a due task counts as a zombie: no worker takes its group.
+# Age from which a due task counts as a zombie: probably no worker takes tasks of its group.
 ZOMBIE_AFTER: Final = dt.timedelta(days=1)
 _THROUGHPUT: Final = dt.timedelta(minutes=1)
 _AVERAGES: Final = dt.timedelta(hours=1)
