@@ -7,9 +7,9 @@ the database, so the status of its row does not show the loss.
 
 Two facts show it. The node's row counts its beats: if the row has fewer than were confirmed, the database is older than
 the process. The loss may be shorter than one beat: then the incarnation has changed. The incarnation is computed and
-not stored, because a dump would contain a stored value. It has four parts: the cluster of PostgreSQL, its timeline,
-which a promotion changes, and the numbers of the database and of the table of nodes, which a restore from a dump
-creates again.
+not stored, because a dump would contain a stored value. It has four parts: the cluster of PostgreSQL, its timeline, and
+the numbers of the database and of the table of nodes. A promotion changes the timeline, and a restore from a dump
+changes the two numbers.
 
 Each fence of a node and each beat compares both. A node that is refused here ends its process, which drops all its
 memory. Its supervisor starts it again.

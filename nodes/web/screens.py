@@ -2,9 +2,9 @@
 Screens: the texts of a page. A template prints them, and an open page receives newer ones.
 
 A screen is a record: names with a text, or with a list of records that have a `key`. A template shows a text in an
-element with that name in `data-cell` (or binds it to an attribute), and a list in an element with that name in
-`data-list`. `static/js/screen.js` replaces the texts by those of a newer screen. Screens do not depend on the visitor:
-the template decides which buttons to show, and the view checks the permission again.
+element whose `data-cell` is the name of the text, or binds it to an attribute. It shows a list in an element whose
+`data-list` is the name of the list. `static/js/screen.js` replaces the texts by those of a newer screen. Screens do not
+depend on the visitor: the template decides which buttons to show, and the view checks the permission again.
 """
 
 from collections.abc import Mapping

@@ -29,8 +29,9 @@ class EmbeddedDatabaseAway(OperationalError, EmbeddedPostgresError):
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """
-    In `settings_dict["OPTIONS"]`, `directory` is the home of an embedded server, if there is one, `companion` is a
-    module that runs in a separate process as long as this server, and `wait_at_most` is the longest wait for an answer.
+    `settings_dict["OPTIONS"]` has `wait_at_most`, the longest wait for an answer. With an embedded server it also has
+    `directory`, the home of the server, and `companion`, a module that runs in a separate process as long as the
+    server.
     """
 
     # Connections that earlier requests have closed, and that wait for the next request. None in a process that serves
