@@ -118,7 +118,10 @@ def clean_without_task_workers(at: Pass) -> int:
 
 
 def _find_old_subjects(connection: psycopg.Connection[Any], *, now: dt.datetime) -> list[Subject]:
-    """Return the subjects that may have old rows, by one statement: most of them have none in a short crawl."""
+    """
+    Return the subjects that may have old rows. One statement reads all subjects, because most have no old rows in a
+    short crawl.
+    """
     conditions: dict[str, list[str]] = {}
     before: dict[str, dt.datetime] = {}
     for subject in SUBJECTS.values():

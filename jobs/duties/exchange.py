@@ -46,7 +46,10 @@ SHARED_JOBS: Final[LiteralString] = f"{MAY_EXCHANGE} AND EXISTS (SELECT FROM job
 
 
 def keep_exchange(at: Pass) -> int:
-    """Make missing publications for other partitions, and subscriptions to theirs. Return the number of changes."""
+    """
+    Make missing publications for other partitions, and missing subscriptions to the publications of other partitions.
+    Return the number of changes.
+    """
     placement = this_partition.placement()
     if placement is None:
         return 0

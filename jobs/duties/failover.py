@@ -21,8 +21,8 @@ _DOCUMENTS_A_PASS: Final = 5_000
 
 def release_lost_documents(at: Pass) -> int:
     """
-    Release claims of failed workers, and batches kept for workers that do not take them; return the number of
-    documents.
+    Release claims of failed workers, and batches that are reserved for workers that do not take these batches. Return
+    the number of documents.
     """
     lost = release.release_of_lost_workers(
         at.connection, scope=at.scope, term=at.held_term, now=at.now, enough=_DOCUMENTS_A_PASS

@@ -176,7 +176,7 @@ def is_quiet(at: Pass, job: Any) -> bool:
 
 
 def has_more(at: Pass, job: Any) -> bool:
-    """True if documents of an active job wait, perhaps for a place of the document limit."""
+    """True if documents of an active job wait, including documents that wait for a place of the document limit."""
     return _is_run_left(at, job, below=_NEVER)
 
 

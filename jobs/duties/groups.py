@@ -220,7 +220,7 @@ def hand_over(
 
 
 def write_weights(connection: psycopg.Connection[Any], items: Sequence[ItemSeen]) -> None:
-    """Store the weight of each group in the balance, for display."""
+    """Store the weight that each group had when the groups were balanced. Pages show it."""
     connection.execute(_WEIGH, {"items": [item.id for item in items], "weights": [item.weight for item in items]})
 
 

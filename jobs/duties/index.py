@@ -143,7 +143,10 @@ class Characters:
         self._known: dict[str, str | None] = {}
 
     def of(self, cursor: psycopg.Cursor[Any], characters: set[str]) -> Mapping[str, str | None]:
-        """Return the lower-case form of each of these letters, a blank for a character between words, else None."""
+        """
+        Return for each of these characters: its lower-case form if it is a letter, a blank if it separates words, else
+        None.
+        """
         unknown = characters.difference(self._known)
         if unknown:
             rows = cursor.execute(_CHARACTERS, {"characters": sorted(unknown)})
@@ -178,7 +181,7 @@ def index_waiting_texts(connection: psycopg.Connection[Any], *, most: int = 100)
 
 
 def _cut(cursor: psycopg.Cursor[Any], rows: Sequence[Any]) -> Iterator[tuple[Any, Cut | None]]:
-    """Yield each row with the words of its texts, or with None if only PostgreSQL can cut them."""
+    """Yield each row with the words of its texts, or with None if only PostgreSQL can split these texts into words."""
     texts = [(row.title[:_SHORT], f"{row.url} {row.description[:_SHORT]}", row.text[: _CUTS[0] + 1]) for row in rows]
     special = [characters_of(of_row) for of_row in texts]
     known = _CHARACTERS_KNOWN.of(cursor, set().union(*special))

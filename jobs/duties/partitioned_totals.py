@@ -74,7 +74,10 @@ _NOTIFY: Final[LiteralString] = "SELECT pg_notify(%(channel)s, %(payload)s)"
 
 
 def divide_totals(at: Pass) -> int:
-    """Divide the totals of policies, or follow and report; return the number of changed shares."""
+    """
+    Divide the totals of policies in the control partition. In another partition, apply the shares that it sent, and
+    report the needs. Return the number of changed shares.
+    """
     placement = this_partition.placement()
     if placement is None:
         return 0

@@ -16,8 +16,8 @@ _NOTHING: Final = dt.timedelta()
 @dataclass(slots=True)
 class ReadDefinitions:
     """
-    The jobs whose definitions a main manager last read, the versions of definitions, and the time. Initially, a read is
-    due.
+    The jobs whose definitions a main manager read last, the versions of these definitions, and the time of this read. A
+    new object requires a read.
     """
 
     _seen: object = None

@@ -69,7 +69,7 @@ class _Refused(Exception):
 
 
 class _Changed(_Refused):
-    """The object is no longer in the state that the request names."""
+    """A group or node is no longer in the state that the request of an administrator names."""
 
     state = "changed"
 

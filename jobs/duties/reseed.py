@@ -58,7 +58,7 @@ def _begin(at: Pass, job_id: int, *, every: dt.timedelta | None) -> bool:
 
 
 def _forget(at: Pass, job_id: int, *, seen: int) -> None:
-    """Store that all seeds of a job were read, unless one was changed since."""
+    """Store that all seeds of a job were read, unless a seed has changed meanwhile."""
     with transaction.atomic():
         hold_term(connection.connection, at.held_term)
         Job.objects.filter(pk=job_id, unread=seen).update(unread=0)

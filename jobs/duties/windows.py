@@ -115,7 +115,8 @@ def _start(at: Pass, job: Job, opening: schedule.Opening) -> bool:
 
 def _wait(at: Pass, job: Job, windows: list[schedule.Window]) -> bool:
     """
-    End a window: continue in another one that is open, or let the job wait for the next; return True if it changed.
+    End the window of a running job: the job continues in another open window, or waits for the next window. Return True
+    if the job changed its state.
     """
     long_ago = at.now - max((window.duration or dt.timedelta() for window in windows), default=dt.timedelta())
     still = schedule.opening_at(windows, method=StartMethod.WINDOW_BEGIN, checked_at=long_ago, now=at.now)
