@@ -89,7 +89,9 @@ def run_worker(
 
 @contextmanager
 def _life_logged(identity: NodeIdentity) -> Iterator[None]:
-    """Log the start and the end of a node of the cluster. A one-shot command prints them itself."""
+    """
+    Log the start and the end of a node of the cluster. A one-shot command prints its start and end without the log.
+    """
     if identity.scope != CLUSTER_SCOPE:
         yield
         return
@@ -134,7 +136,7 @@ def _settings_of_this_process(
     dsn: Dsn, options: Sequence[str], *, scope: str, should_stop: Callable[[], bool]
 ) -> Effective:
     """
-    Return the settings of this process. If the database is unavailable, wait for it as a node does.
+    Return the settings of this process. If the database is unavailable, wait for it as long as a node would.
 
     Raises:
         BadPartitions: the settings do not fit the partition of the database, or the other partitions.

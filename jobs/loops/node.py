@@ -113,7 +113,7 @@ class Node:
         self.membership.start()
 
     def begin_draining(self, connection: psycopg.Connection[Any]) -> None:
-        """Store that this node finishes its work and gets no more."""
+        """Store that this node drains: it finishes its work and gets no new work."""
         members.begin_draining(connection, node_id=self._identity.id, reason="asked to stop")
 
     def leave(self, connection: psycopg.Connection[Any]) -> None:

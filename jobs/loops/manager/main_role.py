@@ -51,7 +51,7 @@ class MainRole:
         return self._node.may_begin() and self._node.membership.is_chosen is not False
 
     def lost(self) -> None:
-        """Record that this node is no longer the main manager: another node is, or no node."""
+        """Record that this node is no longer the main manager. Another node may have the role, or none."""
         self.term = self.workers = None
 
     def read_nodes_soon(self) -> None:

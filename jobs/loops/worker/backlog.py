@@ -24,7 +24,7 @@ class Backlog:
 
     @property
     def at_once(self) -> int:
-        """Return the number of texts to index before other writes."""
+        """Return the number of texts to index before the next flush."""
         return _TEXTS_AT_ONCE if self._behind < _IS_BEHIND else MORE_TEXTS_AT_ONCE
 
     @property

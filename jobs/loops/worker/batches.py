@@ -48,5 +48,5 @@ class ClaimedBatches:
         return True
 
     def note_done(self, done: Collection[int]) -> None:
-        """Record that the database has these batches as done."""
+        """Record that the database has stored the end of these batches."""
         self._done.difference_update(done)

@@ -56,7 +56,10 @@ class PacedBin:
         self.cadence.take_over(opens_at=now + pace.wait, used_at=used_at, page_bytes=pace.page_bytes)
 
     def apply_limits(self, limits: Limits) -> bool:
-        """Apply these limits, and the request of the source; return True if they are stricter than before."""
+        """
+        Apply these limits, and the gap that the source requested; return True if the gap or the byte rate is stricter
+        than before.
+        """
         gap, rate = self.cadence.gap, self.cadence.bytes_per_second
         self.most_open = limits.requests
         self.cadence.change(gap=max(limits.gap, self.asked_gap), bytes_per_second=limits.bytes_per_second)

@@ -205,7 +205,7 @@ class JobTable:
             await runtime.close()
 
     def _runtime(self, kind: RepositoryKind) -> Runtime:
-        """Return the object that the jobs of a kind share, created at first use."""
+        """Return the object that all jobs with one kind of source share. The object is created at its first use."""
         if kind.name not in self._runtimes:
             self._runtimes[kind.name] = kind.runtime()
         return self._runtimes[kind.name]

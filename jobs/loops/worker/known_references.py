@@ -31,7 +31,9 @@ _Run = tuple[int, int]
 
 
 class KnownReferences:
-    """Hashes by job and run, each with the smallest depth that was written."""
+    """
+    The references that a worker has written: hashes by job and run, each with the smallest depth that was written.
+    """
 
     def __init__(self, *, of_a_half: int = _OF_A_HALF, at_hand: int = _AT_HAND) -> None:
         self._of_a_half, self._most_at_hand = of_a_half, at_hand

@@ -21,7 +21,7 @@ class Limits:
         self.apply(await self.read([*(queue.bin_id for queue in served), *above]))
 
     async def read(self, bins: Iterable[int]) -> dict[int, InForce]:
-        """Return the present limits of these bins, by bin."""
+        """Read the present limits of these bins from the database; return them by the id of the bin."""
         if not (asked := list(bins)):
             return {}
         clock = self._state.clock

@@ -57,7 +57,7 @@ class ServedBins:
         return queue
 
     def retire_if_idle(self, queue: BinQueue) -> None:
-        """Move the bin to the recently served ones if it has no work."""
+        """Move the bin to the recently served bins if it has no work."""
         if queue.is_idle and self.find(queue.bin_id) is queue:
             self._recently_served[queue.bin_id] = self._at_work.pop(queue.bin_id)
 

@@ -214,7 +214,7 @@ class Worker:
         return shortage
 
     async def _drain(self, *, force_stop: asyncio.Event) -> None:
-        """Release unstarted documents, and wait for the others until the drain timeout."""
+        """Release unstarted documents, and wait for the documents in progress until the drain timeout."""
         tasks = self._serving.tasks
         self._serving.give_back_waiting(lambda _claimed: True)
         await self._database.run(self._node.begin_draining)

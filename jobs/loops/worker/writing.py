@@ -130,7 +130,8 @@ class Writer:
 
     def write(self, connection: psycopg.Connection[Any], given: ToWrite) -> Written:
         """
-        Flush outcomes, release documents, close turns, and wake the managers that wait for that.
+        Flush outcomes, release documents, close turns, and wake the managers that wait for free places or new
+        documents.
 
         Raises:
             OutputError: an output refused; nothing of the flush was written.
@@ -304,7 +305,7 @@ def abort_job(job_id: int, *, reason: str) -> None:
 
 
 def _make_first_legal(job_id: int, *names: str, reason: str, facts: Mapping[str, object] | None = None) -> None:
-    """Make the first of these transitions that is legal."""
+    """Make the first of these transitions that is possible from the state of the job."""
     try:
         for name in names:
             try:
