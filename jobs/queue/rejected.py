@@ -61,7 +61,9 @@ _Row = tuple[int, str, str, str]
 
 @dataclass(slots=True)
 class RejectedSamples:
-    """The writes of one worker to the samples of its jobs. It remembers the limits of full samples."""
+    """
+    The writes of one worker to the samples of its jobs. The object remembers the highest hash of each full sample.
+    """
 
     # The highest hash of a full sample only falls. So an old limit never leaves out an address that belongs to the
     # sample.

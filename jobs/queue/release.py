@@ -255,7 +255,9 @@ def withdraw_of_stopped_jobs(connection: psycopg.Connection[Any], *, scope: str,
 
 
 def withdraw_reserved_for_absent(connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> int:
-    """Withdraw unsent batches whose worker cannot take them, or left them too long; return the number of documents."""
+    """
+    Withdraw unsent batches whose worker cannot take them, or did not take them in time; return the number of documents.
+    """
     batches = [row[0] for row in connection.execute(RESERVED_FOR_ABSENT, {"scope": scope, "now": now})]
     return withdraw(connection, batches=batches, now=now) if batches else 0
 
@@ -313,7 +315,9 @@ def _lose(
 
 
 def free_places(connection: psycopg.Connection[Any], *, scope: str) -> None:
-    """Free the places of open turns in an ended scope: no worker of it is left to close them."""
+    """
+    Free the places of open turns in an ended scope, because no worker of this scope is left that could close the turns.
+    """
     rows = connection.execute(
         """
         SELECT turn.batch_id FROM jobs_turn AS turn JOIN jobs_batch AS batch ON batch.id = turn.batch_id

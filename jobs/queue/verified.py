@@ -122,7 +122,7 @@ class Known:
 
 
 def read_records(cursor: psycopg.Cursor[Any], output: int, ranges: Sequence[tuple[str, str]]) -> dict[str, Record]:
-    """Return the record of an output in these ranges of the hash, by hash."""
+    """Return the records of an output whose hashes are in these ranges, by hash."""
     found = {}
     for low, high in ranges:
         for hash_, version, indexed_at in cursor.execute(_RECORDS, {"output": output, "low": low, "high": high}):

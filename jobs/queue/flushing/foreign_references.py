@@ -96,7 +96,10 @@ _STORED: Final = ("hashes", "jobs", "runs", "depths", "redirects", "found_on")
 
 
 class ForeignReferences:
-    """The references of one flush to documents of other partitions."""
+    """
+    The references of one flush to documents of other partitions: `take` and `take_stored` collect them, and `write`
+    stores them.
+    """
 
     def __init__(self) -> None:
         self._given: list[_Given] = []

@@ -203,7 +203,10 @@ class HopGraph:
         self._offer_on(self._execute(_INSERT_SEEDS, {"targets": targets, "root": root}))
 
     def remove_old_seeds(self, *, run_no: int) -> None:
-        """Remove the seeds that only runs before this one had."""
+        """
+        Delete the links to the seeds of earlier runs, so that a document that only earlier runs had as a seed is no
+        seed any more.
+        """
         if self.rules.is_accurate:
             self._silence([_root_of(older).hex for older in range(1, run_no)])
 
@@ -264,13 +267,16 @@ class HopGraph:
         self._offer_on(self._offer(self._execute(_STORED, {"hashes": list(documents)})))
 
     def _offer_on(self, counts: list[Any]) -> None:
-        """Offer these new counts on, until no document improves."""
+        """Pass these new counts on along the links, step by step, until no further document gets a smaller count."""
         while counts:
             self.touched.update(row.hash.hex for row in counts)
             counts = self._offer(counts)
 
     def _offer(self, counts: list[Any]) -> list[Any]:
-        """Offer counts along the links of their documents; return the counts that were taken."""
+        """
+        Pass counts on along the links of their documents. Return the counts that targets took, because they are smaller
+        than before.
+        """
         given = {
             "hashes": [row.hash for row in counts],
             "link_types": [row.link_type for row in counts],

@@ -482,7 +482,10 @@ class FlushPlan:
             self.move(row, job=job, stage=Stage.BEING_CLEANED)
 
     def _keep_outside(self, named: Named, row: Any) -> None:
-        """Move a document into this run without reading it. If it is claimed, its end decides about it."""
+        """
+        Move a document into this run without reading it. If the document is claimed, the flush of its outcome decides
+        about it.
+        """
         job = named.job
         if row.stage in {Stage.PENDING, Stage.DONE} or (
             row.stage == Stage.HOPCOUNT_REMOVED and row.run_no < job.run_no

@@ -190,7 +190,10 @@ def _stuff(
 
 
 def _before(kind: Batch.Kind, job: JobHeld) -> int:
-    """Return the run before which documents are removed; only a full scan removes what it did not reach."""
+    """
+    Return a run number: documents of earlier runs are removed. Only a full scan removes documents that it did not
+    reach.
+    """
     match kind:
         case Batch.Kind.DELETE:
             return _EVERY_RUN
@@ -262,7 +265,7 @@ def _offer(
     action: Action = Action.PROCESS,
     now: dt.datetime,
 ) -> Stuffed:
-    """Claim these documents, in batches of a kind."""
+    """Claim these documents for removal, and offer them in batches of this kind."""
     if not rows:
         return Stuffed()
     chunks = [rows[i : i + _REMOVALS_A_BATCH] for i in range(0, len(rows), _REMOVALS_A_BATCH)]

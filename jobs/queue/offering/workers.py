@@ -51,7 +51,8 @@ _SEND: Final[LiteralString] = "SELECT pg_notify(channel, '') FROM unnest(%(chann
 @dataclass(slots=True)
 class Workers:
     """
-    The `ids` of the running workers, and the numbers of documents that all of them, and the smallest one, can hold.
+    The `ids` of the running workers, the number of documents that all of them together can hold, and the capacity of
+    the smallest worker.
     """
 
     ids: list[uuid.UUID] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Workers:
             connection.execute(_SEND, {"channels": [channel_of(worker) for worker in sorted(wanted)]})
 
     def _helpers(self, connection: psycopg.Connection[Any], *, scope: str, now: dt.datetime) -> set[uuid.UUID]:
-        """Return other workers for batches that were not taken in time. This happens once for each batch."""
+        """Return other workers to wake for batches that were not taken in time. Each batch is considered once."""
         until = now - _LATE
         since = self._looked_until or until - _LOOK
         if since > until:

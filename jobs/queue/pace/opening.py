@@ -14,7 +14,10 @@ OPENING: Final[LiteralString] = "last_start_at, not_before, paid_rate"
 
 
 def paid_until(state: LiteralString, *, rate: LiteralString) -> LiteralString:
-    """Return an SQL expression: the end of a bin's delay for bytes at a rate; as stored if the rate is null."""
+    """
+    Return an SQL expression for the end of a bin's delay for bytes, converted to a rate. If the rate is null, the
+    stored end is used.
+    """
     owed = f"extract(epoch FROM {state}.not_before - {state}.last_start_at)::float"
     return (
         f"CASE WHEN {state}.paid_rate <> {rate} AND {state}.not_before > {state}.last_start_at"

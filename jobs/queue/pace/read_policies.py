@@ -15,7 +15,7 @@ from jobs.throttling.windows import Window
 
 
 def _columns_of(table: LiteralString) -> LiteralString:
-    """Return the columns of all limits of a table, for a list of SQL."""
+    """Return the columns of all limits of a table as an SQL list."""
     return ", ".join(f"{table}.{name}" for name in LIMITS)
 
 

@@ -40,7 +40,7 @@ class Hashes(list[str]):
 
 
 class HashesDumper(Dumper):
-    """Dump hashes in binary."""
+    """Dumps `Hashes` as an array of uuids in PostgreSQL's binary format."""
 
     format = Format.BINARY
     oid = _UUID.array_oid
@@ -54,7 +54,7 @@ class Keys(list[bytes]):
 
 
 class KeysDumper(Dumper):
-    """Dump keys in binary."""
+    """Dumps `Keys` as an array of uuids in PostgreSQL's binary format."""
 
     format = Format.BINARY
     oid = _UUID.array_oid
@@ -69,7 +69,7 @@ class Vectors(list[bytes]):
 
 
 class VectorsDumper(Dumper):
-    """Dump vectors in binary."""
+    """Dumps `Vectors` as an array of tsvectors in PostgreSQL's binary format."""
 
     format = Format.BINARY
     oid = _VECTOR.array_oid
