@@ -92,7 +92,8 @@ def check_other_partitions(connection: psycopg.Connection[Any]) -> None:
 
 def add(connection: psycopg.Connection[Any], name: str) -> bool:
     """
-    Add the partition `name` to the noted ones, without slots. Return False if it is noted already.
+    Add the partition `name`, without slots, to the partitions that this database notes. Return False if it is noted
+    already.
 
     Raises:
         BadPartitions: the settings do not name the new partition last, after the known ones.

@@ -72,13 +72,18 @@ def send_living(sender: FactSender, placement: Placement, numbers: Collection[in
 
 
 def read_living(connection: psycopg.Connection[Any]) -> Living | None:
-    """Return the jobs that exist, by the last fact of the control partition; None before the first one."""
+    """
+    Return the jobs that exist, according to the last fact of the control partition; None before the first such fact.
+    """
     row = connection.execute(_LIVING).fetchone()
     return Living(frozenset(row[0]["numbers"]), row[0]["highest"]) if row else None
 
 
 def find_living(received: Iterable[Fact]) -> Living | None:
-    """Return the jobs that exist, by received facts; None before the first one of the control partition."""
+    """
+    Return the jobs that exist, according to these received facts; None if no fact of the control partition is among
+    them.
+    """
     lists = [fact for fact in received if fact.key == _KEY]
     newest = max(lists, key=lambda fact: fact.number, default=None)
     return Living(frozenset(newest.body["numbers"]), newest.body["highest"]) if newest else None

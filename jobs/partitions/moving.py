@@ -77,7 +77,7 @@ class Move:
         return self.to.epoch
 
     def is_before(self, other: "Move") -> bool:
-        """True if the other move is a later one, or a later phase of the same move."""
+        """True if the other move is later than this move, or is the same move in a later phase."""
         return (self.number, self.phase.place) < (other.number, other.phase.place)
 
     def as_json(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class HeldJob:
-    """A held job: its last run, and if that is active, the references that it sent and applied."""
+    """A held job: its last run, and the references that the job sent and applied if this run is active."""
 
     run_no: int
     is_active: bool

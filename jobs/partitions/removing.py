@@ -89,7 +89,7 @@ def remove(placement: Placement, addresses: Mapping[str, str], name: str) -> Rem
 
 def finish_removal(placement: Placement, databases: Mapping[str, psycopg.Connection[Any]], name: str) -> None:
     """
-    End the exchange with a partition, and its name, in these databases.
+    End the exchange with a partition in these databases, and delete its name from their notes.
 
     Raises:
         NotRemovable: the exchange is still in use.

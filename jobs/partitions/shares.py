@@ -27,7 +27,7 @@ class Share:
 
     @property
     def held(self) -> int:
-        """Return the number of places that the partition may use or have used."""
+        """Return the number of places that may be in use: the larger of the sent share and the confirmed share."""
         return max(self.sent, self.most)
 
 

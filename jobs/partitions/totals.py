@@ -43,7 +43,7 @@ def equal_shares(names: Sequence[str]) -> dict[str, Fraction]:
 
 
 def share_of(sent: Mapping[str, Any], report: Mapping[str, Any] | None) -> TotalShare:
-    """Return the share of a partition from the last fact that was sent to it, and the last one that it reported."""
+    """Return the share of a partition, from the last fact that was sent to it and from its last report."""
     share = Fraction(*sent["share"])
     if report is None:
         return TotalShare(share, share, is_confirmed=False)
