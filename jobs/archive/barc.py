@@ -166,7 +166,9 @@ def whole_length(path: Path, *, after: int = 0) -> int:
 
 
 def of_archived(given: Archived, *, mode: str = "C") -> BarcRecord:
-    """Return the record of an exchange. An answer that the document no longer exists has the type D."""
+    """
+    Return the record of an exchange. If the answer says that the document no longer exists, the record has the type D.
+    """
     line, headers = parse_head(given.response_head)
     request_line, request = parse_head(given.request_head)
     meta = [

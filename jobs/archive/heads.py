@@ -25,7 +25,8 @@ def end_of_head(begin: bytes | bytearray) -> int | None:
 
 def fields_of(head: bytes) -> Fields:
     """
-    Return the fields of a header by their names in lower case. If several fields have one name, the first one counts.
+    Return the fields of a header by their names in lower case. If several fields have the same name, the first field
+    counts.
     """
     fields: dict[str, str] = {}
     last = ""

@@ -278,7 +278,9 @@ def _begins_member(begin: bytes) -> bool:
 
 
 def _answer_of(fields: Fields, head: bytes, block: bytes) -> Found | None:
-    """Return the answer in a record with these fields and this beginning of its block; None if it has no answer."""
+    """
+    Return the answer in a record, from its fields and the beginning of its block; None if the record has no answer.
+    """
     kind, url = fields.get("warc-type", ""), fields.get("warc-target-uri", "").strip("<>")
     if kind not in ANSWERS or not _is_of_the_web(url):
         return None

@@ -28,7 +28,7 @@ class Attempt:
 
 def store_file(path: Path, *, key: str, length: int, sha256: str, stores: Mapping[str, Store]) -> Attempt:
     """
-    Put a file into these stores, by their addresses, and confirm each copy. `sha256` is "" before the first attempt.
+    Put a file into these stores (address to store), and confirm each copy. `sha256` is "" before the first attempt.
 
     Raises:
         OSError: the file is missing, or cannot be read.

@@ -348,7 +348,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:
-    """True if the rule (or the policy, without a rule) sets this limit or its total."""
+    """True if the rule sets this limit or its total. Without a rule, the policy itself is checked."""
     return rule is None or getattr(rule, name) is not None or getattr(rule, f"total_{name}", None) is not None
 
 

@@ -55,7 +55,7 @@ class _Allowed:
         self._starts = [change.at for change in self._changes]
 
     def gap(self, begin: float, end: float) -> float:
-        """Return the shortest gap that was in force in this time."""
+        """Return the shortest gap that was in force at any time between these moments (seconds)."""
         first = max(0, bisect_left(self._starts, begin) - 1)
         return min((change.gap for change in self._changes[first : bisect_right(self._starts, end)]), default=0.0)
 

@@ -31,7 +31,7 @@ class Part:
     head: Head = _START
 
     def facts(self) -> Facts:
-        """Return the values for JSON."""
+        """Return the values of the part for JSON."""
         return {
             "before": {"seq": self.before.seq, "hash": self.before.hash},
             "head": {"seq": self.head.seq, "hash": self.head.hash},

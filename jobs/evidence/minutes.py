@@ -41,7 +41,7 @@ class Report:
 
 
 def report_of(host: str, minute: int, facts: Facts) -> Report:
-    """Return the report with these facts."""
+    """Return the report from the facts that `Report.facts` returned."""
     return Report(
         host,
         minute,

@@ -73,7 +73,7 @@ def extract(
 
 @dataclass(frozen=True, slots=True)
 class OpenedPart:
-    """A part with its bytes. `content_type` is the one that its container names, or ""."""
+    """A part with its bytes. `content_type` is the type that the container of the part names, or ""."""
 
     id: str
     name: str

@@ -184,7 +184,7 @@ class _Child:
 
     async def ask(self, message: bytes, limits: PoolLimits) -> Mapping[str, Any]:
         """
-        Return the result of the child.
+        Send one request to the child, and return its result.
 
         Raises:
             ExtractionFailed: the child gave a reason, ended, hung, or answered too much.

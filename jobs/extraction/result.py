@@ -107,7 +107,9 @@ class Extraction:
 
     @property
     def note(self) -> str:
-        """Return sentences for people about what the text lacks; "" if it lacks nothing."""
+        """
+        Return sentences for people about the gaps of the text, such as a limit that cut it; "" if the text is complete.
+        """
         pages = f"{self.unread_pages} page{'' if self.unread_pages == 1 else 's'} of PDF could not be read."
         sentences = {
             pages: self.unread_pages > 0,

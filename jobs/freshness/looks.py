@@ -45,7 +45,10 @@ def price_at(*, rate: float, interval: float, within: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Intervals from `within` to `longest`, with the price and the fresh share at each, for each rate."""
+    """
+    A table for one goal: intervals from `within` to `longest`, with the price and the fresh share at each interval, for
+    each change rate.
+    """
 
     within: float
     longest: float
@@ -98,7 +101,7 @@ def _mean(values: Sequence[float], chances: Chances) -> float:
 
 @lru_cache(maxsize=1000)
 def looks(within: float, longest: float) -> Looks:
-    """Return the table of a goal."""
+    """Return the cached table of intervals, prices and fresh shares for a goal."""
     return Looks(within, max(longest, within, SHORTEST))
 
 

@@ -42,7 +42,7 @@ class Demand:
         return len(self.sample) * self.weight
 
     def looks_at(self, price: float) -> float:
-        """Return the looks per second at a price."""
+        """Return the looks per second that the documents of the goal get at a price."""
         return self.weight * sum(1 / self.looks.best_interval(chances, price) for chances in self.sample)
 
     def fresh(self, price: float) -> float:

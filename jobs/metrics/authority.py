@@ -41,7 +41,7 @@ FIGURES: Final[tuple[Figure, ...]] = (REQUESTS, ANSWERS, KEPT, UNREACHABLE, SECO
 
 
 def observe(connection: str, answer: str, *, seconds: float, is_kept: bool) -> None:
-    """Count the answer of an authority."""
+    """Count an answer of an authority. An answer from the cache (`is_kept`) has no time."""
     ANSWERS.add(1, connection, answer)
     if is_kept:
         KEPT.add(1, connection)

@@ -4,7 +4,7 @@ from django.db import models
 
 
 class DenialReason(models.Model):
-    """The reason for a pattern on the deny list, with its author and time."""
+    """The reason why a pattern of hosts is on the deny list, with the author and the time of the entry."""
 
     policy = models.ForeignKey("jobs.ThrottlePolicy", on_delete=models.CASCADE, db_index=False, related_name="+")
     pattern = models.CharField(max_length=300)

@@ -4,7 +4,10 @@ from django.db import models
 
 
 class JobEvent(models.Model):
-    """One event of a job. It outlives the job, so it stores the job's name and has no constraint."""
+    """
+    One event of a job, such as a start or an edit. The row outlives the job, so it stores the job's name and has no
+    foreign key.
+    """
 
     job = models.ForeignKey(
         "jobs.Job", null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="events"

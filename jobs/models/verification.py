@@ -80,7 +80,7 @@ class OutputVerification(Verification):
 
     @property
     def faults(self) -> int:
-        """Return the number of documents that are not in sync."""
+        """Return the number of documents for which the output and the record differ."""
         return self.missing + self.ghost + self.stale
 
 

@@ -271,7 +271,10 @@ def _block_around(node: Node) -> Node | None:
 
 
 def _main_of(contents: list[Element]) -> Element | None:
-    """Return the only `main`, else the only `article`."""
+    """
+    Return the `main` element if there is exactly one. Without a `main`, return the `article` if there is exactly one.
+    Otherwise return None.
+    """
     for name in ("main", "article"):
         named = [node for node in contents if node.tag == name]
         if named:

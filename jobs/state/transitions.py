@@ -158,7 +158,9 @@ def lock_job(job_id: int) -> Job:
 
 
 def _hold(job_id: int, name: str, *, term: TermHeld | None) -> Job:
-    """Lock a job in a state from which this transition is possible."""
+    """
+    Lock the row of a job and return it. Raise TransitionRefused or SlotsMove if this transition is not possible now.
+    """
     if term is not None:
         hold_term(connection.connection, term)
     job = lock_job(job_id)

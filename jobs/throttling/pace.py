@@ -119,7 +119,10 @@ class Cadence:
         return 0.0 if self.bytes_per_second is None else self._usual
 
     def change(self, *, gap: float, bytes_per_second: float | None) -> None:
-        """Apply other limits from now on. They count from the last start, even for an unpaid debt."""
+        """
+        Apply other limits from now on. The new gap and rate count from the last start, also for bytes that are not paid
+        yet.
+        """
         self.gap = gap
         before, self.bytes_per_second = self.bytes_per_second, bytes_per_second
         if before == bytes_per_second:

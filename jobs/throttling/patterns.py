@@ -60,7 +60,10 @@ def _is_everything(pattern: str) -> bool:
 
 
 def _keys(name: str) -> Iterator[str]:
-    """Yield the patterns without a `*`, or with one before their first dot only, that match a name."""
+    """
+    Yield the simple patterns that match a name: the name itself, and patterns whose only `*` stands for the labels
+    before a dot.
+    """
     yield name
     dot = name.find(".")
     while dot != -1:

@@ -107,7 +107,7 @@ class PolicyValues:
         object.__setattr__(self, "_patterns", Patterns(rule.pattern for rule in self.rules))
 
     def for_bin(self, name: str, at: dt.datetime) -> Limits:
-        """Return the limits of the bin of this name at a moment."""
+        """Return the limits, at a moment, of the bin with this name."""
         places = self._patterns.places_of(name)
         place = self._first_open(places, at)
         rule = None if place is None else self.rules[place]

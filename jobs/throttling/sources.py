@@ -90,7 +90,9 @@ def decisive(sources: Sequence[Source]) -> Decisive:
 
 
 def _longest_closed(sources: Iterable[Source]) -> Source | None:
-    """Return the source that denies the bin for the longest time, among the sources that deny it at times."""
+    """
+    Return the source that keeps the bin closed for the longest time, among the sources that deny it for some time only.
+    """
     moments = [(source.limits.closed_until, source) for source in sources]
     said = [(moment, source) for moment, source in moments if moment is not None]
     return max(said, key=lambda pair: pair[0])[1] if said else None

@@ -81,7 +81,9 @@ class GroupCount:
             self.samples = [*self.samples[1 - SAMPLES :], url]
 
     def take_counts(self) -> tuple[int, int, int]:
-        """Return the fetches, those with new content, and the bytes since the last call."""
+        """
+        Return the number of fetches, the number of fetches with new content, and the bytes, all since the last call.
+        """
         counts = self.fetched, self.new, self.bytes
         taken = counts[0] - self._taken[0], counts[1] - self._taken[1], counts[2] - self._taken[2]
         self._taken = counts

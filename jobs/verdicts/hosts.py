@@ -93,7 +93,7 @@ class Known:
 
     @property
     def waiting_at_workers(self) -> int:
-        """Return the number of documents that workers have and have not begun."""
+        """Return the number of documents that workers have claimed and not begun."""
         if not self.open_turns:
             return 0
         return max(0, self.in_progress - (self.lent if self.open_now is None else self.open_now))

@@ -166,7 +166,7 @@ def _cause_in_the_run(state: JobState, cluster: ClusterSeen) -> Cause | None:
 
 
 def without_a_queue(*, in_progress: int, next_due_at: dt.datetime | None) -> Verdict:
-    """Return the verdict on jobs without a waiting document."""
+    """Return the verdict on a job, or on the crawl, if no document waits."""
     if in_progress:
         return Verdict(Cause.IN_PROGRESS)
     return Verdict(Cause.ENDING) if next_due_at is None else Verdict(Cause.NOT_DUE, until=next_due_at)

@@ -23,7 +23,7 @@ STATE_WORDS: Final = {
 
 
 def document_state(*, stage: Stage, outcome: Outcome, code: str, is_of_this_run: bool) -> tuple[str, str]:
-    """Return the state of a document in a word or two, and its tone."""
+    """Return the state of a document in a word or two, and the tone (colour) of this state."""
     if stage == Stage.ACTIVE:
         return _("in progress"), "working"
     if stage in {Stage.BEING_CLEANED, Stage.BEING_DELETED}:

@@ -10,7 +10,7 @@ from nodes.web import formats
 
 
 def row(group: FailingGroup, *, now: dt.datetime) -> dict[str, str]:
-    """Return the sentence as a row of a page's list."""
+    """Return the sentence as a row for a list on a page."""
     said = sentence(group, now=now)
     named = _("In partition %(name)s") % {"name": group.partition} if group.partition else ""
     return {"key": key_in(group.partition, group.id), "says": f"{named}: {said}" if named else said}

@@ -12,7 +12,7 @@ Record = dict[str, object]
 
 
 def goal_row(line: GoalLine) -> Record:
-    """Return the cells of a goal."""
+    """Return the cells of a table row about a goal."""
     state, tone = _state(line)
     return {
         "key": str(line.number),
@@ -30,7 +30,7 @@ def goal_row(line: GoalLine) -> Record:
 
 
 def slow_host_row(host: SlowHost) -> Record:
-    """Return the cells of a host that is too slow."""
+    """Return the cells of a table row about a host that is too slow for its goals."""
     key = f"{host.partition}:{host.id}" if host.partition else str(host.id)
     return {"key": key, "says": slow_host(host)}
 

@@ -67,7 +67,7 @@ def _members_of_tar(archive: tarfile.TarFile, budget: Budget) -> Iterator[RawPar
 
 def read_compressed(body: bytes, media_type: str, name: str, budget: Budget) -> Raw:
     """
-    Return the single file in a compressed file as a part.
+    Return the file inside a compressed file (such as `.gz`) as the only part.
 
     Raises:
         ExtractionFailed: the file is damaged, or larger than the budget.
