@@ -141,7 +141,10 @@ def read_copy(file: ArchiveFile, read: Callable[[Copy], _T]) -> _T:
 
 
 def file_of_path(path: str) -> ArchiveFile | None:
-    """Return the file with this path below its root, such as `job-3/3-20260301T120000Z-1f2e3d4c-0001.warc.gz`."""
+    """
+    Return the archive file with this path, relative to the root of archives, such as
+    `job-3/3-20260301T120000Z-1f2e3d4c-0001.warc.gz`.
+    """
     return ArchiveFile.objects.filter(path=path).order_by("-id").first()
 
 

@@ -78,7 +78,7 @@ class Meter:
 
     def rate(self, key: _Key, *, over: float = 0.0) -> float | None:
         """
-        Return the growth a second over the last seconds, at least `over`; None without two counts.
+        Return the growth a second over the last seconds, at least over `over` seconds; None without two counts.
 
         A count that grows by one every few seconds needs a long span, because a short one gives a random rate.
         """

@@ -68,8 +68,8 @@ class _Part:
     The part of one partition: its busiest hosts, live nodes, waiting time by cause, and progress of a span.
 
     `search_behind_since` is the time of the oldest text that its search index lacks.
-    `latest` are the latest requests of running jobs, by their numbers in the control partition. `next_due_at` is the
-    time of the next look in the jobs that nothing holds.
+    `latest` are the latest requests of running jobs, by the ids of the jobs in the control partition. `next_due_at` is
+    the time of the next look in the jobs that nothing holds.
     """
 
     hosts: Sequence[HostStatus]

@@ -21,7 +21,10 @@ def jobs_behind(output: OutputConnection, *, since: dt.datetime) -> QuerySet[Job
 
 
 def read_open_restores() -> list[tuple[DatabaseRestore, list[str]]]:
-    """Return the last restore if verifications after it are not done yet, with a sentence for each of them."""
+    """
+    Return the last restore while verifications after it are still to be done, with a sentence for each of these
+    verifications.
+    """
     restore = DatabaseRestore.objects.first()
     if restore is None:
         return []

@@ -104,8 +104,8 @@ class CountedEverywhere:
 
 def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
     """
-    Return the first page of tasks, of one group or of all. In an open page, figures of other partitions may be some
-    seconds old.
+    Return the first page of tasks, of one group or of all groups. If a page is open (`is_open`), figures of other
+    partitions may be some seconds old.
     """
     found: Merged[TasksSeen] = _find("tasks", TaskFilter(group=group), is_open=is_open)
 

@@ -36,7 +36,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The results of a search, by kind. Jobs of documents have the numbers of this partition."""
+    """The results of a search, by kind. Jobs of documents have their ids in this partition."""
 
     jobs: Sequence[Named] = ()
     hosts: Sequence[Named] = ()

@@ -27,7 +27,10 @@ class LimitLine:
 
 
 def read_webmasters_limits(host: str | None = None) -> Sequence[LimitLine]:
-    """Return the limits of all hosts by name; with a host, only its limits, at all ports or at one."""
+    """
+    Return the limits of all hosts, sorted by name. If a host is given, return only its limits: for all its ports, and
+    for its port if it names one.
+    """
     found = WebmasterLimit.objects.order_by("host")
     if host is not None:
         found = found.filter(host__in={host, host.rpartition(":")[0]})

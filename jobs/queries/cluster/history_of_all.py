@@ -39,7 +39,7 @@ def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") ->
     """
     Read a minute in all partitions, or in the named one. The part of a partition that was not read is None.
 
-    Jobs have the numbers of this partition.
+    Jobs have their ids in this partition.
     """
     is_wanted = not partition or partition == this_partition.control_name()
     return read_everywhere(

@@ -229,7 +229,7 @@ def read_group(group_id: int) -> GroupSeen | None:
 
 
 def read_node_of_the_cluster(node_id: uuid.UUID) -> NodeLine | None:
-    """Return a live node of the shared scope; None if there is none with this id."""
+    """Return the live node of the shared scope with this id; None if there is no such node."""
     return next((node for node in _nodes_of_the_cluster() if node.id == node_id), None)
 
 

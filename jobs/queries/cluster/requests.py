@@ -11,7 +11,7 @@ from nodes.models import ClusterRequest
 
 _SHOWN: Final = 3
 
-# A group is moving until its old owner has handed it over.
+# Reads plans in brief. A group counts as moving until its old owner has handed it over.
 _PLANS: Final = f"""
 SELECT request.id, jsonb_array_length(request.answer -> 'moves'),
        jsonb_path_query_array(request.answer, '$.moves[0 to {_SHOWN - 1}]'), request.answer -> 'before', request.answer -> 'after',

@@ -71,7 +71,7 @@ def read_story_everywhere(*, job_id: int, document: uuid.UUID, now: dt.datetime)
 
 
 def _list_elsewhere(wanted: DocumentFilter) -> DocumentList:
-    """List documents in the database of this thread, for a filter with numbers of the control partition."""
+    """List documents in the database of this thread, for a filter with ids of the control partition."""
     job_id = None if wanted.job_id is None else local_job(wanted.job_id)
     if wanted.job_id is not None and job_id is None:
         return _NONE

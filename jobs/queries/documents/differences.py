@@ -29,7 +29,7 @@ class Kind(enum.StrEnum):
     EQUAL = "equal"
     REMOVED = "removed"
     ADDED = "added"
-    # Equal pieces that are left out. The text of the line is empty.
+    # Pieces that are equal in both texts, and are left out. The text of the line is empty.
     LEFT_OUT = "left_out"
 
 
@@ -84,7 +84,7 @@ def pieces_of(text: str) -> list[str]:
 
 
 def _shortened(equal: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[Line]:
-    """Yield equal pieces; those far from a change are left out."""
+    """Yield the lines of a run of equal pieces. Pieces far from a change are left out."""
     head = 0 if is_first else _CONTEXT
     tail = 0 if is_last else _CONTEXT
     left_out = len(equal) - head - tail

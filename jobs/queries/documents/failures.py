@@ -157,7 +157,7 @@ def groups_of_jobs() -> QuerySet[FailureGroup]:
 
 
 def _read_elsewhere(wanted: FailureFilter, *, partition: str, now: dt.datetime) -> _Part:
-    """Read a part in the database of this thread, with the numbers that jobs have in the control partition."""
+    """Read a part in the database of this thread. Jobs get their ids in the control partition."""
     local = None if wanted.job_id is None else local_job(wanted.job_id)
     if wanted.job_id is not None and local is None:
         return _Part([], {})

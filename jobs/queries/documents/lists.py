@@ -361,7 +361,10 @@ def host_of(beginning: str) -> str:
 
 
 def lanes_if_few(*, job_id: int | None, host: str) -> list[int] | None:
-    """Return the lanes that may have documents of a job or host; None if there are many, or without a job and host."""
+    """
+    Return the lanes that may have documents of a job or host; None if there are many, or if neither a job nor a host is
+    given.
+    """
     asked = [one for one, is_asked in ((_OF_JOB, job_id is not None), (_OF_HOST, bool(host))) if is_asked]
     if not asked:
         return None

@@ -40,7 +40,9 @@ def read_outputs(item: QueueItem) -> list[HeldBy]:
 
 @dataclass(frozen=True, slots=True)
 class PartLine:
-    """A part of a document in outputs of its job. `indexed_at` is the last write to one of them."""
+    """
+    A part of a document in outputs of its job. `indexed_at` is the time of the last write to any of these outputs.
+    """
 
     part: str
     address: str

@@ -120,8 +120,9 @@ SELECT counted.total, counted.matches, page.output_id, page.hash, page.rank, doc
 """
 
 
-# A newly filled table has no statistics yet, so the planner would read the whole table, once for each form. Without
-# these reads, its cost estimates are so high that it would compile the statement, so `jit` is off, too.
+# A newly filled table has no statistics yet, so the planner would read the whole table, once for each form. So
+# `enable_seqscan` is off. Estimated costs are then so high that the server would compile the statement, so `jit` is
+# off, too.
 _FOR_THIS_SEARCH: Final[LiteralString] = """
 SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
        reltuples FROM pg_class WHERE oid = 'jobs_searchdocument'::regclass
@@ -144,7 +145,7 @@ class Segment:
 class Hit:
     """
     A matching document. `hash` is 32 hex digits; `snippet` are the best matching places. `partition` is the other
-    partition that has it. The number of its output is None if this partition has no such output.
+    partition that has it. The id of its output is None if this partition has no output of that name.
     """
 
     output_id: int | None
@@ -332,7 +333,7 @@ def _segments(marked: str) -> tuple[Segment, ...]:
 
 
 def position_of(hit: Hit) -> str:
-    """Return the position behind this document, whose output has its number in the partition of the document."""
+    """Return the position behind this document. The id of its output is that in the partition of the document."""
     place = f":{hit.partition}" if hit.partition else ""
     return f"{hit.rank!r}:{hit.output_id}:{hit.hash}{place}"
 
@@ -347,5 +348,6 @@ def _read_position(after: str, *, partition: str) -> tuple[float, int, uuid.UUID
     rank, last = float(match[1]), match[4] or ""
     if partition == last:
         return rank, int(match[2]), uuid.UUID(match[3])
-    # Numbers of outputs mean nothing in another partition: all documents of this rank follow there, or none.
+    # Ids of outputs mean nothing in another partition: either all documents of this rank in that partition follow, or
+    # none.
     return (rank, 0, uuid.UUID(int=0)) if partition > last else (rank, 2**63 - 1, uuid.UUID(int=2**128 - 1))

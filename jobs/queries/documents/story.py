@@ -51,7 +51,7 @@ class DocumentStory:
     # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
     verdict: Verdict | None
     history: Sequence[HistoryLine]
-    # Another partition that has the document, and the number of its job there; '' if this one has it.
+    # Another partition that has the document, and the id of its job there; '' if this partition has it.
     partition: str = ""
     job_there: int = 0
 

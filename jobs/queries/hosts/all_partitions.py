@@ -71,9 +71,11 @@ def list_hosts_everywhere(
     wanted: HostFilter, *, after: HostKey | None = None, now: dt.datetime, most: int = A_PAGE
 ) -> HostsEverywhere:
     """
-    Return a page of the hosts of all partitions: by name, and those of this partition first among equal names.
+    Return a page of the hosts of all partitions, sorted by name. Among equal names, the host of this partition is the
+    first.
 
-    With a state, the page has the hosts of one partition after the other, each by their age.
+    With a state, the page has the hosts of one partition after the other. Within a partition, they are sorted by id,
+    the oldest first.
     """
 
     def part(name: str, now: dt.datetime) -> _Part:

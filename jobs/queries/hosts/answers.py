@@ -51,8 +51,8 @@ class Answers:
     """
     The answers of a host in a span of time, among the examined entries of the history.
 
-    `since` is the start of the first request. The percentiles are about the seconds until the end of the answer, and
-    None without a measured answer. `refusals` has the newest first.
+    `since` is the start of the first request. The percentiles are those of the seconds until the end of an answer; None
+    if no answer was measured. `refusals` has the newest first.
     """
 
     count: int = 0

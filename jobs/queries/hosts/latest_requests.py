@@ -78,7 +78,7 @@ SELECT job_id, host, code, since, amount, seconds, first_at, begins_at
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Requests of one job or host with one result code, of the last minute or of the time before."""
+    """Requests of one job or host with one result code: of the last minute, or of the longer span before it."""
 
     counted: Counted
     is_of_the_minute: bool
@@ -93,7 +93,7 @@ class RequestsOfJobs:
 
 
 def judge_together(some: Sequence[RequestsOfJobs]) -> Requests:
-    """Return the latest requests of these jobs together, all of one span."""
+    """Return the latest requests of these jobs together, counted over the same span of time."""
     parts = [part for one in some for part in one.parts]
     longer = add_up(part.counted for part in parts)
     minute = add_up(part.counted for part in parts if part.is_of_the_minute)
@@ -116,7 +116,7 @@ class LatestRequests:
         return judge_together([RequestsOfJobs(self._parts.get(key, ()), self._begin)])
 
     def of_all(self, job_ids: Iterable[int]) -> Requests:
-        """Return the latest requests of these jobs together, all of one span."""
+        """Return the latest requests of these jobs together, counted over the same span of time."""
         return judge_together([self.of_jobs(job_ids)])
 
     def of_jobs(self, job_ids: Iterable[int]) -> RequestsOfJobs:

@@ -33,7 +33,7 @@ def with_latest(job: JobLine, parts: Sequence[Mapping[int, RequestsOfJobs]]) -> 
 
 
 def read_latest_by_number(*, now: dt.datetime) -> Mapping[int, RequestsOfJobs]:
-    """Return the latest requests in the database of this thread by the numbers that jobs have in the control partition."""
+    """Return the latest requests in the database of this thread, by the ids of jobs in the control partition."""
     latest = read_latest_requests(now=now)
     return {number: latest.of_jobs([job]) for job, number in numbers_of(set(latest.job_ids)).items()}
 

@@ -105,7 +105,7 @@ def compare_counters(job: Job) -> Iterator[Compared]:
 
 
 def find_wrong_sums(job: Job) -> list[WrongSum]:
-    """Return the counts of a job that are not the sums of its lanes' counts."""
+    """Return the counts of a job that differ from the sums of the counts of its lanes."""
     with connection.cursor() as cursor:
         cursor.execute(_COMPARE_SUMS, {"job": job.pk})
         return [

@@ -29,7 +29,7 @@ SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
 """
 
 
-# The figures that other partitions sent about the same run of a job (`jobs.duties.exchange`).
+# Reads the figures that other partitions sent about the same run of a job (`jobs.duties.exchange`).
 _IN_OTHER_PARTITIONS: Final = """
 SELECT known.job_id, reported.body
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id

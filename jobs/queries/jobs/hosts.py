@@ -1,4 +1,7 @@
-"""The hosts of a job: the busiest ones with the verdict on its documents there, and their number."""
+"""
+The hosts of a job: the busiest ones, each with the verdict on the job's documents there, and the number of all its
+hosts.
+"""
 
 import datetime as dt
 import math
@@ -99,7 +102,7 @@ class RunOfJob(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """One host, the verdict on this job's documents there, and their numbers."""
+    """One host, with the verdict on the documents of this job there, and the numbers of these documents by state."""
 
     host: HostStatus
     verdict: Verdict

@@ -136,8 +136,8 @@ def read_running_jobs(*, now: dt.datetime) -> list[JobLine]:
 
 def read_running_with(jobs: Sequence[JobLine], *, now: dt.datetime) -> tuple[list[JobLine], int]:
     """
-    Return the running jobs of a first list together with other observed running jobs, and the number of all running
-    jobs.
+    Return the running jobs among these jobs of a list, with further running jobs whose counts are observed, and the
+    number of all running jobs.
     """
     running = [job for job in jobs if job.runs]
     if len(running) < JOBS_SHOWN:

@@ -41,7 +41,9 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class MoveLine:
-    """A transition of the run: the state that it led to, and the time of the next one, None for the last."""
+    """
+    A transition of the run: the state to which it led, and the time of the next transition; None for the last one.
+    """
 
     id: int
     at: dt.datetime

@@ -100,7 +100,7 @@ def read_removals_everywhere(job_id: int) -> Removals | None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The removals of another partition, and the names of its outputs by their numbers in that partition."""
+    """The removals of another partition, and the names of its outputs by their ids in that partition."""
 
     runs: "Sequence[RunRemovals]"
     outputs: "Sequence[OutputRemovals]"

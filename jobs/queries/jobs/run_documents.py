@@ -139,7 +139,9 @@ _COLUMNS: Final = ("hashes", "identifiers", "outcomes", "codes", "versions", "an
 
 
 def compare_documents(*, job_id: int, earlier: int, later: int) -> ComparedDocuments | None:
-    """Compare the documents of two runs of a job by their numbers; return None if a run kept no sample."""
+    """
+    Compare the documents of two runs of a job, given by the numbers of the runs; return None if a run kept no sample.
+    """
     found = read_everywhere(
         lambda: _read_samples(job_id, earlier, later), lambda _name: _read_elsewhere(job_id, earlier, later)
     )

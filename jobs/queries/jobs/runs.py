@@ -14,7 +14,7 @@ from jobs.partitions.merged import Merged, Silent, read_everywhere
 from jobs.queries.jobs.counts import add_up, count_own_documents, count_present_runs
 from jobs.queue.counting.counters import RunCounts
 
-# Counts of runs by the number of the job in the control partition and the number of the run.
+# Counts of runs, by the id of the job in the control partition and the number of the run.
 _Counts = Mapping[tuple[int, int], RunCounts]
 
 A_PAGE: Final = 50
@@ -22,7 +22,7 @@ A_PAGE: Final = 50
 RUNNING: Final = "running"
 
 
-# The runs of jobs with these numbers in the control partition.
+# The runs of jobs with these ids in the control partition.
 _ROWS: Final = """
 SELECT run.id, known.number
   FROM unnest(%(jobs)s::bigint[], %(runs)s::int[]) AS wanted(number, run_no)
@@ -151,7 +151,7 @@ def count_in_others(runs: Iterable[tuple[int, int]]) -> CountsOfOthers:
 
 
 def _count_elsewhere(wanted: Sequence[tuple[int, int]]) -> _Counts:
-    """Return the counts of runs in the database of this thread, by the numbers that jobs have in the control partition."""
+    """Return the counts of runs in the database of this thread, by the ids of jobs in the control partition."""
     with connection.cursor() as cursor:
         cursor.execute(_ROWS, {"jobs": [job for job, _ in wanted], "runs": [run for _, run in wanted]})
         numbers = dict(cursor.fetchall())

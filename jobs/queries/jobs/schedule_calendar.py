@@ -133,7 +133,9 @@ def _started(begins: dt.datetime, *, days: int, most: int) -> dict[int, list[Sta
 def _coming(
     line: ScheduleLine, *, first: dt.date, after: dt.datetime, ends: dt.datetime
 ) -> tuple[Mapping[int, ComingStart], bool]:
-    """Return the starts of a job by the number of their day, and False if it has more than are computed."""
+    """
+    Return the starts of a job by the number of their day, and False if it has further starts that are not computed.
+    """
     if line.paused_at is not None:
         return {}, True
     until = ends - dt.timedelta(microseconds=1)

@@ -1,8 +1,9 @@
 """
 The documents of a job in all partitions, for a rehearsal.
 
-A change of a job applies in all partitions, and links lead from one to another. So all documents are compared together,
-as if they were in one database: each partition has a reader, and all readers are asked for the links of a document.
+A change of a job applies in all partitions, and links lead from documents of one partition to documents of another. So
+all documents are compared together, as if they were in one database: each partition has a reader, and all readers are
+asked for the links of a document.
 """
 
 from collections import Counter

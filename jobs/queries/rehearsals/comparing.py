@@ -199,8 +199,9 @@ def follow_links(
     Return the documents to which links lead from the seeds, each by the shortest path. Documents of `among` that no
     link reaches are in `left_out`.
 
-    Links lead only over `among`: keys of admitted documents and of new forms. A new form has the links of its source.
-    The length of a path is its number of links that are no redirects; with `counts_redirects`, its number of redirects.
+    Only links to the keys in `among` are followed: keys of admitted documents and of new forms. A new form has the
+    links of its source. The length of a path is its number of links that are no redirects; with `counts_redirects`, its
+    number of redirects.
     """
     new_forms, renamed = documents.new_forms, documents.renamed
 

@@ -255,7 +255,10 @@ def estimate(highest: bytes, number: int = KEPT) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Refused addresses in the order of their hashes. If the sample is not whole, there are more behind the last one."""
+    """
+    Refused addresses in the order of their hashes. If the sample is not whole, further refused addresses with higher
+    hashes exist.
+    """
 
     rows: Sequence[Rejected]
     is_whole: bool
@@ -281,7 +284,7 @@ class Reader:
     """
     The statements of a rehearsal in one database, in a transaction, which streams the documents.
 
-    In another partition, `outputs` has its number of each output, and `shift` is added to the numbers of its lanes.
+    In another partition, `outputs` has the id of each output there, and `shift` is added to the ids of its lanes.
     """
 
     def __init__(

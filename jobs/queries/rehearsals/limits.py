@@ -20,7 +20,7 @@ def read_other_limits(
     """
     Return the limits of these hosts from all sources except the policies `but`.
 
-    The usual limits of the source count only `with_usual`, which means that no seed has a policy.
+    The usual limits of the source count only if `with_usual` is true, because they apply only if no seed has a policy.
     """
     if not hosts:
         return {}

@@ -171,7 +171,7 @@ def read_preview(
 
 
 class _Limited:
-    """The limits of a policy for hosts, in a form that is quickly compared."""
+    """The limits of a policy for hosts, in a form in which two versions of the policy are quickly compared."""
 
     def __init__(self, policy: PolicyValues | None, own: Iterable[str]) -> None:
         self._policy = policy

@@ -220,7 +220,7 @@ def _rows(
 
 
 def _with_partition(lines: Sequence[L], partition: str) -> list[L]:
-    """Return lines of another partition with its name, and with job numbers of the control partition."""
+    """Return lines of another partition with its name, and with the ids of jobs in the control partition."""
     jobs: list[int | None] = [getattr(line, "job_id", None) for line in lines]
     numbers = numbers_of({job for job in jobs if job is not None})
     changes: list[dict[str, Any]] = [{} if job is None else {"job_id": numbers.get(job)} for job in jobs]
@@ -388,7 +388,7 @@ def _localized(wanted: F, source: str | None) -> F | None:
             return None
         facts: dict[str, Any] = {"job_id": job}
         return replace(wanted, repository_id=repository, **facts)
-    # Only jobs of several partitions: other jobs of that database have no number in the control partition.
+    # Only jobs that all partitions share: other jobs of that database have no id in the control partition.
     jobs = PartitionedJob.objects.filter(**({"number__in": wanted.job_ids} if wanted.job_ids else {}))
     known = list(jobs.values_list("job_id", flat=True))
     return replace(wanted, repository_id=repository, job_ids=known) if known else None
