@@ -51,7 +51,7 @@ class Rebalancing(OwnedList):
 
 
 class NodeAdmin(Rebalancing):
-    """Nodes, the newest first. Their processes write the rows."""
+    """The list of nodes, the newest first. The processes of the nodes write the rows."""
 
     list_display = ("name", "kind", "status", "started_at", "heartbeat_at", "capacity", "refused_writes", "host", "pid")
     list_filter = ("kind", "status")
@@ -89,7 +89,7 @@ class NodeAdmin(Rebalancing):
 
 
 class ThrottleGroupAdmin(Rebalancing):
-    """Groups of seeds that are throttled together, with their owners. Managers write the rows."""
+    """The list of groups of seeds that are throttled together, with their owners. Managers write the rows."""
 
     list_display = ("number", "name", "owner", "state", "destination", "weight", "seed_count", "failing_since")
     list_filter = ("state",)
@@ -148,7 +148,7 @@ class ThrottleGroupAdmin(Rebalancing):
 
 
 class ClusterRequestAdmin(Rebalancing):
-    """Requests to the cluster, and the answers of its main manager."""
+    """The list of requests to the cluster, with the answers of its main manager."""
 
     list_display = ("number", "kind", "dry_run", "asked_by", "asked_at", "state", "answered_at", "reason")
     list_filter = ("kind", "state")

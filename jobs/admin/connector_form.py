@@ -1,9 +1,9 @@
 """
 Form fields that are generated from a connector's schema (`jobs.connectors.schema`).
 
-A form has the fields of one connector at a time: the stored one, the selected one, or the only one. The hidden field
-`built_for` names this connector. If the form is sent with another selection, the page returns the form with the fields
-of the selected connector. With scripts, a selection redraws the form immediately (static/js/redraw.js).
+A form has the fields of one connector at a time: the connector of the stored object, the selected one, or the only one.
+The hidden field `built_for` names this connector. If the form is sent with another selection, the page returns the form
+with the fields of the selected connector. With scripts, a selection redraws the form immediately (static/js/redraw.js).
 """
 
 from collections.abc import Mapping, Sequence

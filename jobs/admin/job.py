@@ -198,7 +198,10 @@ class JobAdmin(WithRehearsal, JournaledList):
         return (*short, first, *generated, *others)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Select a connection to the web and a search index, or the values of the job that is duplicated."""
+        """
+        Return the initial values of the form: the values of the job that is duplicated, or a connection to the web and
+        a search index.
+        """
         if (job := _duplicated(request)) is not None:
             return values_of(job)
         repositories = _usual_repositories(request)

@@ -240,7 +240,7 @@ class RuleFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
         return sorted(forms_, key=lambda form: form.cleaned_data["place"] or last)
 
     def _show(self, invalid: Invalid, filled: list[RuleForm]) -> None:
-        """Show each sentence beside its field, or above all rules if it is not about a field."""
+        """Show each problem beside its field, or above all rules if the problem is not about a single field."""
         above: list[str] = []
         for name, sentences in invalid.problems.items():
             part, _dot, rest = name.partition(".")

@@ -69,10 +69,11 @@ class Part:
 
 class EverywhereView(ListingView):
     """
-    A list of the rows of all partitions. If the rows are `of_jobs`, each row has a `job`.
+    A view of a list with the rows of all partitions. If `of_jobs` is true, each row belongs to a `job`.
 
-    The last column of the keyset distinguishes rows of one database. The other columns can be compared between
-    databases. If there are no other columns, the list shows one partition after the other.
+    The keyset has the columns by which the list is sorted. The last column is unique in one database only. The other
+    columns have the same meaning in all databases, so rows are merged by them. Without other columns, the list shows
+    one partition after the other.
     """
 
     queryset: QuerySet[Any]

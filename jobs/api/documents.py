@@ -295,7 +295,9 @@ def _containing(queryset: QuerySet[Any], text: str, *, job_id: int | None) -> tu
 
 
 def _counts_any_in(stage: Stage) -> bool:
-    """True if the counters know a document in this stage. If not, the query need not scan all documents."""
+    """
+    True if the counters count any document in this stage. If they count none, no query for such documents is needed.
+    """
     counted = {"measure": "stage", "stage": stage, "amount__gt": 0}
     return any(rows.objects.filter(**counted).exists() for rows in (JobCounter, CounterDelta))
 

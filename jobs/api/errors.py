@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/problem+json"
 # First sentence of the message about invalid fields.
 _UNCHANGED: Final = "Nothing was changed. "
-# The status of each code of a request that was not executed. All other codes are conflicts with the present state.
+# HTTP status by the code of a problem. Each other code means a conflict with the present state (409).
 _STATUS: Final = {
     "not_found": status.HTTP_404_NOT_FOUND,
     "permission_denied": status.HTTP_403_FORBIDDEN,

@@ -204,7 +204,8 @@ class RefusalSerializer(serializers.Serializer[Refusal]):
 
 class AnswersSerializer(serializers.Serializer[Answers]):
     """
-    Answers of the host in the last hour, among the newest history entries of each of its sources (5,000 at most).
+    Answers of the host in the last hour. Only the newest history entries of each of its sources are examined (at most
+    5,000).
     """
 
     count = serializers.IntegerField()

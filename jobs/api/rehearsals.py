@@ -57,7 +57,7 @@ class LossSerializer(serializers.Serializer[Loss]):
 
 
 class HostLoadSerializer(serializers.Serializer[HostLoad]):
-    """Load of a host in a full run."""
+    """Documents of a host, and the time of a full run there, before and after the change."""
 
     host = serializers.CharField()
     before = serializers.IntegerField(help_text="Documents before the change.")

@@ -84,7 +84,7 @@ class StartedRunSerializer(serializers.Serializer[object]):
 
 
 class ComingStartSerializer(serializers.Serializer[object]):
-    """First start of a job on a day to come."""
+    """First start of a job on a future day."""
 
     job = serializers.IntegerField(source="job_id")
     name = serializers.CharField(source="job_name")
@@ -93,7 +93,7 @@ class ComingStartSerializer(serializers.Serializer[object]):
 
 
 class CalendarDaySerializer(serializers.Serializer[object]):
-    """Day: its newest 100 runs, and its first 100 starts to come."""
+    """Day: its newest 100 runs, and its first 100 future starts."""
 
     date = serializers.DateField()
     runs = StartedRunSerializer(many=True)

@@ -1,4 +1,4 @@
-"""Seeds: their lists, and very long lists of addresses as text."""
+"""Seeds in the API: lists of seeds, and the addresses of one seed as text, because a seed may have very many."""
 
 import json
 from collections.abc import Mapping

@@ -279,7 +279,7 @@ class JobEventView(ListingView):
 
 
 class ConnectionView(mixins.RetrieveModelMixin, ListingView):
-    """The common part of both kinds of connections."""
+    """The common part of the views of repositories and outputs."""
 
     model: Kind
     query_class = NamedQuery

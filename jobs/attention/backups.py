@@ -1,4 +1,6 @@
-"""Backups and their log that are too old or have a gap, and drills that are too old or failed."""
+"""
+Lines about old backups, about a write-ahead log that is old or has a gap, and about drills that are old or failed.
+"""
 
 import datetime as dt
 

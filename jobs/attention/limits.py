@@ -1,5 +1,6 @@
 """
-Lines about conditions with a limit that a rule sets: runs that take long, and running jobs that process no document.
+Lines about runs that take long, and about running jobs that process no document. A rule of notifications sets the limit
+of each.
 """
 
 import datetime as dt

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from nodes.web import formats
 
-# Largest number of lines of one source. If there are more, one last line has their number.
+# Largest number of lines of one source. If there are more, a last line has the number of the lines that are left out.
 SHOWN: Final = 10
 # Largest number of lines that one source reads.
 FOUND: Final = 100
@@ -31,8 +31,8 @@ class AttentionLine:
     One problem that needs attention.
 
     `kind` is a fixed word for programs, `subject` names the object, and `sentence` reports the event and the next step.
-    `since` is None if it is not known. `link` is the path of the page about it, without a host. `key` is unique among
-    the lines of one kind in one `partition`. `partition` is "" for this partition.
+    `since` is None if it is not known. `link` is the path of the page about the object, without a host. `key` is unique
+    among the lines of one kind in one `partition`. `partition` is "" for this partition.
     """
 
     kind: str

@@ -16,7 +16,7 @@ _SYNC_KIND: Final = "output_out_of_sync"
 
 
 def sentence_of_lost_lines(lost: LostLines) -> str:
-    """Return a sentence on the loss in the file of `lost.output` on one machine, and what to do."""
+    """Return a sentence about the lines that the file of `lost.output` lost on one machine, with the next step."""
     return _(
         "Output %(output)s lost lines on %(machine)s: its file had %(was)s and now has %(is)s. “Re-index all” writes them again."
     ) % {
@@ -48,7 +48,7 @@ def outputs_that_lost_lines(_now: dt.datetime) -> list[AttentionLine]:
 
 
 def sentence_of_verification(found: OutputVerification) -> str:
-    """Return a sentence on the documents that differ in the output of a verification, and what to do."""
+    """Return a sentence about the documents that differ in the output of a verification, with the next step."""
     in_sync = share(found.documents - found.faults, found.documents)
     counted = _("%(share)s of output %(output)s is in sync: %(missing)s missing, %(ghost)s ghost, %(stale)s stale.") % {
         "share": in_sync,

@@ -30,7 +30,7 @@ def partitions_behind(_now: dt.datetime) -> list[AttentionLine]:
     if placement is None:
         return []
     with connection.cursor() as cursor:
-        # This thread may use the database of another partition, so the name is read there.
+        # This thread may use the database of another partition, so the name is read from that database.
         cursor.execute(_NAME)
         ((name,),) = cursor.fetchall()
         found = read_behind(cursor, here=name or placement.here)

@@ -25,8 +25,9 @@ from jobs.attention.schedules import missed_schedules
 from jobs.attention.stored_settings import ignored_settings
 from jobs.attention.traps import traps_that_wait
 
-# Each function takes the present moment and returns lines, at most `lines.SHOWN` and one that counts the rest. An open
-# overview calls all functions once a second, so they must not read documents, only active rows or an index.
+# Each function takes the present moment and returns lines: at most `lines.SHOWN`, and one line with the number of
+# further lines. An open overview calls all functions once a second, so they must not read documents, only active rows
+# or an index.
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     silent_partitions,
     partitions_behind,

@@ -11,7 +11,10 @@ from nodes.settings import versions
 
 
 def ignored_settings(_now: dt.datetime) -> list[AttentionLine]:
-    """Return a line for each stored setting whose default applies instead, and one that counts the rest."""
+    """
+    Return a line for each stored setting whose default applies instead, and one line with the number of further
+    settings.
+    """
     sentence = _(
         "The stored setting %(path)s has no effect, and its default applies: %(why)s The next change of the settings removes it."
     )

@@ -231,7 +231,7 @@ def delete_token(token_id: int, *, made_by: str) -> None:
 
 
 def noun_of(model: type) -> str:
-    """Return the noun of a model in sentences."""
+    """Return the noun for objects of a model, for sentences."""
     return _NOUNS[model]
 
 
@@ -285,7 +285,7 @@ def _fill_prerequisite(connection: Connection, prerequisite: int | None) -> dict
         return {"prerequisite": [f"Mapping {prerequisite} does not exist."]}
     connection.prerequisite_id = prerequisite
     if isinstance(connection, MappingConnection) and prerequisite is not None and connection.pk is not None:
-        # The lock serializes changes of mappings, so that two of them never make a circle together.
+        # The lock serializes changes of mappings, so that two concurrent changes never make a circle together.
         rows = MappingConnection.objects.select_for_update(of=("self",)).select_related("prerequisite")
         after = {row.name: row.prerequisite.name if row.prerequisite else None for row in rows.order_by("pk")}
         stored = MappingConnection.objects.values_list("name", flat=True).get(pk=connection.pk)

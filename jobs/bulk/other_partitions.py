@@ -1,7 +1,7 @@
 """
 The parts of an operation in other partitions, after its confirmation in the control partition.
 
-Each partition has a row and a task of its own, which change its documents. The parts have the key of the operation, so
+Each partition has its own row and its own task, which change its documents. The parts have the key of the operation, so
 repeated requests begin a part only once. The task in the control partition follows the parts, and notes their progress
 in its row.
 """

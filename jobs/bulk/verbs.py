@@ -308,7 +308,7 @@ def progress_of(operation: BulkOperation) -> Progress:
 
 
 def choice_of(job_id: int, stored: dict[str, Any]) -> Choice:
-    """Return the documents that a stored filter chooses, as a value for queries."""
+    """Return the choice of documents by a stored filter, for queries."""
     before = stored.get("fetched_before")
     return Choice(
         job_id=job_id,
@@ -342,7 +342,7 @@ def _job_of(job: object) -> Job:
 
 
 def _checked(given: object) -> dict[str, Any]:
-    """Return the fields of a filter that are conditions."""
+    """Check a filter, and return it without its empty fields, which are no conditions."""
     if not isinstance(given, dict):
         raise Invalid({"filter": ["A filter is an object."]})
     problems: dict[str, list[str]] = {}

@@ -48,8 +48,8 @@ class Subject:
     """
     A kind of object. `held_in` is the field with the values of a connector.
 
-    `schema` returns their schema for a definition, and `stored_schema` for a stored object. `write` stores a new object (None) or a changed one, and returns its number and
-    warnings.
+    `schema` returns their schema for a definition, and `stored_schema` for a stored object. `write` stores a new object
+    (None) or a changed one, and returns its id and warnings.
     """
 
     name: str

@@ -65,7 +65,7 @@ def _may_know(typed: str, own: Explained) -> Sequence[str]:
 
 
 def _explain_elsewhere(typed: str, *, job_id: int | None, now: dt.datetime) -> Explained | None:
-    """Explain an address in the database of this thread, with the numbers that jobs have in the control partition."""
+    """Explain an address in the database of this thread. Jobs get their ids in the control partition."""
     local = None if job_id is None else local_job(job_id)
     if job_id is not None and local is None:
         return None
@@ -78,8 +78,8 @@ def _explain_elsewhere(typed: str, *, job_id: int | None, now: dt.datetime) -> E
 
 def _renumbered(section: Section, number: int) -> Section:
     """
-    Return a section with the number of its job in the control partition, without a link to the host, which has no page
-    there.
+    Return a section with the id of its job in the control partition. The link to the host is removed, because the host
+    has no page there.
     """
     section.job.pk = number
     if section.item is not None:

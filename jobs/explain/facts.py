@@ -35,7 +35,7 @@ _LARGEST_SEED: Final = 200_000
 # An unknown address is judged by the rules of the jobs that have lanes on its host. This is the largest number of these
 # lanes that are read.
 _LANES: Final = 500
-# Largest number of documents ahead of this one in the queue that are counted.
+# Largest number of documents that are counted ahead of a document in its queue.
 COUNTED_IN_LINE: Final = 1_000
 _LONGEST: Final = 10_000
 

@@ -190,8 +190,8 @@ def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judg
     """
     Return the judgements in the order of their gates. Gates after the first blocked one get the status NOT_REACHED.
 
-    The judgement of an output stays as it is, because its copy does not depend on the next request. In a forecast, the
-    gates after the gate of unknown addresses are judged as if the address were known.
+    The status of the gate of an output is kept, because the copy in the output does not depend on the next request. In
+    a forecast, the gates after the gate of unknown addresses are judged as if the address were known.
     """
     places = {gate: place for place, gate in enumerate(Gate)}
     ordered = sorted(judgements, key=lambda one: places[one.gate])
@@ -205,7 +205,10 @@ def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judg
 
 
 def first_blocked(judgements: Sequence[Judgement], *, is_forecast: bool) -> Judgement | None:
-    """Return the gate that decides: the first blocked one, without the gate of unknown addresses in a forecast."""
+    """
+    Return the gate that decides, which is the first blocked one. In a forecast, the gate of unknown addresses does not
+    count.
+    """
     return next((one for one in judgements if _decides(one, is_forecast=is_forecast)), None)
 
 

@@ -193,7 +193,10 @@ def _scheduling(facts: Facts) -> Iterator[Judgement]:
 
 
 def _policies_in_run(facts: Facts) -> list[str]:
-    """Return the names of the policies that apply when the job runs; none if it runs, and they apply now."""
+    """
+    Return the names of the policies that will apply when the job runs; none for a running job, whose policies apply
+    already.
+    """
     if facts.job.phase != Phase.INACTIVE:
         return []
     if facts.item is not None:

@@ -183,7 +183,7 @@ def headline(section: Section, *, now: dt.datetime) -> list[str]:
 
 
 def remedy(judgement: Judgement) -> str:
-    """Return the step that would open a gate; "" if no step is possible or needed."""
+    """Return the step by which an operator opens a gate; "" if no step is possible or needed."""
     if judgement.status != Status.BLOCKED:
         return ""
     if judgement.verdict is not None:

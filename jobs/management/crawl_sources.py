@@ -77,7 +77,7 @@ def repository_of(
             raise CrawlRefused(problem)
         name = f"{_ON_THIS_MACHINE[kind]} in {', '.join(configuration['roots'])}"
     else:
-        # Each configuration is a connection of its own. The name does not show the configuration, because it may
+        # Each configuration has a separate connection. The name does not show the configuration, because it may
         # contain a password.
         digest = hash_of(json.dumps(configuration, sort_keys=True))[:8] if configuration else ""
         name = f"{kind.name} {digest}".rstrip()

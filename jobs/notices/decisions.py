@@ -1,4 +1,6 @@
-"""Decisions about conditions and messages. Pure functions, which take the present moment."""
+"""
+Decides which conditions and events become messages. The functions are pure, and take the present moment as an argument.
+"""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence

@@ -147,7 +147,7 @@ def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
 
 def _read_events(check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
     """
-    Return the events that no earlier check read, at most `_MOST` of each journal. The next check reads the others.
+    Return the events that no earlier check read, at most `_MOST` of each journal. The next check reads further events.
 
     So neither `job_event` nor `read_until` passes an event that was not read.
     """

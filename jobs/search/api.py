@@ -49,7 +49,10 @@ class HitSerializer(serializers.Serializer[Hit]):
 
 
 class SearchPageSerializer(serializers.Serializer[FoundEverywhere]):
-    """Matching documents, best first. With `has_more`, more than `total` match, and the rest was not ranked."""
+    """
+    Matching documents, best first. If `has_more` is true, more than `total` documents match, and the further ones were
+    not ranked.
+    """
 
     results = HitSerializer(many=True, source="page.hits")
     total = serializers.IntegerField(source="page.total")

@@ -127,7 +127,7 @@ def job_then(job: JobThen) -> Record:
 
 
 def _states(progress: ProgressThen) -> list[str]:
-    """Return the number of documents by state, in the columns of the table."""
+    """Return the number of documents by state, in the order of the columns of the table."""
     states = progress.states
     if states is None:
         return [formats.UNKNOWN] * 6

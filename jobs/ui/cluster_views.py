@@ -48,7 +48,7 @@ def rebalance(request: HttpRequest) -> HttpResponse:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Show one group and the managers that could have it; on POST, move it."""
+    """Show one group and the managers that could own it. POST moves the group to one of these managers."""
     seen = read_group(group_id)
     if seen is None:
         raise Http404(

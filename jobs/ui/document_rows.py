@@ -175,7 +175,7 @@ def _held_row(held: HeldBy, *, now: dt.datetime) -> Mapping[str, str]:
 
 
 def _where_it_is(page: str, story: DocumentStory) -> str:
-    """Return the address of a page about a document, in the partition that has it."""
+    """Return the address of the page about a document, on the pages of the partition that has the document."""
     if not story.partition:
         return reverse(page, args=[story.job.pk, story.item.hash])
     return address_in(story.partition, reverse(page, args=[story.job_there, story.item.hash]))

@@ -35,7 +35,7 @@ _OF_ONE_SHOTS: Final = {"interrupt"}
 
 
 def cells(page: JobPage, *, tone: str, now: dt.datetime) -> Record:
-    """Return the cells of the diagram, and those of the timeline of the run."""
+    """Return the cells of the diagram, and the cells of the timeline of the run."""
     job = page.job
     is_one_shot = job.node_scope != CLUSTER_SCOPE
     here, arrows = situation_of(job.state), arrows_from(job.state)

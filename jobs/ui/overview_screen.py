@@ -105,7 +105,7 @@ def _headline(page: OverviewPage, *, now: dt.datetime) -> Record:
 
 
 def _moving(page: OverviewPage) -> str:
-    """Return the rate, and the cause that holds most hosts."""
+    """Return the rate of the crawl, and the most frequent cause of waiting with its number of hosts, in words."""
     said = _("Crawling: %(rate)s/s") % {"rate": formats.rate(page.rate)}
     cause, number = next(iter((page.verdict.hosts or {}).items()), (None, 0))
     if cause is None:

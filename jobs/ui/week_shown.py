@@ -1,4 +1,4 @@
-"""The table and the chart of a week of a host: its rate by hour, and the limit at that time."""
+"""The table and the chart of a week of a host: its rate and its limit in each hour."""
 
 import datetime as dt
 import json

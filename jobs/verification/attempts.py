@@ -27,7 +27,7 @@ class AnotherAttempt(Exception):
 
 @transaction.atomic
 def begin_attempt(verification: V) -> V:
-    """Return the verification as it is now, with a new attempt unless it has ended."""
+    """Return the present row of the verification. Unless the verification has ended, a new attempt has begun."""
     found = _rows_like(verification).select_for_update(of=("self",)).get(pk=verification.pk)
     if found.ended_at is None:
         found.attempt += 1

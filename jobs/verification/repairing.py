@@ -53,7 +53,10 @@ _USUAL: Final = (5, 20)
 
 @dataclass(slots=True)
 class _Plan:
-    """The changes of one chunk: the job that reads each document again, records to delete, and ghosts to remove."""
+    """
+    The planned changes of one chunk: the documents that jobs must read again, the records to delete, and the ghosts to
+    remove.
+    """
 
     read_again: dict[str, int] = field(default_factory=dict)
     forgotten: list[str] = field(default_factory=list)

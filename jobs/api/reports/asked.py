@@ -77,7 +77,9 @@ class HistogramQuery(HistoryQuery):
 
 
 class DocumentsQuery(StrictSerializer):
-    """The parameters of a report about present documents. Documents are due or not due at the moment `now`."""
+    """
+    The parameters of a report about present documents. The report shows which of them are due at the moment `now`.
+    """
 
     repository = serializers.IntegerField(min_value=1, max_value=HIGHEST_ID, required=False)
     job = serializers.ListField(

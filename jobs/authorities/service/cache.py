@@ -14,7 +14,7 @@ MOST: Final = 50_000
 
 class Cache(Generic[_T]):
     """
-    Answers by their questions. `keeps` is true for answers that are stored.
+    Answers by their questions. `keeps` returns True for an answer that may be stored.
 
     Only one event loop uses it. While a question waits for its answer, a second equal question waits for the same
     answer. The question continues if all callers that wait are cancelled.

@@ -68,7 +68,7 @@ class LimitedConnection:
             raise self._failed(f"The connector failed: {type(error).__name__}.") from error
 
     async def check(self) -> Checked:
-        """Check the system. Return the result, with a reason or a remark."""
+        """Check the system behind the connection. Return the result, with a reason or a remark."""
         try:
             async with asyncio.timeout(self._facts.limits.seconds):
                 opened: Opened = self._open()

@@ -165,8 +165,8 @@ class Lists(Protocol):
     """
     An output that can list what it holds, so that it can be verified.
 
-    `buckets_at_once` is the number of buckets that one listing has. It is large if a listing must read the whole
-    output.
+    `buckets_at_once` is the number of buckets that one listing should have. It is large for an output that must be read
+    as a whole for each listing.
     """
 
     @property

@@ -242,8 +242,8 @@ class JsonLinesOutput:
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)
         tail = os.pread(descriptor, min(size - whole, len(_OPENING)), whole)
-        # A tail of NULs may be cut, too. A crash of the machine leaves it if the length was on the disk, and the bytes
-        # were not.
+        # NUL bytes at the end may be cut off, too. A crash of the machine leaves them if the new length was already on
+        # the disk, and the content was not.
         if _OPENING.startswith(tail) or not tail.strip(b"\0"):
             return whole
         raise OutputError(

@@ -20,7 +20,7 @@ from jobs.connectors.repository.base import hash_of
 # Largest number of documents in one listing. At this number a listing needs about 150 MB.
 MOST: Final = 500_000
 
-# This expression finds the address. So a line of another bucket need not be parsed as a whole.
+# This expression finds the address in a line, so that a line of another bucket need not be parsed.
 _HEAD: Final = re.compile(rb'\{"action":"(?:add|delete)","url":("(?:[^"\\]|\\.)*")')
 
 

@@ -147,7 +147,7 @@ def parse_output(text: str) -> OutputWanted:
     connector, colon, path = text.partition(":")
     if connector == "jsonl" and path:
         file = Path(path)
-        # An invalid path stays as it is: the check below reports it.
+        # An invalid path is not changed here, so that the check below reports it.
         if path.isprintable() and not path.endswith("/"):
             path = str(file.parent.resolve() / file.name)
         wanted = OutputWanted(f"jsonl:{path}", "jsonl", {"path": path})

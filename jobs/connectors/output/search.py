@@ -28,8 +28,8 @@ class SearchConfiguration:
 _LONGEST_CONTENT_TYPE: Final = 100
 _LONGEST_LANGUAGE: Final = 35
 
-# An access is stored once, for all its documents. Its row never changes and is never deleted.
-# Locks: SearchAccess by digest, below the IndexedDocument rows that the caller holds.
+# An access is stored once, and all documents with this access refer to its row. Its row never changes and is never
+# deleted. Locks: SearchAccess by digest, below the IndexedDocument rows that the caller holds.
 _STORE_ACCESS: Final[LiteralString] = """
 INSERT INTO jobs_searchaccess (digest, place, of, level, allow, deny)
 SELECT digest, place, of, level, allow, deny

@@ -1,11 +1,12 @@
 """
 The search vectors of most texts. The results equal those of PostgreSQL.
 
-Most of a text's cost in the search index is PostgreSQL's parser, which reads it once for its words and once for their
-stems. In a text without joining characters (see `words`), the parser finds only runs of letters and digits. This module
-finds them in a fifth of the time. The database decides which characters beyond ASCII are letters, so this module asks
-the server. The result equals that of `to_tsvector`, `setweight` and `||` on the same text, with every position, so
-searches find the same. PostgreSQL parses the other texts, such as those with combining marks.
+Most of the time that a text costs in the search index is spent in PostgreSQL's parser, which reads the text once for
+its words and once for their stems. In a text without joining characters (see `words`), the parser finds only runs of
+letters and digits. This module finds them in a fifth of the time. The database decides which characters beyond ASCII
+are letters, so this module asks the server. The result equals that of `to_tsvector`, `setweight` and `||` on the same
+text, with every position, so searches find the same. PostgreSQL parses the other texts, such as those with combining
+marks.
 
 Vectors are written in PostgreSQL's binary format. The server reads it in a tenth of the time of a vector's text.
 """

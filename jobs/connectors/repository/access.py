@@ -44,7 +44,8 @@ NO_TOKENS: Final = Level()
 @dataclass(frozen=True, slots=True)
 class Access:
     """
-    The levels of one document. `parents` has the levels of folders and the like, in order. Open levels are left out.
+    The levels of one document. `parents` has the levels of the folders, or similar containers, above the document, in
+    order. Open levels are left out.
 
     Two values are equal if they admit the same users by equal tokens.
     """

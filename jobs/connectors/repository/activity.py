@@ -336,7 +336,7 @@ class Activity:
 
     @property
     def _circumstances(self) -> str:
-        """Return a text of everything except the content on which the version of the document depends."""
+        """Return a text with everything, apart from the content, on which the version of the document depends."""
         carried = self.document.carried
         if not carried:
             return self.configuration

@@ -131,7 +131,7 @@ class Content:
 @dataclass(frozen=True, slots=True)
 class Part:
     """
-    A part of a document, such as an attachment or a member of an archive: an entry of its own in each output.
+    A part of a document, such as an attachment or a member of an archive. Each output has a separate entry for it.
 
     `id` is its path within the document, unique there. If `content` is None, outputs keep their content of the part.
     """

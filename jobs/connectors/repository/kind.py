@@ -99,7 +99,7 @@ class Rules(Protocol):
 
     @property
     def max_depth(self) -> int | None:
-        """Return the longest path from a seed, in links, that the rules allow; None means no limit."""
+        """Return the largest number of links on a path from a seed that the rules allow; None means no limit."""
 
     def why_not(self, identifier: str) -> str | None:
         """Return the reason why the rules refuse an identifier in its normal form; None if they admit it."""
@@ -153,7 +153,7 @@ class SeedingFailed(Exception):
     """
     The source could not return its seeds now. The message can be shown as it is.
 
-    A retry may help after `retry_after` seconds, until `limit`.
+    A retry may help after `retry_after` seconds, until the `limit` of retries is reached.
     """
 
     def __init__(self, message: str, *, retry_after: float, limit: RetryLimit | None = None) -> None:
@@ -208,7 +208,7 @@ class RepositoryConnector(Protocol):
 
     @property
     def max_depth(self) -> int | None:
-        """Return the longest path from a seed, in links, that the job allows; None means no limit."""
+        """Return the largest number of links on a path from a seed that the job allows; None means no limit."""
 
     def interval_of(self, identifier: str) -> float | None:
         """Return the interval that the source demands between two requests (seconds); None if it is unknown."""
@@ -238,7 +238,9 @@ class Guarding(Protocol):
 
 
 class Database(Protocol):
-    """The worker's connection to its database. The function runs in the database's thread."""
+    """
+    The worker's connection to its database. A call runs the given function in the thread that has this connection.
+    """
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> Awaitable[_T]: ...
 
@@ -306,7 +308,8 @@ class RepositoryKind(Protocol):
     """
     An installed connector, identified by its `name`.
 
-    `configuration` has the fields of a connection. `specification` has those of a job, which add to it or override it.
+    `configuration` has the fields of a connection. `specification` has the fields of a job, which add to the
+    configuration or override it.
     """
 
     @property

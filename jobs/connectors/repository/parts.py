@@ -95,7 +95,7 @@ class PartReports:
 
     def check(self, content: Content, *, has_body: bool) -> None:
         """
-        Check the reports of a document with this content. Its access is the one that the source gives.
+        Check the reports of a document with this content. The content has the access that the source gives.
 
         Raises:
             BadPart: outputs would keep parts with an old access, or parts that the body of the document no longer has.

@@ -96,7 +96,7 @@ class MetadataAdjuster(Stage):
         return (replace(item, metadata=bounded(pairs_of(kept)), **own),)
 
 
-# A function that returns the values of an expression, from the metadata before the stage.
+# A function that returns the values of an expression. Its argument is the metadata from before the stage.
 _Expression = Callable[[Mapping[str, tuple[str, ...]]], list[str]]
 
 

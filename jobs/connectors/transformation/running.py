@@ -168,7 +168,7 @@ class Pipeline:
 
 
 def is_textual(content_type: str) -> bool:
-    """True if sources read documents of this type as texts by themselves."""
+    """True if sources extract the text of documents of this type themselves, without a stage."""
     return content_type.startswith("text/") or content_type == "application/xhtml+xml" or not content_type
 
 

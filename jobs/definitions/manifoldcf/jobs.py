@@ -28,7 +28,8 @@ _INTERVALS: Final = {
     "reseed_interval": "reseed_after",
 }
 _MILLISECONDS: Final = 1000
-# Fields of a window, each with crawlctl's number for ManifoldCF's 0. In ManifoldCF, the week begins with Sunday.
+# Fields of a window, each with the number that crawlctl uses for the 0 of ManifoldCF. In ManifoldCF, the week begins
+# with Sunday.
 _WINDOW: Final = {
     "dayofmonth": ("days_of_month", 1),
     "monthofyear": ("months", 1),

@@ -4,7 +4,7 @@ One archive file is compared with its copies and its rows, and repaired.
 If a copy is whole, damaged copies are written again from it. Otherwise the records that no copy has are marked as lost.
 If no record is left, the file is marked as lost, too. A document is scheduled only if its newest archived body is lost.
 
-The transaction of a file also writes the counts and the number of the file, so each file counts once.
+The transaction of a file also writes the counts and the id of the file, so each file counts once.
 """
 
 import socket

@@ -35,7 +35,8 @@ def write_local(copy: Copy, target: Path, *, sha256: str) -> None:
 
 def write_stored(copy: Copy, address: str, key: str, *, sha256: str, folder: Path) -> None:
     """
-    Write a copy to a store, in place of other content. A copy in another store passes through `folder`.
+    Write a copy to a store, in place of other content. The content of a copy in another store is first written to a
+    temporary file in `folder`.
 
     Raises:
         OSError, StoreError: the copy cannot be read, or the store refuses.

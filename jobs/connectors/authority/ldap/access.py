@@ -33,7 +33,8 @@ class Layout:
     The places of users and groups in a directory, and the attributes that become tokens.
 
     `user_filter` has `{user}` for the name of the user. The token of a group is its `group_attribute`, or the DN of its
-    entry if this is empty. Each value of the `user_attribute` gives a token `user:VALUE`, as for files.
+    entry if this is empty. Each value of the `user_attribute` gives a token `user:VALUE`, the form that a file system
+    connection uses.
     """
 
     base: str

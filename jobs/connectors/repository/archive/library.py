@@ -15,7 +15,8 @@ from jobs.connectors.repository.filesystem.tree import Directory, Tree, TreeErro
 # Endings of the names of archive files in folders. A file with another ending is read only if a seed or a pattern names
 # it.
 _NAMES: Final = (b".warc", b".warc.gz", b".barc")
-# Age below which a file's signature is not stored (nanoseconds). A file may be written twice within one tick.
+# Age below which a file's signature is not stored (nanoseconds). A file may be written twice within one tick of the
+# clock of its file system, so that both versions have the same signature.
 _TICK_NS: Final = 2_000_000_000
 
 

@@ -1,7 +1,7 @@
 """
 Finds the bodies of revisits that refer to other addresses. The first of these revisits builds an index of the archive.
 
-The index is a temporary file of this process. It holds only answers with a body of their own. So a revisit never leads
+The index is a temporary file of this process. It holds only answers whose records have a body. So a revisit never leads
 to another revisit, and records that refer to each other cause no endless search.
 """
 

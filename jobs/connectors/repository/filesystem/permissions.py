@@ -1,10 +1,10 @@
 """
 Turns the permissions of files and folders into access tokens: owner, group, others, and POSIX access control lists.
 
-The token of a user is `user:NAME`. The token of a group is its name, which never has a colon. Tokens never show more
-than the permissions do. If all users may read, the level is open, or has the token that stands for all users. Some
-unusual permissions cannot be expressed by tokens, such as a file that others may read and its group may not. Fewer
-users see such a file than may read it.
+The token of a user is `user:NAME`. The token of a group is its name, which never has a colon. The tokens never let more
+users see a file than its permissions do. If all users may read, the level is open, or has the token that stands for all
+users. Some unusual permissions cannot be expressed by tokens, such as a file that others may read and its group may
+not. Fewer users see such a file than may read it.
 """
 
 import errno

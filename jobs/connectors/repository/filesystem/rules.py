@@ -26,7 +26,7 @@ def compile_rule(rule: str) -> Pattern:
     Return the compiled rule.
 
     Raises:
-        BadPattern: the rule is wrong, or impossible for a linear-time engine.
+        BadPattern: the rule is invalid, or needs an engine that does not match in linear time.
     """
     if rule.startswith(_REGEX):
         return compile_pattern(rule.removeprefix(_REGEX))

@@ -60,7 +60,8 @@ _ACCEPT: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,text/pla
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _GONE: Final = frozenset({404, 410})
 _BUSY: Final = frozenset({429, 503})
-# Failures that may end by themselves. An error of TLS is not one of them: only a person can repair a certificate.
+# Failures that may end without a repair by a person. An error of TLS is none of these, because only a person can repair
+# a certificate.
 _PASSING_STATUSES: Final = frozenset({408, 425})
 _PASSING_FAILURES: Final = frozenset({"DNS", "REFUSED", "RESET", "INCOMPLETE", "DEADLINE", "PROTOCOL"})
 

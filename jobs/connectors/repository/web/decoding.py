@@ -33,7 +33,7 @@ _CODINGS: Final = frozenset({
 
 
 class UnknownCoding(Exception):
-    """The body has a coding that we did not offer, or too many."""
+    """The body has a coding that the request did not offer, or too many codings."""
 
 
 class BadCoding(Exception):

@@ -22,7 +22,7 @@ def ended_with(source: str, redirects: Mapping[str, str], *, seeds: Collection[s
 
 
 def redirects_without_seed(redirects: Mapping[str, str], *, seeds: Collection[str]) -> set[str]:
-    """Return the sources of the redirects that are on no way from a seed."""
+    """Return the sources of the redirects to which no chain of redirects leads from a seed."""
     left = set(redirects)
     for seed in seeds:
         at = seed

@@ -1,10 +1,11 @@
 """
 One request and its answer over an aiohttp connection.
 
-aiohttp resolves names, opens connections, with TLS, and parses heads of answers in C (`responses.py`). Its session
-would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of these, and they cost more time per
-request than everything else (decision 0016). Its pool closes all idle connections at the same moment. So this module
-writes the request and reads the answer from the connection's protocol, and `kept_connections.py` keeps the connection.
+aiohttp resolves names, opens connections (also with TLS), and parses heads of answers in C (`responses.py`). Its
+session would add cookies, redirects, credentials, proxies and tracing. A crawl uses none of these, and they cost more
+time per request than everything else (decision 0016). Its pool closes all idle connections at the same moment. So this
+module writes the request and reads the answer from the connection's protocol, and `kept_connections.py` keeps the
+connection.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connec
 _NO_TIMER: Final = TimerNoop()
 # Largest number of bytes of a body that are read and not yet taken. Beyond this number the server has to wait.
 _READ_AHEAD: Final = 1 << 16
-# Interim answers: all 1xx except "switching protocols", after which no HTTP follows.
+# Statuses of interim answers: all 1xx except "switching protocols" (101), because no HTTP follows after it.
 _NO_ANSWER_YET: Final = frozenset({100, *range(102, 200)})
 
 
@@ -62,7 +63,7 @@ class Answer:
 
     @property
     def raw_headers(self) -> Sequence[tuple[bytes, bytes]]:
-        """Return the headers as bytes, in the order of the server."""
+        """Return the headers as bytes, in the order in which the server sent them."""
         return self._message.raw_headers
 
     def all_of(self, name: str) -> tuple[str, ...]:

@@ -133,7 +133,8 @@ Body = BodyByLength | BodyInChunks | BodyToTheEnd
 
 def repaired_head(head: bytes) -> bytes:
     """
-    Return a head with the same meaning that a strict parser reads; the head itself if its meaning is not certain.
+    Return a head that has the same meaning and that a strict parser accepts. If the meaning is not certain, return the
+    head unchanged.
 
     Lines that are not header fields are dropped. Equal lengths become one. If the body has chunks, a length is dropped.
     """

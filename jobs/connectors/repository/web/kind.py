@@ -98,7 +98,7 @@ class AddressKind:
         )
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        """Return "": a connection to the web has no address of its own that could be checked."""
+        """Return "": a connection to the web has no address that could be checked."""
         return ""
 
     def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:

@@ -29,7 +29,7 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 # Longest spelling that is stored (characters). Longer ones are scripts and images in the page, and would fill the
 # memory.
 _LONGEST_KEPT: Final = 512
-# If an address begins with a slash and one of these characters, a host follows.
+# An address that begins with a slash and one of these characters names a host next, such as `//example.org/`.
 _SLASHES: Final = ("/", "\\")
 # Largest number of refused addresses between two calls of `take_rejected`. Further ones are dropped.
 _MOST_REJECTED: Final = 1_000

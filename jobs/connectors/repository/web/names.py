@@ -2,8 +2,8 @@
 Resolution of host names by the system's resolver.
 
 The resolver blocks, so it runs in threads. It does not use the loop's small pool of threads: a few names whose servers
-do not answer would block all other names. They are daemon threads: Python waits for the threads of a pool before it
-exits, so a hanging look-up would keep a stopped worker alive.
+do not answer would block all other names. The threads of this module are daemon threads: Python waits for the threads
+of a pool before it exits, so a hanging look-up would keep a stopped worker alive.
 """
 
 import asyncio
@@ -36,7 +36,9 @@ class ThreadedNames(AbstractResolver):
         self._addresses: dict[str, str] = {}
 
     def address_of(self, host: str) -> str | None:
-        """Return the address of a host that was looked up, or that is an address itself."""
+        """
+        Return the address of a host whose name was looked up before. If the host is itself an address, return the host.
+        """
         with contextlib.suppress(ValueError):
             return str(ip_address(host))
         return self._addresses.get(host)

@@ -39,14 +39,14 @@ _LINES_OF_A_HEAD: Final = 8
 
 
 class TolerantHandler(ResponseHandler):
-    """The client side of a connection in aiohttp, with our reader of responses."""
+    """The client side of a connection in aiohttp, with the reader of responses of this module."""
 
     # Called once, when the first bytes of a response come.
     on_begun: Callable[[], None] | None = None
     _reader: "_ResponseReader | None" = None
 
     def set_response_params(self, **options: Any) -> None:
-        # Bytes that arrived before any request go to our reader, too.
+        # Bytes that arrived before any request go to the reader of this module, too.
         early, self._tail = self._tail, b""
         super().set_response_params(**options)
         self._reader = _ResponseReader(self, cast("HttpResponseParser", self._parser), options)

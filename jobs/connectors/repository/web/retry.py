@@ -16,7 +16,10 @@ _BACK_OFF: Final = "back-off"
 
 
 def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: Limits) -> None:
-    """Schedule a retry of the document after the next of the delays. After the last delay, fail it."""
+    """
+    Schedule a retry of the document: each attempt has the next of these delays. After the last delay, let the document
+    fail.
+    """
     delays = limits.retry_delays
     failures = document.failures_of(_NETWORK)
     if failures < len(delays):

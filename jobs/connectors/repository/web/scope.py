@@ -193,7 +193,7 @@ def compile_pattern(pattern: str) -> Pattern:
     Return the compiled pattern.
 
     Raises:
-        BadPattern: the pattern is wrong, or impossible for a linear-time engine.
+        BadPattern: the pattern is invalid, or needs an engine that does not match in linear time.
     """
     if len(pattern) > _MOST_PATTERN_CHARACTERS:
         raise BadPattern(pattern, _MOST_PATTERN_CHARACTERS, f"longer than {_MOST_PATTERN_CHARACTERS} characters")
