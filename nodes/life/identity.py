@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 from nodes.lifecycle import NodeKind
 
-# Pattern of a tag: a word that matches seeds with workers.
+# Pattern of a tag: a seed with a tag needs a worker with the same tag.
 TAG: Final = r"[A-Za-z0-9._-]{1,64}"
 
 _PROC = Path("/proc")
