@@ -26,8 +26,8 @@ from nodes.metrics import node_metrics
 
 # Time that a thread may compute without completing a pass before it counts as hanging (in timeouts).
 _TIMEOUTS_OF_COMPUTING = 10
-# Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node falls silent.
-# After the second it has been marked failed, and nothing that it holds open is of use.
+# Time that a thread may hang before the process is ended (in timeouts). After the first timeout the node sends no
+# heartbeat. After the second it has been marked failed, and its open requests and connections are useless.
 _TIMEOUTS_OF_HANGING = 2
 
 

@@ -60,7 +60,7 @@ Said = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A condition between settings. `breach` returns a sentence, or '' if it holds."""
+    """A condition between settings. `breach` returns a sentence, or '' if the condition holds."""
 
     paths: tuple[str, ...]
     breach: Callable[[Callable[[Setting[Any]], Any]], str]
