@@ -139,8 +139,8 @@ def give_back(
     """
     Put documents that a worker has not begun back into the queue.
 
-    Return the number of claims that still held. Set `is_uncertain` if an output refused a flush of them, because
-    another output may have some of them.
+    Return the number of claims that still held. Set `is_uncertain` if an output refused a flush of these documents,
+    because another output may already have some of them.
 
     Raises:
         FenceRefused: the worker was marked failed; the main manager returns its documents.

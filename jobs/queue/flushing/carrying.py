@@ -2,10 +2,10 @@
 Carry-down: the values that documents pass to their children, and the children that must be read again after a change of
 these values.
 
-A child gets the values of all its parents: for each name the union, sorted. They are read when the child is taken. The
-values of a parent stay until it is read again, leaves the hop limits or is dropped. If a change of a parent changes the
-union for a child, the child is due again: a done child becomes pending, and an active child is read once more. In a
-full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
+A child gets the values of all its parents: for each name the union, sorted. The values are read when the child is
+taken. The values of a parent stay until the parent is read again, leaves the hop limits or is dropped. If a change of a
+parent changes the union for a child, the child is due again: a done child becomes pending, and an active child is read
+once more. In a full scan, a child that the run has not discovered yet is left alone: its discovery makes it due.
 
 Two flushes at the same time may each remove one of the last two parents that pass a value. Each would still see the
 other parent's value, so the rows of the children are locked before their values are read. Jobs that never carried a

@@ -65,8 +65,8 @@ _HOLD_BUDGETS: Final[LiteralString] = (
 
 # The flush's own rows, and references whose rows may have to change: rows of an older run, or all rows if depth matters
 # or a chain of redirects is followed. If many workers crawl one site, nearly all references need no change. For these
-# it is enough to know that they exist: their hashes come as one value for each job, sixteen bytes each. Locks: Node KEY
-# SHARE (the node fence), then QueueItem by (hash, job).
+# references it is enough to know that their documents exist, so their hashes come as one value for each job, with
+# sixteen bytes for each hash. Locks: Node KEY SHARE (the node fence), then QueueItem by (hash, job).
 _LOCK: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE

@@ -199,7 +199,7 @@ def left_to_clean_up(result: Result, row: Any) -> Result:
     Return the result of a document that the rules of its job refuse and that outputs hold, as the flush writes it.
 
     The document keeps its older run, so it counts as not reached, and the clean-up removes it after the delete guard.
-    The run of a continuous job does not end, so its document leaves the outputs immediately.
+    In a continuous job, whose run does not end, the document leaves the outputs immediately.
     """
     outcome = result.outcome
     if not outcome.is_refused:

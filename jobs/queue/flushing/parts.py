@@ -90,7 +90,7 @@ def change_parts(cursor: psycopg.Cursor[Any], given: Mapping[Key, Given], *, now
     Return the changes of the parts of these documents, and record the added parts. This transaction holds the records
     of the documents.
 
-    The changes do not include parts that outputs keep, and parts that an output already has in this version.
+    The changes do not include parts that outputs keep, or parts that an output already has in this version.
     `forget_parts` deletes the records of parts that leave an output. New parts beyond the limit are left out.
     """
     changes = Changes()

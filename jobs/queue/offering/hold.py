@@ -2,7 +2,7 @@
 The locks and facts that a stuffing transaction has before it claims documents, and its offer of batches.
 
 One chained statement locks the fences, the jobs and their budgets, the ready lanes and their bins. Later statements
-read what these allow.
+read the documents that may be handed out under these locks.
 """
 
 import datetime as dt

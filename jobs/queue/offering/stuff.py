@@ -1,9 +1,9 @@
 """
 Stuffing: the owner of a group claims due documents and offers them in batches.
 
-It is one transaction of a few statements. It locks first (node, group, jobs, budgets, bins, lanes) and reads in later
-statements what the locked rows allow. It skips a bin, a lane or a document that another transaction holds, and the next
-pass finds these rows again.
+It is one transaction of a few statements. The first statement locks rows (node, group, jobs, budgets, bins, lanes).
+Later statements read the documents that may be handed out under these locks. It skips a bin, a lane or a document that
+another transaction holds, and the next pass finds these rows again.
 """
 
 import datetime as dt

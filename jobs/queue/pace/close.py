@@ -55,8 +55,8 @@ class ClosedTurn:
     A turn to close, and the use that no earlier closed turn has reported.
 
     `pace` applies to the next start in its bin; None if the turn started no request. `parents` has the paces of the
-    bins above, by id. `follows` is the turn that handed its requests over. `use` is the use of its bin, and
-    `uses_above` the use of the bins above.
+    bins above, by id. `follows` is the turn that handed its requests over to this turn. `use` is the use of its bin,
+    and `uses_above` the use of the bins above.
     """
 
     id: int

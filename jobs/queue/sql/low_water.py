@@ -25,7 +25,7 @@ SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
 """
 # When all transactions that drew ids up to those of the last row have ended, no more rows with such ids can appear. If
 # the transaction id of the last row is in the future, this database was copied from another server. Locks: the rows
-# that it deletes. Without a fence, because the mark is true whichever process writes it, and whenever.
+# that it deletes. No fence is needed, because the mark is true, whichever process writes it and at any time.
 _RAISE: Final[LiteralString] = """
 WITH last AS MATERIALIZED (
     SELECT floor.*, next_since <= pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS is_settled

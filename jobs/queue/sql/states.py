@@ -1,11 +1,11 @@
 """
 Parts of statements that read, lock and write the states of lanes and bins, which change with each turn.
 
-Each change leaves a dead row version behind. While a backup has a snapshot open, vacuum cannot remove these, so after
-some hours a row has hundreds, and an index leads to all of them. So the key of a state grows with each change:
-`version` is one more. A search for the state starts at the end of its index and meets the newest entry first. A unique
-index would compare each new version with others, so the index is not unique. The planner expects ten versions (decision
-0047), so that it reads the end of the index, instead of all versions.
+Each change leaves a dead row version behind. While a backup has a snapshot open, vacuum cannot remove these dead
+versions. So after some hours a row has hundreds of them, and an index leads to all of them. So the key of a state grows
+with each change: `version` is one more. A search for the state starts at the end of its index and meets the newest
+entry first. A unique index would compare each new version with others, so the index is not unique. The planner expects
+ten versions (decision 0047), so that it reads the end of the index, instead of all versions.
 
 To lock a lane or a bin, a statement locks the row of its state. A statement reads states, locks them, and writes them.
 Each step searches for the version that the step before has seen, and for all later versions. If another transaction

@@ -2,8 +2,8 @@
 A transaction of several statements that needs no statements for BEGIN and COMMIT.
 
 The statements between two syncs of PostgreSQL's pipeline are one transaction. Each of them sees all commits from before
-it began, as in any READ COMMITTED transaction. That makes a flush, a frequent transaction, two statements and a round
-trip shorter. Decision 0013 has the requirements for callers.
+it began, as in any READ COMMITTED transaction. So a flush, which is a frequent transaction, saves two statements and a
+round trip. Decision 0013 has the requirements for callers.
 """
 
 from collections.abc import Iterator
