@@ -2,8 +2,8 @@
 Chains: a job starts after another one has ended well.
 
 The transaction that ends the predecessor inserts a row for each successor. This duty starts the successor and deletes
-the row in one transaction, so each end has exactly one start. It is a duty and not a background task, because
-crawls go on without task workers.
+the row in one transaction, so each end has exactly one start. The start is the work of a duty and not of a background
+task, because crawls must go on without task workers.
 """
 
 from typing import Final, LiteralString

@@ -1,9 +1,9 @@
 """
 Retention: old rows are deleted, subject by subject (`retention_subjects`).
 
-No crawl waits for it, so background tasks do it (`jobs.retention`). A main manager does it only while no task worker is
-on the roster, as in a one-shot crawl. A repeated cleaning does no harm, so the term of the main manager is the only
-fence.
+No crawl waits for this work, so background tasks do it (`jobs.retention`). A main manager does the work only while no
+task worker is on the roster, as in a one-shot crawl. A repeated cleaning does no harm, so the term of the main manager
+is the only fence.
 """
 
 import datetime as dt

@@ -2,8 +2,8 @@
 The comparison of evidence with the access log of a site.
 
 Each request in the log must be in the record, and each answered request of the record must be in the log, at most the
-tolerance apart. The two directions are matched separately. If both succeed, there is one assignment that satisfies
-both.
+tolerance apart. The two directions are matched separately. If both succeed, one assignment of requests to log lines
+satisfies both directions.
 
 A request near an end of the period, or near a gap of the record, may belong to the other side. So such a request needs
 no partner, but may be the partner of another request.

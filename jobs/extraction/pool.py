@@ -31,7 +31,7 @@ _PROGRAM: Final = (
 _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 # Limit of the elapsed time for a file, as a multiple of its computing time. On a busy machine, computing takes longer.
 _PATIENCE: Final = 4
-# Time for the start of a child (seconds).
+# Longest time for the start of a child (seconds).
 _START: Final = 60.0
 # Number of files after which a child is replaced, because libraries may leak memory.
 _FILES: Final = 500

@@ -2,8 +2,8 @@
 Plans: the price of a look for each goal on one host.
 
 A goal gets the highest price at which it is met, because that price needs the fewest looks. If the goals of a host need
-more looks than it allows, the price rises for all of its documents until the looks suffice. A goal that already has a
-higher price keeps its price, so goals that need few looks are the last to lose looks.
+more looks than the host allows, the price rises for all of its documents until the allowed looks are enough. A goal
+that already has a higher price keeps its price, so goals that need few looks are the last to lose looks.
 """
 
 import math

@@ -42,7 +42,7 @@ class Transition:
 
     @property
     def kind(self) -> str:
-        """Return the kind that its events have in the journal."""
+        """Return the kind of the journal entries that this transition writes."""
         return self.name.replace(" ", "_")
 
     def values_from(self, source: str) -> Mapping[str, object]:

@@ -1,8 +1,9 @@
 """
 The one-shot crawl: a manager in this process and its workers, in a separate scope.
 
-The one-shot crawl has no contact with the nodes of the cluster. Both share the bins, so that a host sees one pace. When
-the one-shot process dies, its workers die with it, and the process that resumes the job takes over its scope.
+The one-shot crawl has no contact with the nodes of the cluster. The one-shot crawl and the cluster share the bins, so
+that a host sees one pace. When the one-shot process dies, its workers die with it, and the process that resumes the job
+takes over its scope.
 """
 
 import datetime as dt

@@ -28,8 +28,8 @@ class ScheduleWindow(models.Model):
     """
     A schedule window, which opens whenever the clock of `time_zone` matches these fields.
 
-    Days of the week are ISO's, 1 is Monday. Days of the month and months count from 1. `duration` is null for a window
-    that does not close: a run that began in it never has to wait.
+    Days of the week are numbers from 1 (Monday) to 7. Days of the month and months count from 1. `duration` is null for
+    a window that does not close: a run that began in it never has to wait.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="windows")

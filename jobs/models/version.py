@@ -8,8 +8,8 @@ class DefinitionVersion(models.Model):
     """
     The definition of an object after a save, without secrets, and its `changes` since the version before.
 
-    It outlives its object, so it stores the object's name and has no constraint. The numbers of an object's versions
-    count from 1. After a revert, `restores` is the number of the earlier version that this one repeats.
+    The row outlives its object, so it stores the object's name and has no foreign key. The numbers of an object's
+    versions count from 1. After a revert, `restores` is the number of the earlier version that this one repeats.
     """
 
     class Subject(models.TextChoices):

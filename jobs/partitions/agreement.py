@@ -1,8 +1,8 @@
 """
 The settings of partitions, compared with the notes that the databases keep.
 
-Each database notes at its first start which partition it is, the names of all, the number of slots, and its identity. A
-daemon compares its settings with the note of its database, and with those of the other databases.
+At its first start, each database notes the name of its partition, the names of all partitions, the number of slots, and
+its identity. A daemon compares its settings with the note of its database, and with those of the other databases.
 """
 
 import logging

@@ -1,5 +1,6 @@
 """
-The document limit of a job of several partitions: each has a share of its places. Pure functions, without a database.
+The document limit of a job of several partitions: each partition has a share of the places of this limit. Pure
+functions, without a database.
 
 The sum of all shares never exceeds the limit. A share counts as soon as it is sent. If a share is lowered, its places
 become free only when the partition confirms the new share, because the partition may use some of them until then.

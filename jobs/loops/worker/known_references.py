@@ -5,9 +5,10 @@ are repeats.
 The cache is bounded and belongs to the process. References are added only after the commit, so they are durable. Only
 the database's thread uses it.
 
-It stores whole hashes, so two never collide. They are packed, since a set of strings would need eight times the memory.
-The most frequent hashes are also in a dictionary. When the young half of the cache is full, it replaces the old half.
-Only references that are used again survive this, so frequent link targets stay for the whole run.
+The cache stores whole hashes, so two references never collide. The hashes are packed, because a set of strings would
+need eight times the memory. The most frequent hashes are also in a dictionary. When the young half of the cache is
+full, it replaces the old half. Only references that are used again survive this, so frequent link targets stay for the
+whole run.
 """
 
 from collections.abc import Iterable, Sequence
