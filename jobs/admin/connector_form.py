@@ -154,7 +154,7 @@ def _form_field(field: Field) -> forms.Field:
         case FieldKind.TEXT:
             return forms.CharField(widget=UnfoldAdminTextInputWidget, **facts)
         case FieldKind.SECRET:
-            # The mask of a stored secret is sent back unchanged, and the verb then keeps the secret.
+            # A field with the mask of a stored secret sends the mask unchanged. The verb then keeps the secret.
             widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}, render_value=True)
             return forms.CharField(widget=widget, **facts)
         case FieldKind.LINES:

@@ -128,7 +128,10 @@ def _detail_action(verb: control.Verb) -> Callable[..., HttpResponseBase]:
 
 
 def _is_legal(verb: control.Verb) -> Callable[..., bool]:
-    """Return a function that returns True if the user may perform a verb and the state of the job permits it."""
+    """
+    Return a function for the permission check of an action. It returns True if the user may perform the verb, and the
+    state of the job permits it.
+    """
 
     def has_permission(_admin: "JobAdmin", request: HttpRequest, object_id: str | None = None) -> bool:
         if object_id is None or not request.user.has_perm(verb.permission):

@@ -215,7 +215,7 @@ def _runs(job: Job) -> bool:
 
 
 def keeps_its_seeds(job: Job | None) -> bool:
-    """True if a job has more seeds, or addresses, than a form can show: they stay as they are."""
+    """True if a job has more seeds, or addresses, than a form can show. The form then does not change them."""
     if job is None or not job.pk:
         return False
     lengths = job.seeds.filter(removed_at=None).values_list("urls__len", flat=True)[: _MOST_SEEDS + 1]

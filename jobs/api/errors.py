@@ -139,7 +139,7 @@ def _problem_of(error: Exception) -> Problem | None:
         case django_errors.RequestDataTooBig():
             return Problem(status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "too_large", "The body is too large.")
         case OperationalError() | psycopg.OperationalError() if lost_a_conflict(error):
-            # PostgreSQL has rolled back the whole transaction because of a concurrent one.
+            # PostgreSQL has rolled back the whole transaction because of a concurrent transaction.
             return Problem(
                 status.HTTP_409_CONFLICT,
                 "conflict",

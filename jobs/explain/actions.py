@@ -33,7 +33,7 @@ _MAY_SEE: Final = "jobs.view_job"
 _FETCHED_AGAIN: Final = frozenset(
     {Cause.RETRY, Reason.BAD_RESULT, Reason.READ_IN_RUN, Reason.READ_LATER, Reason.EXPIRES, Reason.NOT_HELD}
 )
-# Reasons whose remedy is on a page of the partition that has the host.
+# Reasons for which the page with the remedy belongs to the partition that has the host.
 _OF_CLUSTERS: Final = frozenset(
     {
         *(Cause.NO_MANAGER, Cause.NO_WORKER, Cause.NO_TAG, Cause.WORKERS, Cause.DISK, Cause.ARCHIVE, Cause.NO_OWNER),

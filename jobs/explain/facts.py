@@ -58,7 +58,10 @@ SELECT count(*) AS documents
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address as it was typed, the identifier that it means, and its host; `trap` says why the crawler refuses it."""
+    """
+    An address as it was typed, the identifier that it means, and its host; `trap` is the reason why the crawler refuses
+    the address for any job, or "".
+    """
 
     typed: str
     identifier: str
@@ -149,8 +152,8 @@ def find(address: Address, *, job_id: int | None) -> Found:
 
 def _documents_of(address: Address) -> tuple[QuerySet[QueueItem], dict[int, str]]:
     """
-    Return the documents with this address, and the names of their jobs. If documents have its normal form, return
-    these.
+    Return the documents with this address, and the names of their jobs. If documents have the normal form of the
+    address, return these documents only.
     """
     known = QueueItem.objects.filter(hash=hash_of(address.identifier))
     names = _names_of(known)

@@ -57,7 +57,7 @@ class Reason(enum.StrEnum):
     # --- Scope ---
     IN_SCOPE = "in_scope"
     OUT_OF_SCOPE = "out_of_scope"
-    # The connector judges the document only when it reads it, or the job has too many seeds to judge it here.
+    # The connector judges a document only when it reads it, or the job has too many seeds for a judgement here.
     SCOPE_AT_READING = "scope_at_reading"
     RULES_INVALID = "rules_invalid"
     # --- Depth ---

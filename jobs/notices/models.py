@@ -71,7 +71,7 @@ class NotificationRule(models.Model):
 
 
 class NotificationCondition(models.Model):
-    """A condition that a rule has found, or an event, which has ended as soon as it is found."""
+    """A condition that a rule has found, or an event. An event counts as ended as soon as it is found."""
 
     rule = models.ForeignKey(NotificationRule, on_delete=models.CASCADE, related_name="conditions")
     topic = models.CharField(max_length=40)

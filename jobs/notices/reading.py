@@ -1,8 +1,8 @@
 """
 Reads the situation with which rules are compared: the attention list, conditions with a limit, and events of journals.
 
-With several partitions, the control partition reads the lines of all. The other partitions read only their own failed
-tasks, which no other partition knows. So no condition makes two messages.
+With several partitions, the control partition reads the lines of all partitions. The other partitions read only their
+own failed tasks, which no other partition knows. So no condition makes two messages.
 """
 
 import datetime as dt

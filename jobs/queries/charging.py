@@ -14,8 +14,8 @@ from jobs.verdicts.charges import Reading, add_up, charge_now
 from jobs.verdicts.jobs import HostOfJob
 from nodes.database.shared_results import Moment
 
-# Number of jobs whose own hosts are read: the jobs with the most waiting documents. Other jobs are judged by the
-# busiest hosts of all jobs.
+# Number of jobs whose own hosts are read: the jobs with the most waiting documents. The waiting documents of other jobs
+# are assigned to causes by the busiest hosts of all jobs.
 _JOBS_WITH_HOSTS: Final = 20
 
 Subject = tuple[Charge.Subject, int]

@@ -54,7 +54,7 @@ class Meter:
 
     def observe(self, key: _Key, count: int, *, series: int = 0, age: float = 0.0) -> None:
         """
-        Record the count of `age` seconds ago.
+        Record a count, which was valid `age` seconds ago.
 
         A new series (the next run of a job) begins at 0. It is added to the last value of the series before, so that
         the history stays.

@@ -233,8 +233,8 @@ def _line_of_sums(parts: Sequence[_Part], verdict: Record, *, is_partial: bool) 
 
 def _cards(parts: Sequence[_Part], kind: str) -> list[dict[str, Any]]:
     """
-    Return the nodes of all partitions, one partition after the other. If there are too many nodes, the important ones
-    come first.
+    Return the nodes of all partitions, one partition after the other. If there are too many nodes for the page, the
+    important ones come first, and the rest is left out.
     """
     found: list[tuple[bool, dict[str, Any]]] = []
     for part in parts:

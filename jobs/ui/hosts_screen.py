@@ -124,7 +124,9 @@ def _back_off(line: HostStatus, *, now: dt.datetime) -> str:
 
 
 def _points(history: Sequence[float | None], width: int, height: int, *, least_top: float = 0.0) -> tuple[str, float]:
-    """Return the points of a line through the known rates, and the rate at the top of the chart."""
+    """
+    Return the points of the chart's line through the known rates, and the rate for which the top of the chart stands.
+    """
     known = [(step, rate) for step, rate in enumerate(history) if rate is not None]
     top = max([least_top, *(rate for _step, rate in known)])
     scale = (height - 2) / top if top else 0.0

@@ -41,7 +41,7 @@ _WHY_SKIPPED: Final = {
     SkipReason.NO_MANAGER: gettext_lazy("No manager could start the job in this window."),
 }
 _WEEK: Final = dt.timedelta(days=7)
-# Largest number of runs and of starts that each day shows, by the unit of the calendar.
+# Largest number of runs, and of starts, that each day of a calendar shows, for a calendar of a week and of a month.
 _SHOWN: Final = {"week": 20, "month": 4}
 
 

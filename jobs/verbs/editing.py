@@ -180,7 +180,8 @@ def change_job(
         # Only a job with hop limits stores its links. So with its first limits, every document must be read
         # unconditionally once.
         hops_begin = bool(changed.get("hop_limits")) and not job.hop_limits
-        # The same applies to the first kept versions: no document has a kept version yet.
+        # With the first kept versions, every document must be read unconditionally once, too: no document has a kept
+        # version yet.
         versions_begin = bool(changed.get("kept_versions")) and not job.kept_versions
         if changed.get("kept_versions", job.kept_versions) < job.kept_versions:
             job.surplus_versions_after = _FROM_THE_FIRST

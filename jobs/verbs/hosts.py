@@ -115,7 +115,8 @@ def known_hosts(name: str) -> QuerySet[Bin]:
     of_web = Bin.objects.filter(namespace=HOSTS.namespace)
     if _PORT.search(name):
         return of_web.filter(name=name)
-    # The condition is spelled like that of the index, which otherwise would not be used. The character `;` follows `:`.
+    # The condition is spelled like the condition of the index, which otherwise would not be used. `;` is the character
+    # after `:`, so the range has all names with a port.
     with_port = of_web.alias(key=Collate("name", "C")).filter(key__gt=f"{name}:", key__lt=f"{name};")
     return of_web.filter(Q(name=name) | Q(pk__in=with_port.values("pk")))
 

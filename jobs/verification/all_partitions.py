@@ -32,7 +32,7 @@ class _Answer(Generic[T]):
 
 def covers_others(partition: str) -> bool:
     """
-    True if a verification of `partition`, or of all partitions for "", concerns another partition than this one.
+    True if a verification of `partition` ("" means all partitions) concerns another partition than this one.
     """
     return partition != this_partition.name() if partition else bool(this_partition.control_name())
 

@@ -19,8 +19,8 @@ class Group:
     """
     Some buckets of an output.
 
-    Both sides were read one after the other, so a document that was written meanwhile may differ. `listing` can look
-    again.
+    The record and the output were read one after the other, so a document that was written meanwhile may seem to
+    differ. `listing` can read such a document again.
     """
 
     buckets: Sequence[int]

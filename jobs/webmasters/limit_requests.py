@@ -52,7 +52,7 @@ class LimitRequest:
 
 def make(host: str, *, gap: float | None, lifts: bool = False) -> LimitRequest:
     """
-    Return a new request. Each request has another token.
+    Return a new request. No two requests have the same token.
 
     Raises:
         Invalid: the gap is out of range.

@@ -40,7 +40,7 @@ class Remembered:
 
 class LengthMemory:
     """
-    The memory of this machine for the file of one output.
+    Stores the length of the file of one output for this machine, and notices lost lines.
 
     `report(was, is)` is called with two lengths in bytes when lines were lost.
     """

@@ -25,7 +25,9 @@ _HEAD: Final = re.compile(rb'\{"action":"(?:add|delete)","url":("(?:[^"\\]|\\.)*
 
 
 class LinesListing:
-    """The documents of some buckets. `descriptor` is None for a file that was lost: it holds nothing."""
+    """
+    The documents of some buckets in a file. `descriptor` is None for a file that was lost and therefore holds nothing.
+    """
 
     def __init__(self, path: Path, descriptor: int | None, buckets: Collection[int]) -> None:
         self._path, self._buckets = path, frozenset(buckets)

@@ -53,7 +53,9 @@ _COUNTS: Final = tuple(b"\0" + count.to_bytes(2) for count in range(_OF_A_VECTOR
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The words of a part of a document, in order, and their weight. An empty word has only a position."""
+    """
+    The words of a part of a document, in order, and their weight. An empty word takes a position and is not stored.
+    """
 
     words: Sequence[bytes]
     weight: str

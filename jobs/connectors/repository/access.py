@@ -85,10 +85,10 @@ class Access:
 
     def scoped(self, group: str) -> Self:
         """
-        Return this access with its tokens in an authority group. Each protected level also denies the deny token of the
-        group.
+        Return this access with the name of an authority group added to each token. Each protected level also denies the
+        deny token of the group.
 
-        Without a group, no user has any of the tokens.
+        If the group is "", no user has any of the tokens.
         """
         return replace(
             self,

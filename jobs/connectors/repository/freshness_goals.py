@@ -67,7 +67,7 @@ def check_goals(given: object) -> Problems:
 
 
 def as_stored(given: object) -> Any:  # noqa: ANN401 (what is no list of goals stays as it is)
-    """Return given goals with numbers of one kind, so that equal goals are equal values."""
+    """Return given goals with all numbers in one numeric type, so that equal goals are equal values."""
     if not isinstance(given, list) or check_goals(given):
         return given
     return [

@@ -87,7 +87,7 @@ class HtmlExtractor(Stage):
         for name, choose, attribute in self._fields:
             values = [value for node in choose(document) if (value := _value_of(node, attribute))]
             if name not in _OF_DOCUMENT:
-                # The field replaces metadata of the page that has the same name.
+                # A field replaces the metadata that the page has under the same name.
                 pairs = [pair for pair in pairs if pair[0] != name] if values else pairs
                 pairs += [(name, value) for value in values]
             elif values:

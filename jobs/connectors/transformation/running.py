@@ -177,7 +177,7 @@ def _digest_of(path: Sequence[tuple[str, str]]) -> str:
 
 
 def _runs_of(stages: Sequence[_Stage]) -> list[tuple[Runs, list[_Stage]]]:
-    """Return the stages in their order. Adjacent stages that run in the same place are one group."""
+    """Return the stages in their order, grouped: adjacent stages that run in the same place form one group."""
     groups: list[tuple[Runs, list[_Stage]]] = []
     for stage in stages:
         if not groups or groups[-1][0] is not stage.runs_in:

@@ -27,8 +27,8 @@ class Note:
 @dataclass(slots=True)
 class Part:
     """
-    One object of the JSON. A caller takes its parts one after the other, and `left` notes the parts that were not
-    taken.
+    One object of the JSON. A converter takes its children one after the other. At the end, `left` notes the children
+    that were not taken.
     """
 
     kind: str

@@ -77,8 +77,8 @@ def _list_elsewhere(wanted: DocumentFilter) -> DocumentList:
         return _NONE
     after = wanted.after
     if after is not None:
-        # The job is compared only among documents with the same hash, which are all in one partition. In all other
-        # partitions, any number serves, such as 0.
+        # The id of the job is compared only among documents with the same hash, which are all in one partition. In all
+        # other partitions, any id gives the same result, such as 0.
         after = replace(after, job_id=local_job(after.job_id) or 0)
     found = list_documents(replace(wanted, job_id=job_id, after=after))
     numbers = numbers_of({line.job_id for line in found.lines})

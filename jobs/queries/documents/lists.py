@@ -378,7 +378,10 @@ def lanes_if_few(*, job_id: int | None, host: str) -> list[int] | None:
 
 
 def lanes_of_host(host: str) -> QuerySet[Lane]:
-    """Return the lanes of a host, however many; the index of hosts' names needs exactly this condition."""
+    """
+    Return all lanes of a host. The condition is spelled like the index of the names of hosts, which otherwise would not
+    be used.
+    """
     of_hosts = Lane.objects.exclude(bin__namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return of_hosts.alias(host=Collate("bin__name", "C")).filter(host=host)
 

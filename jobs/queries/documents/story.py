@@ -48,7 +48,7 @@ class DocumentStory:
     hops: Mapping[str, int | None]
     # The values that the document's parents pass to it.
     carried: Carried
-    # The reason why the document has not ended in this run; None if it has ended, or is not of this run.
+    # The reason why the document has not ended in this run; None if it has ended, or if this run has not reached it.
     verdict: Verdict | None
     history: Sequence[HistoryLine]
     # Another partition that has the document, and the id of its job there; '' if this partition has it.

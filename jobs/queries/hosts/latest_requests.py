@@ -99,7 +99,7 @@ def judge_together(some: Sequence[RequestsOfJobs]) -> Requests:
     minute = add_up(part.counted for part in parts if part.is_of_the_minute)
     found = minute if minute.can_be_judged or not longer.can_be_judged else longer
     first, begin = longer.failing_since, max((one.begin for one in some), default=None)
-    # The beginning is unknown: the failures may have begun before the first request that was read.
+    # Close to the first request that was read, the beginning of the failures is unknown: they may have begun before it.
     is_known = first is not None and begin is not None and first > begin + _MINUTE
     return replace(found, failing_since=first if is_known else None)
 
@@ -144,7 +144,7 @@ class LatestRequests:
 
 
 class _Reading:
-    """The last result of this process, which is read again when it is too old."""
+    """Caches the last result of this process, and reads it again when it is too old."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -135,7 +135,7 @@ def add_partitions(own: Freshness, others: Mapping[str, Freshness], *, silent: S
     Return the figures of this partition and others together. A share is weighted by documents, and hosts that lack most
     requests come first.
 
-    Goals that another partition does not know yet have no figures there.
+    A partition that does not know a goal yet contributes no figures to this goal.
     """
     parts = [own, *others.values()]
     same = {(line.number, line.pattern, line.share, line.within): [line] for line in own.goals}

@@ -36,7 +36,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The nodes that follow the source. `has_more` if there are more refusals than were counted."""
+    """The nodes that follow the source. `has_more` is true if there are more refusals than were counted."""
 
     nodes: Sequence[Node]
     has_more: bool

@@ -262,7 +262,7 @@ def kind_of(pair: Pair) -> Kind | None:
 
 
 def estimate(count: int, *, share: float) -> Estimate:
-    """Estimate a number of documents from the `count` of them in a sample with this share of all hashes."""
+    """Estimate a number of documents from their `count` in a sample that has this share of all hashes."""
     if share >= 1.0:
         return Estimate(count, count, count)
     # The result is close to the exact limits of a Poisson distribution, also for few documents or no document.
@@ -273,7 +273,9 @@ def estimate(count: int, *, share: float) -> Estimate:
 
 
 def _slower_hosts(pairs: Iterable[Pair]) -> list[SlowerHost]:
-    """Return the hosts that became slowest, by the requests of both runs for the same documents with the same answer."""
+    """
+    Return the hosts that became slower the most. Only documents count that both runs requested with the same result.
+    """
     times: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for pair in pairs:
         earlier, later = pair.earlier, pair.later

@@ -106,7 +106,7 @@ class Sorted:
 
     @property
     def possible(self) -> Set[bytes]:
-        """Return the keys of all documents that links may lead to."""
+        """Return the keys of all documents to which links may lead."""
         return self.admitted.keys() | self.new_forms.keys() if self.new_forms else self.admitted.keys()
 
     def places_of(self, keys: Iterable[bytes]) -> Counter[Place]:

@@ -205,7 +205,10 @@ def _seconds(documents: int, limits: Limits | None) -> float | None:
 
 
 def _names(hosts: "QuerySet[Any, Any]") -> dict[str, int]:
-    """Return these hosts by their names, at most one more than are examined, without addresses and policies."""
+    """
+    Return the ids of these hosts by name, without bins that stand for addresses and policies. One host more than are
+    examined shows that further hosts exist.
+    """
     chosen = hosts[: LOOKED_AT + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return dict(hosts.values_list("name", "pk"))

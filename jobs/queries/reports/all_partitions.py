@@ -371,7 +371,8 @@ def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] 
     def own() -> T | None:
         return read(wanted, "") if among is None else None
 
-    # A report may take its time, but a partition that does not even open a connection is silent as on other pages.
+    # A report may take long. But a partition that does not even open a connection counts as silent after the same time
+    # as on other pages.
     return read_everywhere(own, elsewhere, among=among, within=seconds + 1)
 
 

@@ -21,7 +21,8 @@ def _first_that_holds(*statuses: Status, otherwise: Status) -> str:
     return f"CASE {cases} ELSE '{otherwise}' END"
 
 
-# The status for a row of a counter: pending documents count as ready, and claimed ones as being processed.
+# The status of the documents that a row of a counter counts: pending documents are ready, and claimed ones are being
+# processed.
 _STANDING: Final = (
     f"CASE WHEN item.stage = {Stage.ACTIVE:d} THEN '{Status.PROCESSING}' ELSE "
     + _first_that_holds(

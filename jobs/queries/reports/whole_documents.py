@@ -61,5 +61,5 @@ def count_documents(wanted: DocumentsAsked) -> int:
 
 
 def result_of(row: Any) -> str:
-    """Return the result class of a document, '' before its first end."""
+    """Return the result class of a document; '' if it has never ended."""
     return "" if row.outcome == Outcome.NONE else str(Outcome(row.outcome).label)

@@ -286,7 +286,9 @@ def _history_columns(form: SimpleHistoryForm, *, sort: str, descending: bool) ->
 
 
 def _partition_column() -> list[Column]:
-    """Return the column with the partition of each row, in the control partition of several."""
+    """
+    Return the column with the partition of each row. Only the control partition of several partitions has this column.
+    """
     return [Column(_("Partition"))] if this_partition.control_name() else []
 
 

@@ -263,7 +263,7 @@ class Sessions:
             Unreachable: the directory gave no usable answer.
         """
         while self._idle:
-            # The server may have closed an idle session. Only a new one shows whether it answers.
+            # The server may have closed an idle session. So an error here proves nothing, and a new session is tried.
             with contextlib.suppress(LDAPException, OSError):
                 return await self._ask_on(self._idle.pop(), question)
         try:

@@ -54,7 +54,7 @@ _PASSING: Final = frozenset({"CHANGING", "IO_ERROR", "NO_ROOT"})
 _WITHOUT_CONTENT: Final = frozenset({"OUT_OF_ROOT", "SYMLINK", "SPECIAL_FILE"})
 # Pauses before further attempts after a passing error (seconds). After them the document fails.
 _RETRY_DELAYS: Final = (1.0, 5.0)
-# Number of bins of files, and number of bins of pages (decision 0085).
+# Number of bins over which files are spread, and number of bins over which pages are spread (decision 0085).
 _BINS_OF_FILES: Final = 8
 _BINS_OF_PAGES: Final = 32
 _GONE: Final = frozenset({404, 410})

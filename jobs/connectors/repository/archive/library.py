@@ -12,8 +12,8 @@ from jobs.connectors.repository.archive.specification import compile_pattern_of
 from jobs.connectors.repository.filesystem.paths import shown
 from jobs.connectors.repository.filesystem.tree import Directory, Tree, TreeError
 
-# Endings of the names of archive files in folders. A file with another ending is read only if a seed or a pattern names
-# it.
+# Endings of names by which archive files in folders are recognized. A file with another ending is read only if a seed
+# or a pattern names it.
 _NAMES: Final = (b".warc", b".warc.gz", b".barc")
 # Age below which a file's signature is not stored (nanoseconds). A file may be written twice within one tick of the
 # clock of its file system, so that both versions have the same signature.

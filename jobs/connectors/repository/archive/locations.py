@@ -1,4 +1,7 @@
-"""The location of an answer in an archive: the value that a part of a file carries to the documents of its answers."""
+"""
+The location of an answer in an archive: the value that a part of an archive file carries to the documents whose answers
+it contains.
+"""
 
 import datetime as dt
 from dataclasses import dataclass

@@ -17,7 +17,8 @@ from jobs.connectors.repository.filesystem.paths import normal_path
 from jobs.connectors.repository.kind import BadIdentifier
 
 PREFIX: Final = "archive://"
-# Characters that are not escaped in a path: those of RFC 3986, 3.3, and the slash, but not the asterisk.
+# Characters that are not escaped in a path: the characters that RFC 3986, 3.3, permits, and the slash, but not the
+# asterisk.
 _PLAIN: Final = "/!$&'()+,;=:@"
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 from jobs.connectors.repository.kind import BadIdentifier
 
 _PREFIX: Final = "file://"
-# Characters that are not escaped in a path: those of RFC 3986, 3.3, and the slash.
+# Characters that are not escaped in a path: the characters that RFC 3986, 3.3, permits, and the slash.
 _PLAIN: Final = "/!$&'()*+,;=:@"
 _DOTS: Final = re.compile(rb"(^|/)\.\.(/|$)")
 

@@ -225,7 +225,10 @@ class WebConnector:
         return _ACCEPT
 
     def _conditions(self, document: Document, activity: Activity) -> dict[str, str]:
-        """Return the headers of a conditional request; none if the document must be read as a whole."""
+        """
+        Return the headers that make a request conditional; no headers if the document must be read even if it has not
+        changed.
+        """
         return conditions_of(document.validators) if activity.may_be_conditional else {}
 
     def _is_wanted(

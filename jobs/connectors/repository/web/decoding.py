@@ -189,7 +189,7 @@ def _gzip() -> _Stage:
 def _zstd() -> _Stage:
     return _Series(
         "zstd",
-        # The first bytes of frames with data, and of the sixteen kinds of frame that a reader skips.
+        # The first bytes of zstd frames: of frames with data, and of the sixteen kinds of frames that a reader skips.
         starts=frozenset({0x28, *range(0x50, 0x60)}),
         open_member=partial(zstd.ZstdDecompressor, options=_ZSTD_OPTIONS),
         read_member=_read_frame,
@@ -226,8 +226,8 @@ class _Brotli:
                 piece = self._decompressor.process(data, output_buffer_limit=_PIECE)
             except brotli.error as error:
                 raise BadCoding(str(error)) from None
-            # Only an empty piece shows that the decompressor holds no more output: `can_accept_more_data` is about
-            # input.
+            # Only an empty piece shows that the decompressor holds no more output, because `can_accept_more_data` is
+            # about its input.
             if not piece:
                 return
             yield piece

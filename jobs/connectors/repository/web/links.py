@@ -31,7 +31,7 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 _LONGEST_KEPT: Final = 512
 # An address that begins with a slash and one of these characters names a host next, such as `//example.org/`.
 _SLASHES: Final = ("/", "\\")
-# Largest number of refused addresses between two calls of `take_rejected`. Further ones are dropped.
+# Largest number of refused addresses that are kept between two calls of `take_rejected`. Further addresses are dropped.
 _MOST_REJECTED: Final = 1_000
 # Largest size of the set of refused addresses that were returned. For most addresses, the table itself prevents a
 # repetition.
@@ -162,7 +162,10 @@ class LinkTable:
 
 
 class _Generation:
-    """One of the two generations of a table: canonical addresses, and other spellings by their context."""
+    """
+    One of the two generations of a table: the results for canonical addresses, and for other spellings by their
+    context.
+    """
 
     def __init__(self) -> None:
         self.size = 0

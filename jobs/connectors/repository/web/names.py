@@ -25,7 +25,7 @@ _Rows = list[ResolveResult]
 
 
 class ThreadedNames(AbstractResolver):
-    """A resolver for aiohttp. Look-ups beyond the number of threads wait for one."""
+    """A resolver for aiohttp. If all its threads are busy, further look-ups wait."""
 
     def __init__(self) -> None:
         self._wanted: queue.SimpleQueue[tuple[Future[_Rows], str, int, int] | None] = queue.SimpleQueue()

@@ -142,7 +142,8 @@ def _group_for(text: str, *, name: str) -> _Group:
     wanted = name.lower()
     groups = {EVERYONE: _Group([], []), wanted: _Group([], [])}
     is_named = False
-    # The agents of the current group that matter here, and True after the first rule of the group.
+    # Those agents of the current group that name this crawler or all crawlers, and True after the first rule of the
+    # group.
     agents: set[str] = set()
     has_begun = False
     for number, kind, value in _records(text):
@@ -174,8 +175,8 @@ def _agent_of(value: str) -> str:
 
 def _records(text: str) -> Iterator[tuple[int, str, str]]:
     """
-    Yield the records that the standard and crawlers know, as (number of the line, kind, value). Other records have no
-    effect.
+    Yield the records of the kinds that the standard defines or crawlers know, as (number of the line, kind, value).
+    Other records have no effect.
     """
     for number, line in enumerate(_LINE_ENDS.split(text), start=1):
         record = _RECORD.match(line.partition("#")[0].strip())

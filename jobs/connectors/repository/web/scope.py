@@ -115,7 +115,10 @@ class Scope:
         )
 
     def _moved_prefixes(self, redirects: Iterable[tuple[str, str]]) -> Iterator[str]:
-        """Yield the prefixes of the seeds, moved to the origins to which these redirects lead."""
+        """
+        Yield the address prefixes of the seeds in the scope, each with its origin replaced by an origin to which these
+        redirects lead.
+        """
         paths: dict[str, list[str]] = {}
         for prefix in self._prefixes:
             origin = origin_of(prefix)

@@ -105,7 +105,7 @@ async def _within_the_deadline(address: str, wanted: WebSpecification) -> SeedLo
 
 
 class _Look:
-    """One check; `found` are the fields of its result so far."""
+    """Carries out one check. `found` has the fields of the result that are known so far."""
 
     def __init__(self, address: str, wanted: WebSpecification, pace: _Gap) -> None:
         self._address, self._wanted, self._pace = address, wanted, pace

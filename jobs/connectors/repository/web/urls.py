@@ -14,7 +14,7 @@ with these changes:
 
 Refused with a reason: other schemes, an empty host label, port 0, more than the limits allow.
 
-Most links need no parser. They are already in canonical form, or they are when their path is appended to that of the
+Most links need no parser. They are already in canonical form, or get it when their path is appended to the path of the
 page. One expression (`_PLAIN`) recognizes them. It matches no address that the parser would change.
 """
 
