@@ -78,7 +78,10 @@ _last_reading: list[tuple[float, tuple[dt.datetime | None] | None]] = []
 
 
 def _read_archiver() -> tuple[dt.datetime | None] | None:
-    """Return the time of the last archived file, as it was a few seconds ago; None if the server archives nothing."""
+    """
+    Return the time at which the server archived its last file of the log; None if the server archives nothing. The
+    result may be a few seconds old.
+    """
     now = time.monotonic()
     if not _last_reading or now - _last_reading[0][0] > _GOOD_FOR:
         with connection.cursor() as cursor:

@@ -22,7 +22,9 @@ Subject = tuple[Charge.Subject, int]
 
 
 class Charging:
-    """The waiting documents as a manager last read them, and the time before which it does not read them again."""
+    """
+    The waiting documents by cause, as a manager last read them, and the earliest time at which it reads them again.
+    """
 
     def __init__(self) -> None:
         self.last: Reading[Subject] | None = None

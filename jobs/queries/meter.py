@@ -145,7 +145,10 @@ def add_histories(histories: Iterable[Sequence[float | None]]) -> list[float | N
 
 
 def metered(id_: int) -> _Key:
-    """Return the key of a job or a host in the meters of this process, which also reads those of other partitions."""
+    """
+    Return the key of a job or a host in the meters of this process, which also measure jobs and hosts of other
+    partitions.
+    """
     partition = this_partition.foreign_name()
     return (partition, id_) if partition else id_
 

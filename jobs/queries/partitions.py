@@ -35,9 +35,9 @@ _NOTED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
  WHERE key = ANY(%(keys)s) AND target = %(here)s ORDER BY source, key, number DESC
 """
-# Weight of the newest interval in the rate: a mean of about the last ten seconds.
+# Weight of the newest interval in the rate, which is a moving mean over about the last ten seconds.
 _NEWEST: Final = 0.3
-# Documents a second below which a rate is zero, so that an idle partition notes no change.
+# Rate (documents a second) below which a rate counts as zero, so that an idle partition has no changes to send.
 _LEAST_RATE: Final = 0.01
 # Silence after which a partition counts as silent (it sends its figures every two seconds).
 _SILENT_AFTER: Final = dt.timedelta(seconds=15)

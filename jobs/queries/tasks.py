@@ -194,7 +194,10 @@ def see_roster(*, after: WorkerKey | None = None, is_open: bool = False) -> Coun
 
 
 def sum_of_statistics(parts: Sequence[Statistics]) -> Statistics:
-    """Return the statistics of several partitions together. The averages weigh each partition by its ended tasks."""
+    """
+    Return the statistics of several partitions together. In the averages, each partition has the weight of its number
+    of ended tasks.
+    """
     first, *others = parts
     if not others:
         return first

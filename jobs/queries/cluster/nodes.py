@@ -29,7 +29,7 @@ _COLUMNS: Final = """
        node.id, node.name, node.kind, node.scope, node.status, node.reason, node.heartbeat_at, node.timeout_seconds, node.started_at,
        node.stopped_at, node.host, node.pid, node.address, node.tags, node.capacity, node.refused_writes, node.progress
 """
-# Read from the partial index of sent batches, once for all nodes.
+# Reads live nodes. The sent batches of all nodes are counted in one read of their partial index.
 _LIVE: Final = f"""
 SELECT {_COLUMNS},
        EXISTS (SELECT FROM nodes_mainterm AS term WHERE term.main_id = node.id AND NOT term.resigned) AS is_main,

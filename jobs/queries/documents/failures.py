@@ -25,7 +25,7 @@ from jobs.queries.documents.lists import lanes_of_host
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
 A_PAGE: Final = 50
-# Number and length of the steps of a trend. The last step has the present hour.
+# Number and length of the steps of a trend. The last step includes the present hour.
 STEPS: Final = 28
 STEP: Final = dt.timedelta(hours=6)
 # Number of causes that the page shows, and the largest number that each partition counts.

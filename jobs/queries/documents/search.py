@@ -288,7 +288,7 @@ def _visible_to(cursor: Any, tokens: list[str]) -> list[uuid.UUID]:
 
 
 def _in_words_of_the_index(query: str) -> str:
-    """Return the query with its words cut as in the index: joined words become a phrase."""
+    """Return the query with its words split as in the index: words that joining characters connect become a phrase."""
     readable = query.replace("\0", " ").encode(errors="replace").decode()
     phrases: list[str] = []
     for minus, phrase, word in _PHRASES.findall(readable):
@@ -339,7 +339,7 @@ def position_of(hit: Hit) -> str:
 
 
 def _read_position(after: str, *, partition: str) -> tuple[float, int, uuid.UUID]:
-    """Return the position in this partition that follows the documents up to `after`."""
+    """Return the position from which this partition continues a page that begins after the document of `after`."""
     match = re.fullmatch(
         r"(\d+(?:\.\d+)?(?:e-?\d{1,3})?):(\d{1,18}):([0-9a-f]{32})(?::([^:\s]{1,31}))?", after, re.ASCII
     )

@@ -32,8 +32,8 @@ _PAGE: Final = 1_000
 @dataclass(frozen=True, slots=True)
 class Minute:
     """
-    The requests to a host in one minute. `gap` is the shortest time between two requests that was in force (seconds),
-    None without a request. `refusals` are answers that made the crawler wait.
+    The requests to a host in one minute. `gap` is the shortest minimum gap between two requests that was in force
+    (seconds); None if there was no request. `refusals` are answers that made the crawler wait.
     """
 
     at: dt.datetime

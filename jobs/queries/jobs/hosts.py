@@ -20,7 +20,7 @@ from jobs.verdicts.causes import Verdict
 from jobs.verdicts.forecast import Queue
 from jobs.verdicts.hosts import judge_host
 
-# Number of hosts that are read (the busiest), and largest number of hosts that are counted.
+# Number of the busiest hosts that are read, and largest number of hosts that are counted.
 HOSTS_SHOWN: Final = 50
 _HOSTS_COUNTED: Final = 1_000
 # Number of hosts of each kind (see `_HOSTS`) among which the busiest are searched.

@@ -8,8 +8,8 @@ from typing import Final
 from jobs.connectors.output.registry import DEFAULT_OUTPUT
 from jobs.models import OutputConnection
 
-# The only kind of output in which a document appears later than the counts show. For all other kinds, workers write the
-# document before it counts.
+# The only kind of output in which documents appear after they were counted as indexed. For all other kinds, workers
+# write a document before they count it.
 _INDEX: Final = DEFAULT_OUTPUT
 
 

@@ -127,7 +127,7 @@ def _others(*, job_id: int, run_no: int, runs: bool) -> tuple[list[PartOfJob], S
         return [], ()
     found = [part for _name, part in sorted(held.found.others.items()) if part is not None]
     if any(part.run_no < run_no for part in found):
-        # A partition may begin the run later than this one, so do not keep the answer that it has no part in the run.
+        # A partition may begin the run later than this one. So an answer about an earlier run is read again soon.
         answers.renew()
     return [part for part in found if part.run_no == run_no], held.found.silent
 

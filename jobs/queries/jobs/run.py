@@ -18,7 +18,7 @@ from nodes.database.clock import read_clock
 from nodes.errors import Invalid, Unknown
 from nodes.lifecycle import CLUSTER_SCOPE
 
-# Number of a job's newest events in which the events of a run are searched, and number of newest versions in a
+# Number of a job's newest events among which the events of a run are searched, and largest number of versions in a
 # comparison.
 EXAMINED: Final = 500
 _KINDS_OF_MOVES: Final = frozenset(row.kind for row in TRANSITIONS.values())
@@ -154,7 +154,7 @@ def _nodes_everywhere(job: Job, *runs: RunLine) -> tuple[NodesOfRun | None, Node
     """
     Return the nodes at the ends of two runs in all partitions that have the job, and the partitions whose nodes are not known.
 
-    The state of other clusters is not kept.
+    Only jobs of the daemons' cluster have known nodes, because the state of other clusters is not kept.
     """
     if job.node_scope != CLUSTER_SCOPE:
         return None, None, []

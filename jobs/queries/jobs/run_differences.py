@@ -30,7 +30,9 @@ HAVING sum(difference.amount) > 0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of documents. Codes that are not numbers are known for the later run only."""
+    """
+    A result of documents: the outcome and the result code. Codes that are not numbers are known for the later run only.
+    """
 
     outcome: Outcome
     code: str

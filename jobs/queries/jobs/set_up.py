@@ -16,7 +16,7 @@ _SEEDS_SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class SeedLine:
-    """A seed with its first addresses and its policy; `owner` is the manager that stuffs it."""
+    """A seed with its first addresses and its policy. `owner` is the manager that stuffs the documents of the seed."""
 
     urls: Sequence[str]
     urls_in_all: int

@@ -20,7 +20,7 @@ from jobs.partitions.open_connections import open_others
 from jobs.queries.rehearsals.comparing import EXAMPLES, Group, Known, Links
 from jobs.queries.rehearsals.documents import Progress, Reader, Reading, Sample
 
-# Distance between the lane numbers of two partitions, so that no two lanes have one number.
+# Distance between the lane numbers of two partitions. It is so large that no two lanes have the same number.
 _LANES_OF_ONE: Final = 1 << 56
 _LOCAL_JOB: Final[LiteralString] = "SELECT job_id FROM jobs_partitionedjob WHERE number = %s"
 _LOCAL_OUTPUTS: Final[LiteralString] = "SELECT name, id FROM jobs_outputconnection WHERE name = ANY(%s)"

@@ -2,7 +2,7 @@
 The documents of a job for a rehearsal: their identifiers, their links, and the outputs that hold them.
 
 A rehearsal reads every document of the job once, in a stream, and the links of the documents that stay. For each
-document it holds a key of 16 bytes and its place, and nothing else that grows with the job.
+document, it keeps a key of 16 bytes and the document's place in memory, and nothing else that grows with the job.
 """
 
 import struct
@@ -247,8 +247,8 @@ def _arrivals(
 
 def estimate(highest: bytes, number: int = KEPT) -> int:
     """
-    Return the likely number of all addresses, from their sample: the number of addresses with the lowest hashes, and
-    the last of these hashes.
+    Return the likely number of all addresses. A sample has the addresses with the lowest hashes: the arguments are
+    their number, and the last of their hashes.
     """
     return ((number - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
 

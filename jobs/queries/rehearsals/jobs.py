@@ -249,7 +249,10 @@ def _notes(wanted: Wanted, kind: RepositoryKind, *, is_judged: bool) -> list[str
 
 
 def _removals(job_id: int, others: Others, compared: Compared) -> Facts:
-    """Return the numbers of documents that leave the outputs, and that stay there, as the delete guard counts them."""
+    """
+    Return the documents that leave the outputs and that stay in the outputs, as the delete guard counts them: in all,
+    and by host.
+    """
     leaving, held = Counter[str](), Counter[str]()
     for lane, _bin_id, name in _lanes_of(job_id, others):
         leaving[name] += compared.lost.get((lane, True), 0)

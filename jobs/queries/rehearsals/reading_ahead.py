@@ -1,4 +1,4 @@
-"""Reading ahead: a thread reads the next rows from the database while the caller processes the last ones."""
+"""Reading ahead: a thread reads the next rows from the database while the caller processes the rows before them."""
 
 import queue
 import threading

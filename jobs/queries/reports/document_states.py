@@ -3,8 +3,8 @@ States of documents, in the words of ManifoldCF's status reports.
 
 A document has one *state* (its result so far) and one *status* (its next step). Both follow from its row and its
 job's (`jobs.lifecycle.document`). Both are defined twice: as conditions, for statements that filter and count, and as
-functions of one row, for display. A test compares the two with each other, and both with ManifoldCF's name of the
-row.
+functions of one row, for display. A test compares the conditions with the functions, and both with the name that
+ManifoldCF has for the state of such a row.
 """
 
 import datetime as dt

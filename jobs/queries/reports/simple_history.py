@@ -146,8 +146,8 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
     step = (wanted.until - wanted.since) / steps
     counts: dict[str, list[int]] = {}
     for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
-        # A step is rounded to whole microseconds, so the steps may end shortly before the span does. The rest belongs
-        # to the last step.
+        # The length of a step is rounded to whole microseconds, so the steps may end shortly before the span ends. The
+        # last step takes the remaining time.
         number = min((row.began_at - wanted.since) // step, steps - 1)
         counts.setdefault(row.activity, [0] * steps)[number] += row.amount
     return Timeline(wanted.since, step, dict(sorted(counts.items())))
