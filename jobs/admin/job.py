@@ -370,8 +370,8 @@ def _duplicated(request: HttpRequest) -> Job | None:
 
 def _kind(request: HttpRequest, job: Job | None) -> RepositoryKind | None:
     """
-    Return the connector of a job, of the job that is duplicated, or of the selected connection. If no connection
-    exists, return the connector that a new job gets. Return None if the connector is not installed.
+    Return the connector of the shown job, of the job that is duplicated, or of the selected connection. If no
+    connection exists, return the connector that a new job gets. Return None if the connector is not installed.
     """
     if job is None and not _chosen(request):
         job = _duplicated(request)

@@ -329,7 +329,7 @@ class RepositorySerializer(ConnectionSerializer):
 
 
 class LostLinesSerializer(serializers.ModelSerializer[LostLines]):
-    """File of the output that was deleted or truncated on one machine."""
+    """Loss of lines: the file of the output was deleted or truncated on one machine."""
 
     class Meta:
         model = LostLines

@@ -17,7 +17,7 @@ from nodes.web import formats
 
 # Largest number of lanes that are examined for one stopped host.
 _LANES: Final = 200
-# Largest number of stopped hosts that are read. Only stopped hosts with lanes of running jobs are read.
+# Largest number of stopped hosts that are read. Stopped hosts without lanes of running jobs are not read.
 _STOPPED: Final = 50
 _IS_OF_A_RUNNING_JOB: Final = """
 EXISTS (SELECT FROM jobs_lane AS lane JOIN jobs_seed AS seed ON seed.id = lane.seed_id

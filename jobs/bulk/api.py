@@ -72,7 +72,7 @@ class BulkPreviewSerializer(serializers.Serializer[Any]):
 
 
 class BulkPartSerializer(serializers.Serializer[Any]):
-    """The part of an operation in another partition, at the last check by the task."""
+    """The part of an operation in another partition, as the task of the operation last read it."""
 
     name = serializers.CharField()
     state = serializers.ChoiceField(["waiting", "running", "done", "ended early"])

@@ -137,7 +137,7 @@ class Field:
         return value
 
     def _check_bounds(self, number: float) -> None:
-        """Refuse a number out of bounds. NaN is out of every bound."""
+        """Refuse a number that is out of bounds. NaN is always refused."""
         if (self.least is not None and not number >= self.least) or (self.most is not None and not number <= self.most):
             raise BadSpecification(self.name, f"must be {_range_in_words(self.least, self.most)}")
 

@@ -42,7 +42,7 @@ class BadText(ValueError):
 
 
 class _Writer(_Dumper):  # type: ignore[misc]  # one of two classes
-    """Writes lists of numbers on one line, everything else in blocks, and no aliases."""
+    """Writes a list of numbers on one line, and every other list and mapping in block style. It writes no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

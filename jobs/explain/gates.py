@@ -33,7 +33,7 @@ class Gate(enum.StrEnum):
 
 
 class Status(enum.StrEnum):
-    """The status of a gate: no later gate is reached while one is blocked."""
+    """The status of a gate. Gates after a blocked one are not reached."""
 
     PASSED = "passed"
     BLOCKED = "blocked"

@@ -110,7 +110,7 @@ def _admission(facts: Facts) -> Iterator[Judgement]:
 
 
 def _deny_list(host: HostStatus | None) -> Judgement:
-    # The verdict on a host names its denial before any other cause.
+    # If the host is denied, the verdict on it names the denial before any other cause.
     if host is None or host.verdict.cause not in _DENIALS:
         return passed(Gate.DENY_LIST, Reason.NOT_DENIED)
     return replace(closed_by(host.verdict), since=host.limited_since)

@@ -68,7 +68,7 @@ def _section(section: Section, *, may: May, now: dt.datetime) -> Mapping[str, ob
 
 
 def _actions(section: Section) -> Iterator[GateAction]:
-    """Yield the operations on the document, which do not depend on the deciding gate."""
+    """Yield the operations on the document that are offered whatever gate decides."""
     if section.item is None:
         return
     if section.item.run_no == section.job.run_no and section.item.stage in {Stage.PENDING, Stage.DONE}:

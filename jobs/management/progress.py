@@ -139,7 +139,7 @@ class Summary:
 
 def summary(job: Job, progress: Progress, *, endings: Sequence[SeedEnding], was_interrupted: bool) -> Summary:
     """
-    Return the summary of the job's run, which may have ended or not. `endings` are the endings of its seeds.
+    Return the summary of the job's run, which may still last. `endings` are the endings of its seeds.
     """
     if job.phase != Phase.INACTIVE:
         reason = "interrupted" if was_interrupted or not job.reason else "error:PAUSED"

@@ -27,7 +27,7 @@ _MADE_BY: Final = {
     Owner.GROUP_OWNER: gettext_lazy("manager of its seeds"),
     Owner.WORKER: gettext_lazy("worker"),
 }
-# Verbs with a page that explains the effect first: the name of this page, to which the button leads.
+# The names of pages by verb, for verbs whose button leads to a page that first explains the effect.
 _ASKED: Final = {"delete": "job", "allow-removals": "job-removals", "refuse-removals": "job-removals"}
 
 # Transitions that happen to jobs of a one-shot command only.

@@ -114,7 +114,7 @@ def _code_row(job: JobLine, code: CodeCount) -> Record:
 
 def _host_row(job: JobLine, host: HostLine, *, now: dt.datetime) -> Record:
     line = host.host
-    # If the job itself is held, its documents wait at every host.
+    # If the job itself is held, its documents wait at every host for this cause, whatever the verdict on the host is.
     verdict = job.hold or host.verdict
     # The verdict on a host does not apply to a job with no document there.
     is_asked = job.runs and (host.pending or host.active)

@@ -10,7 +10,7 @@ from nodes.web import formats
 
 
 def describe(set_up: JobSetUp) -> list[tuple[str, str]]:
-    """Return the name and the value of the job's settings, in the order in which the crawl applies them."""
+    """Return the names and the values of the job's settings, in the order in which the crawl applies the settings."""
     kind = registry.installed().get(set_up.connector)
     labels = {field.name: str(field.label) for field in kind.specification.fields} if kind else {}
     lines = [

@@ -120,7 +120,7 @@ def allow_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChang
 
 @_in_control_partition
 def refuse_removals(job_id: int, *, made_by: str, now: dt.datetime) -> StateChange:
-    """Keep the documents that the delete guard held back. The next run searches for them again."""
+    """Keep the documents that the delete guard held back from removal. The next run searches for them again."""
     return make_transition(job_id, "refuse removals", made_by=made_by, now=now)
 
 

@@ -287,8 +287,8 @@ def _check(
     now: dt.datetime,
 ) -> list[str]:
     """
-    Check a new or changed job, and return warnings about it. New problems are added to `problems`, which are already
-    known.
+    Check a new or changed job, and return warnings about it. `problems` are the problems that are known before; further
+    problems are added to them.
 
     Raises:
         Invalid: a field is invalid.

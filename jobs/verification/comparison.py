@@ -24,7 +24,8 @@ def compare(recorded: Record | None, held: Held | None) -> Fault | None:
 
 def candidates(recorded: Mapping[str, Record], held: Mapping[str, Held]) -> list[str]:
     """
-    Return the hashes of documents that seem to differ, in order. A crawl may have written them between the two reads.
+    Return the hashes of documents that seem to differ, in order. Some may agree in fact, because a crawl wrote them
+    between the two reads.
     """
     return sorted(
         hash_ for hash_ in recorded.keys() | held.keys() if compare(recorded.get(hash_), held.get(hash_)) is not None

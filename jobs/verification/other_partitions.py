@@ -28,5 +28,5 @@ def may_belong_elsewhere(url: str, placement: Placement | None) -> bool:
     """True if a document that this partition does not know may belong to another partition."""
     if placement is None:
         return False
-    # Only the address of a web page names the host whose slot decides.
+    # The slot of its host decides which partition has a document, and only the address of a web page names a host.
     return not url.startswith(_OF_HOSTS) or placement.foreign(url.split("/", 3)[2]) is not None

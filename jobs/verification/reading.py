@@ -30,7 +30,7 @@ class Group:
 
     @property
     def hashes(self) -> list[str]:
-        """Return the hashes of all documents of both sides, in order."""
+        """Return the hashes of all documents of the record and of the output, in order."""
         return sorted(self.recorded.keys() | self.held.keys())
 
     @property

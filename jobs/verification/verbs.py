@@ -50,7 +50,7 @@ def verify_output(
 
     Raises:
         Invalid: a part is invalid.
-        Refused: the output cannot be listed (on this machine, or on any), or it refuses a removal.
+        Refused: the output cannot be listed (on this machine, or on any machine), or it refuses a removal.
     """
     verification = _create(
         output, sample=sample, repairs=repairs, most=most, allows_removals=allows_removals, made_by=made_by, task=None

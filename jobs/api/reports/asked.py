@@ -15,7 +15,8 @@ from nodes.api.strict import MomentField, PageQuery, StrictSerializer
 from nodes.database.clock import read_clock
 
 _MOST_NAMED: Final = 1_000
-# Largest number of activities of a query. Together they fit into the longest address that a web server accepts.
+# Largest number of activities that a query may name. This number of names fits into the longest address that a web
+# server accepts.
 _MOST_ACTIVITIES: Final = 50
 
 

@@ -48,7 +48,7 @@ SCHEMA: Final = Schema(
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The users of a file with their tokens. A disabled user has None."""
+    """The content of a file: the tokens of each user. A disabled user has None instead of tokens."""
 
     stamp: tuple[int, int, int]
     users: Mapping[str, tuple[str, ...] | None]

@@ -116,7 +116,7 @@ class Held:
     """
     A document that an output holds.
 
-    `version` is the version that was written, or None if the output does not store versions. In that case `moment` is
+    `version` is the version that was written. If the output does not store versions, `version` is None, and `moment` is
     the time of the write. `url` may be empty in a listing, but not in the result of `Listing.look`.
     """
 

@@ -35,7 +35,7 @@ class OutputKind:
     open an output.
 
     `read` converts the values, given by name and typed, to the `configuration` for `open`. It raises BadSpecification
-    for invalid values. `job_complete` is called only for a kind that `hears_of_ends`.
+    for invalid values. Only if `hears_of_ends` is true, `job_complete` is called at the end of a run.
     """
 
     name: str

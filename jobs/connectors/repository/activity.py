@@ -173,8 +173,8 @@ class Activity:
         carry: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """
-        Report a reference to another document. If an identifier is referenced several times, the first reference
-        counts, with the carried values of all of them.
+        Report a reference to another document. If an identifier is referenced several times, the first reference is
+        stored, with the carried values of all these references.
         """
         named = Reference(
             hash=hash,

@@ -65,8 +65,8 @@ def check(kind: RepositoryKind, asked: Asked) -> Checked:
     """
     Return the problems of a job's request, by the names of fields.
 
-    The fields of every connector are checked first: names, types, bounds. If they are valid, the connector checks the
-    rest.
+    The declared fields are checked first: their names, types and bounds. If they are valid, the connector checks
+    everything else.
     """
     problems = {**kind.configuration.problems(asked.configuration), **kind.specification.problems(asked.specification)}
     return Checked(problems) if problems else kind.check(asked)

@@ -25,7 +25,9 @@ class Limits:
     def add(
         self, part: Part, expression: str, *, connections: str = "", kilobytes: str = "", fetches: str = ""
     ) -> None:
-        """Add the limits of a regular expression. If two have one pattern, the strictest limits apply."""
+        """
+        Add the limits of a regular expression. If two expressions give the same pattern, the strictest limits apply.
+        """
         values = {"open_requests": connections, "bytes_per_second": kilobytes, "starts": fetches}
         given = {name: _whole(part, value) for name, value in values.items() if value.strip()}
         limits = {name: number for name, number in given.items() if number}

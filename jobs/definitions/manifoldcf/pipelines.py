@@ -19,7 +19,7 @@ def convert_stages(part: Part, *, transformations: Mapping[str, Transformation])
     """
     stages: list[dict[str, Any]] = []
     ends: dict[str, str] = {}
-    # By the id of a stage of ManifoldCF: the name of the stage here that takes its place, or SOURCE.
+    # For each stage of ManifoldCF, by its id: the name of the stage of crawlctl that replaces it, or SOURCE.
     places: dict[str, str] = {"": SOURCE, "-1": SOURCE}
     for number, given in enumerate(part.take("pipelinestage")):
         connection, is_output = given.take_one("stage_connectionname"), given.take_one("stage_isoutput") == "true"

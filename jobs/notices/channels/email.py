@@ -46,7 +46,7 @@ def problems_of_addresses(addresses: object, *, least: int = 1) -> list[str]:
 
 
 def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the problems of a configuration that only this kind can find, by field."""
+    """Return the problems of a configuration that the schema cannot find, by field."""
     found = {
         "host": [] if str(values["host"]).isprintable() and values["host"].strip() else ["Write the name of a server."],
         "sender": [] if _is_address(values["sender"]) else [f"{values['sender']!r} is not a mail address."],

@@ -45,7 +45,7 @@ CHAT: Final = Schema(
 
 
 def check(values: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the problems of a configuration that only these kinds can find, by field."""
+    """Return the problems of a configuration that the schema cannot find, by field."""
     found = {"url": _problems_of_address(values["url"])}
     if "secret" in values:
         try:

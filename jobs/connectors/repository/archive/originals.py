@@ -89,7 +89,7 @@ class Originals:
                 index.execute("COMMIT")
                 self._files[path] = signature
         except (TreeError, NotByRecord, sqlite3.Error) as error:
-            # An error of SQLite is handled here, too: the disk with temporary files may be full.
+            # An error of SQLite is handled in the same way, because the disk with temporary files may be full.
             logger.warning("cannot search an archive file for the bodies of revisits: %s", error)
         finally:
             # An open transaction would prevent the read of the next file.
@@ -108,7 +108,9 @@ def _rows(found: Sequence[Found], path: bytes) -> Iterator[tuple[bytes, bytes, s
 
 
 def _second(date: dt.datetime) -> str:
-    """Return a date in whole seconds: formats may differ in the fraction."""
+    """
+    Return a date in whole seconds, because two formats may store the same date with different fractions of a second.
+    """
     return f"{date.timestamp():.0f}"
 
 

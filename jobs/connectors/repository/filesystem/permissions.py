@@ -109,7 +109,9 @@ class Permissions:
     share: Level = NO_TOKENS
 
     def of_folder(self, opened: int) -> Level:
-        """Return the tokens of the users who may open files in an open folder."""
+        """
+        Return the level of a folder that is open for reading: the tokens of the users who may open files in the folder.
+        """
         return self._level(opened, os.fstat(opened), _SEARCH)
 
     def of_file(self, opened: int, facts: os.stat_result, folders: Sequence[Level]) -> Access:

@@ -283,7 +283,8 @@ def _read(
     first = os.read(opened, _CHUNK)
     is_whole = is_wanted(first)
     chunks, size = [first], len(first)
-    # The loop ends at the size from before: a file that grows faster than it is read must not block this thread.
+    # The loop ends at the size that the file had before the read, because a file that grows faster than it is read must
+    # not block this thread.
     while is_whole and size <= before.st_size and (chunk := os.read(opened, _CHUNK)):
         chunks.append(chunk)
         size += len(chunk)

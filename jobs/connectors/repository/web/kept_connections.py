@@ -3,7 +3,7 @@ Idle connections that may be used again, by the origin to which they lead.
 
 Each connection is closed after an idle time. If there are too many, the one with the longest idle time is closed. Only
 a few are closed at a time: closing thousands together, as after a crawl of many small hosts, would delay every request
-that is due meanwhile.
+that is due during that time.
 """
 
 import asyncio

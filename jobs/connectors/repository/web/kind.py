@@ -28,7 +28,10 @@ _MOST_REFUSED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class WebRules:
-    """The rules of a web job: its scope with its patterns, the longest path from a seed, and the parameters that links lose."""
+    """
+    The rules of a web job: its scope with its patterns, the largest number of links from a seed, and the parameters
+    that links lose.
+    """
 
     scope: Scope
     max_depth: int | None

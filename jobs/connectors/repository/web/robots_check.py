@@ -13,7 +13,7 @@ from jobs.connectors.repository.web.urls import origin_of
 
 logger = logging.getLogger(__name__)
 
-# Retries have no limit of attempts, because the specification limits their time.
+# The number of retries is not limited, because the specification limits their time.
 _NO_ATTEMPTS: Final = RetryLimit(cause="robots")
 
 

@@ -97,7 +97,9 @@ def is_name(text: str) -> bool:
 
 
 def has_rules(text: str) -> bool:
-    """True if the text has a rule for any crawler: a web page in the place of robots.txt has none."""
+    """
+    True if the text has a rule for any crawler. A web page that a server sends in the place of robots.txt has none.
+    """
     has_agent = False
     for _, kind, _ in _records(text):
         if kind != "agent" and has_agent:

@@ -233,7 +233,7 @@ def _explained(pattern: str, error: Exception) -> BadPattern:
 
 
 def _place_of(piece: str, pattern: str) -> int:
-    """Return the first position of the part in the pattern that is not inside of an escape."""
+    """Return the first position at which the part occurs in the pattern outside of an escape."""
     at = 0
     while at < len(pattern):
         if pattern.startswith(piece, at):
@@ -244,7 +244,7 @@ def _place_of(piece: str, pattern: str) -> int:
 
 def _names_of_host(url: str) -> set[str]:
     """
-    Return the names of the host: as its bin writes it, and with its port in any case.
+    Return two names of the host: the name that its bin has, and the name with the port, even if the port is a default.
 
     Two addresses have the same host if they share a name: their ports are equal, or each port is the default of its
     scheme.
