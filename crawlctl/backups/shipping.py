@@ -2,8 +2,8 @@
 The continuous copy of a server's write-ahead log into a store.
 
 `pg_receivewal` writes the log to a folder through a replication slot. So the server keeps the part of the log that was
-not received yet, up to `max_slot_wal_keep_size`. Each closed segment is stored in order, and then deleted. After an
-interval, a commit marks the time and the segment is closed early, so a restore reaches that time.
+not received yet, up to `max_slot_wal_keep_size`. Each closed segment is stored in order, and then deleted. At the end
+of each interval, a commit marks the time, and the segment is closed early. So a restore reaches that time.
 
 The state is a file, which pages and metrics of this machine read.
 """

@@ -199,7 +199,7 @@ class WorkerPart:
         return back_off(failures).total_seconds() if failures else float("inf")
 
     def _read_pool(self, job: str) -> None:
-        """Read the pool of a job, and note the pool that is in use now."""
+        """Read the pool of a job. Use this pool, or after a failure the last good pool for the time in the tuning."""
         before = self.pool_of(job)
         with self._observer.work(Work.CHECK_POOL):
             known = self._known_after(job, before)
