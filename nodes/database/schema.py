@@ -37,12 +37,13 @@ class SchemaTooNew(SchemaRefused):
 
 
 class SchemaTooOld(SchemaRefused):
-    """The database was made by an early state of the development, whose tables this program cannot upgrade."""
+    """The database was made by an earlier state of the development, whose tables this program cannot upgrade."""
 
     def __init__(self, migrations: list[str]) -> None:
         super().__init__(
-            "The database was made by a version of crawlctl before 0.1.0, which this version cannot upgrade "
-            f"(it lacks {_shown(migrations)}): give this version a database of its own."
+            "The database was made by an earlier state of crawlctl's development, which this version cannot upgrade "
+            f"(it lacks {_shown(migrations)}): upgrade it in two steps as UPGRADING.md says, or give this version a "
+            "database of its own."
         )
 
 

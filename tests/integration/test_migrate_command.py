@@ -1,19 +1,21 @@
 """`manage.py migrate` changes no tables while nodes work on them."""
 
 import io
+from collections import Counter
 from importlib import import_module
-from pkgutil import iter_modules
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from nodes import migrations
 from tests.support.cluster import fall_silent, register_node
 
-Migration = import_module("nodes.migrations.0001_release_0_1").Migration
-# The migrations of later versions.
-LATER = sorted(name for _, name, _ in iter_modules(migrations.__path__) if name > "0001_release_0_1")
+# Packages of crawlctl whose applications have tables.
+OURS = {"crawlctl", "jobs", "nodes"}
+MIGRATION = "0001_version_0_1_0"
+# The migrations of the states of the development, which this one replaces.
+REPLACED = [name for _, name in import_module(f"nodes.migrations.{MIGRATION}").Migration.replaces]
 
 
 @pytest.fixture
@@ -64,9 +66,9 @@ def test_nodes_may_run_if_no_table_has_to_change(connection):
 
 
 @pytest.fixture
-def before_the_release(connection):
+def recorded_again(connection):
     """
-    Make the tables look as if a version before 0.1.0 had made them. Return a function that records its migrations.
+    Make the tables look as if a state of the development had made them. Return a function that records its migrations.
     """
     recorded = MigrationRecorder.Migration.objects
     known = list(recorded.filter(app="nodes"))
@@ -76,22 +78,30 @@ def before_the_release(connection):
     recorded.bulk_create(known)
 
 
-def test_tables_of_the_last_version_before_the_release_are_current(before_the_release):
-    # The tables already are as the later migrations leave them.
-    before_the_release([*(name for _, name in Migration.replaces), *LATER])
+def test_tables_of_the_last_state_of_the_development_are_current(recorded_again):
+    recorded_again(REPLACED)
 
     migrate()
 
-    assert MigrationRecorder.Migration.objects.filter(app="nodes", name="0001_release_0_1").exists()
+    assert MigrationRecorder.Migration.objects.filter(app="nodes", name=MIGRATION).exists()
 
 
-def test_tables_of_an_earlier_version_are_refused_by_name(before_the_release):
-    before_the_release(["0001_cluster"])
+@pytest.mark.parametrize("made", [1, -1], ids=["the first migration", "all migrations but the last"])
+def test_tables_of_an_earlier_state_are_refused_by_name(recorded_again, made):
+    recorded_again(REPLACED[:made])
 
     with pytest.raises(CommandError) as refused:
         migrate()
 
     assert refused.value.returncode == 2
-    assert "made by a version of crawlctl before 0.1.0" in str(refused.value)
-    assert "nodes.0002_events_outlive_nodes" in str(refused.value)
-    assert str(refused.value).count("nodes.0") == 10
+    assert "which this version cannot upgrade" in str(refused.value)
+    assert "upgrade it in two steps as UPGRADING.md says" in str(refused.value)
+    assert f"nodes.{min(REPLACED[made:])}" in str(refused.value)
+    assert str(refused.value).count("nodes.0") == min(10, len(REPLACED[made:]))
+
+
+def test_each_application_has_one_migration():
+    loader = MigrationLoader(None)
+    ours = [key for key, migration in loader.disk_migrations.items() if migration.__module__.split(".")[0] in OURS]
+
+    assert Counter(label for label, _ in ours) == dict.fromkeys({label for label, _ in ours}, 1)

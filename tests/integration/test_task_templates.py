@@ -115,7 +115,7 @@ def test_the_cleaner_is_a_built_in_template(transactional_db):
     from django.db import connection as editor_connection
 
     TaskTemplate.objects.all().delete()
-    migration = import_module("nodes.tasks.migrations.0001_release_0_1")
+    migration = import_module("nodes.tasks.migrations.0001_version_0_1_0")
     migration.make_template(apps, type("Editor", (), {"connection": editor_connection}))
 
     with pytest.raises(verbs.TaskRefused):
