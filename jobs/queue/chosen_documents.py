@@ -266,7 +266,9 @@ def _next(
 def _chosen(
     connection: psycopg.Connection[Any], operation: Operation, choice: Choice
 ) -> tuple[LiteralString, dict[str, Any]]:
-    """Return the condition on the documents that an operation changes, and its values except the run."""
+    """
+    Return the condition on the documents that an operation changes, and the values of its parameters except `run`.
+    """
     conditions, values = [_CHOSEN.format(of=_OF[operation])], choice.values
     if choice.state:
         conditions.append(_STATES[choice.state])

@@ -1,5 +1,5 @@
 """
-Arrivals: references from other partitions become documents here, like references of this partition's documents.
+Arrivals: references from other partitions become documents of this partition, like references of its own documents.
 
 The rows that logical replication brought are deleted in the same transaction, and counted: the end of a run compares
 this count with the number that the source sent. A reference to a host that has moved to another partition is sent on,
@@ -39,8 +39,8 @@ SELECT FROM jobs_foreignreference AS arrived
  WHERE arrived.target = %(here)s
    AND (job.run_no > arrived.run_no OR job.run_no = arrived.run_no AND job.phase IN ('active', 'inactive'))
 """
-# About half of the references lead to documents that this partition knows already. They change nothing, so their seeds
-# are not read. As in a flush, depth matters only if the job tracks it.
+# About half of the references lead to documents that this partition knows already. These references change nothing, so
+# their seeds are not read. As in a flush, the depth of a reference matters only if the job tracks depth.
 _WAITING: Final[LiteralString] = """
 WITH arrived AS MATERIALIZED (
     SELECT arrived.*, NOT arrived.tracks_depth AND EXISTS (

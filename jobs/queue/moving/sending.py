@@ -1,9 +1,10 @@
 """
 Sending: documents of hosts that this partition no longer has become chunks for the partitions that have them.
 
-One transaction writes a chunk, deletes its documents with their links and records, and counts them down. Nothing hands
-out documents meanwhile: all jobs of partitions are held. The partition keeps a `ForeignLink` to each document, so that
-its own pages still refer to the document after an answer without a body. Tombstones follow the last document.
+One transaction writes a chunk, deletes its documents with their links and records, and subtracts them from the counts.
+Nothing hands out documents meanwhile: all jobs of partitions are held. The partition keeps a `ForeignLink` to each
+document, so that its own pages still refer to the document after an answer without a body. Tombstones follow the last
+document.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -259,9 +259,9 @@ def _seconds_until(moment: float | None) -> float | None:
 
 def _waves(turns: Sequence[ClosedTurn]) -> list[list[ClosedTurn]]:
     """
-    Return the turns in waves that can be closed together: no turn follows another one of its wave.
+    Return the turns in waves that can be closed together: no turn follows another turn of the same wave.
 
-    The requests that a turn inherits must be written before it closes itself and hands them to its own successor.
+    The requests that a turn inherits must be written before this turn closes and hands them to its own successor.
     """
     waves: list[list[ClosedTurn]] = []
     left = list(turns)

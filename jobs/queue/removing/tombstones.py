@@ -1,9 +1,9 @@
 """
 Tombstones: documents that a job's removals took out of outputs, kept for some days so that they can be restored.
 
-A removal writes its tombstones in its own transaction (`store`). They have the row of the queue, its links, and the
-text of each output that stores texts in this database. A restoration (`jobs.queue.removing.restore`) restores all of
-these, without a request to a source.
+A removal writes its tombstones in its own transaction (`store`). A tombstone has the row of the queue, its links, and
+the text of the output if the output stores texts in this database. A restoration (`jobs.queue.removing.restore`)
+restores all of this, without a request to a source.
 """
 
 import datetime as dt

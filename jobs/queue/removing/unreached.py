@@ -191,8 +191,8 @@ class Unreached:
 
     def parents(self) -> list[Parent]:
         """
-        Return the documents that lost the links to documents that would be removed. The one that led to most of these
-        comes first.
+        Return the parents: documents that lost links to documents that would be removed. The parent that led to most of
+        these documents comes first.
 
         Links are followed to at most `FOLLOWED` documents, so the counts of a large removal are lower bounds.
         """

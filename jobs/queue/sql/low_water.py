@@ -16,8 +16,9 @@ LOWEST_BATCH: Final[LiteralString] = "coalesce((SELECT batch FROM jobs_lowwaterm
 LOWEST_TURN: Final[LiteralString] = "coalesce((SELECT turn FROM jobs_lowwatermark ORDER BY id DESC LIMIT 1), 0)"
 LOWEST_DELTA: Final[LiteralString] = "coalesce((SELECT delta FROM jobs_lowwatermark ORDER BY id DESC LIMIT 1), 0)"
 
-# The last ids that any process drew. This is a separate statement, before the writing statement has a transaction id.
-# Each process that drew these ids had locked or written a row before, so it has a lower transaction id.
+# The last ids that any process drew. This is a separate statement, which runs before the writing statement gets its
+# transaction id. A process that drew one of these ids had locked or written a row before, so its transaction id is
+# lower.
 _LAST_IDS: Final[LiteralString] = """
 SELECT (SELECT last_value - 1 + is_called::int FROM jobs_batch_id_seq),
        (SELECT last_value - 1 + is_called::int FROM jobs_turn_id_seq),
