@@ -81,7 +81,8 @@ class ChildPool:
         self, body: bytes, *, content_type: str = "", name: str = "", parts: bool = True, language: bool = True
     ) -> Extraction:
         """
-        Return the text of a file, with its parts if `parts`, and its language if `language`.
+        Return the text of a file. If `parts` is true, the result has the parts of the file. If `language` is true, it
+        has the language.
 
         Raises:
             ExtractionFailed: the file has no text, for a reason.

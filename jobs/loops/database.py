@@ -113,7 +113,8 @@ class WorkConnection:
 
     def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         """
-        Run `work` and return its result; after a loss of this connection or Django's, run it again from its start.
+        Run `work` and return its result; after a loss of this connection or of Django's connection, run it again from
+        its start.
 
         Raises:
             psycopg.OperationalError: the database was unavailable until the daemon gave up.

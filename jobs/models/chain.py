@@ -38,9 +38,9 @@ class ChainedStart(models.Model):
     """
     A pending start of a successor, after the end of its predecessor.
 
-    It is inserted in the transaction that ends the predecessor, and deleted in the one that starts the successor. So
-    each end leads to one start, whichever process is killed. `waits` is true while the start waits for the end of the
-    successor's present run.
+    The row is inserted in the transaction that ends the predecessor, and deleted in the transaction that starts the
+    successor. So each end leads to one start, whichever process is killed. `waits` is true while the start waits for
+    the end of the successor's present run.
     """
 
     successor = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")

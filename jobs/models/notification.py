@@ -7,8 +7,8 @@ class Notification(models.Model):
     """
     One output that must be notified that a run has ended, or that a job is being deleted.
 
-    It is inserted when the job begins to notify, and deleted when the job has ended. `worker` executes it.
-    `notified_at` is the time at which the output was notified.
+    The row is inserted when the job begins to notify, and deleted when the job has ended. The notification is sent by
+    `worker`. `notified_at` is the time at which the output was notified.
     """
 
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="notifications")

@@ -135,7 +135,7 @@ def drop_job(job_id: int, *, made_by: str, now: dt.datetime, term: TermHeld) -> 
     Delete the row of a job at the end of its lifecycle, when no other rows of the job are left.
 
     Raises:
-        FenceRefused, TransitionRefused, Unknown: as above.
+        FenceRefused, TransitionRefused, Unknown: as `make_transition`.
     """
     with transaction.atomic():
         job = _hold(job_id, "go", term=term)

@@ -58,7 +58,9 @@ def _fact(document: Any, name: str) -> str:  # noqa: ANN401
 
 
 def _repaired(read: Callable[[], str]) -> str:
-    """Return a text without halves of surrogate pairs. A title that was cut within a character ends with one."""
+    """
+    Return a text without halves of surrogate pairs. A title that was cut within a character ends with such a half.
+    """
     try:
         return read()
     except UnicodeDecodeError as error:

@@ -30,7 +30,7 @@ class ServedBins:
         """
         True if at least this number of documents wait in all bins together.
 
-        Each result calls this method, so it stops counting at this number.
+        The method is called for each result, so it stops counting at this number.
         """
         waiting = 0
         for queue in self._at_work.values():
