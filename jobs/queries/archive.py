@@ -120,7 +120,7 @@ def read_copy(file: ArchiveFile, read: Callable[[Copy], _T]) -> _T:
     Return the result of `read` for the first copy of a file that can be read: on this machine, then in its stores.
 
     Raises:
-        Refused: no copy can be read here, or each is damaged.
+        Refused: no copy can be read here, or each copy is damaged.
     """
     problems = []
     for copy in copies_of(root=file.root, path=file.path, size=file.length, stores=sorted(file.stores)):

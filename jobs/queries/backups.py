@@ -13,7 +13,7 @@ from typing import Final
 from django.conf import settings
 from django.db import connection
 
-# Name of the file in the folder of `VAR_DIR`, if the setting names none.
+# Name of the file in the folder `VAR_DIR` that is used if the setting names no file.
 _USUAL: Final = "last-backup"
 
 
@@ -39,7 +39,8 @@ class LogState:
     """
     The state of the copy of the write-ahead log on this machine. Times are in UTC, in the form of ISO 8601.
 
-    `reached` is the moment up to which it is stored, `gap_at` the time of the last gap, `problem` the present problem.
+    `reached` is the moment up to which the log is stored, `gap_at` the time of the last gap, `problem` the present
+    problem.
     """
 
     store: str = ""

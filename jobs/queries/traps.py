@@ -13,7 +13,7 @@ from jobs.partitions.merged import Placed, Silent, local_job, merge_lines, numbe
 from jobs.queue.sql.rows import named_rows
 from jobs.traps.templates import grouped
 
-# Largest numbers of documents of the host that one test reads, and of good pages that it names.
+# Largest number of documents of the host that one test reads, and largest number of good pages that a test names.
 EXAMINED: Final = 10_000
 _EXAMPLES: Final = 10
 # Largest number of lanes of one host and job that are read.

@@ -77,7 +77,8 @@ class NodeLine:
     limit: int
     refused_writes: int
     progress: Mapping[str, Any]
-    # Another partition that has the node, and the clock of its database when it was read; '' if this one has it.
+    # Another partition that has the node ('' if this partition has it), and the moment of the read by the clock of that
+    # partition's database.
     partition: str = ""
     read_at: dt.datetime | None = None
 

@@ -120,9 +120,9 @@ SELECT counted.total, counted.matches, page.output_id, page.hash, page.rank, doc
 """
 
 
-# A newly filled table has no statistics yet, so the planner would read the whole table, once for each form. So
-# `enable_seqscan` is off. Estimated costs are then so high that the server would compile the statement, so `jit` is
-# off, too.
+# A newly filled table has no statistics yet, so the planner would read the whole table, once for each form. To prevent
+# this, `enable_seqscan` is off. Estimated costs are then so high that the server would compile the statement, so `jit`
+# is off, too.
 _FOR_THIS_SEARCH: Final[LiteralString] = """
 SELECT set_config('statement_timeout', %s, true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
        reltuples FROM pg_class WHERE oid = 'jobs_searchdocument'::regclass

@@ -45,7 +45,7 @@ _STALEST: Final = 20.0
 
 # The history is partitioned by day and has an index of source and time: the rows come in their order. `span` is
 # materialized: otherwise its sub-select may run again for each row that is read.
-# One row by the order of the index: EXISTS may read all rows of ten minutes.
+# `LIMIT 1` in the order of the index reads one row, while EXISTS may read all rows of ten minutes.
 _LATEST: Final = """
 WITH source AS MATERIALIZED (
     SELECT repository_id AS id

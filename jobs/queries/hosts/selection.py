@@ -117,7 +117,8 @@ def _ids(query: str, values: dict[str, Any]) -> list[int]:
 
 def find_denied(pattern: str) -> Counted:
     """
-    Return the number of known hosts that a pattern matches, and the first names. A limited number of hosts is examined.
+    Return the number of known hosts that a pattern matches, and the first of their names. Only a limited number of
+    hosts is examined.
     """
     found, patterns = Counted(), patterns_of(pattern)
     looked_at = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")

@@ -68,7 +68,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class WrongSum:
-    """A wrong sum of a job: its own count of a measure in a run, and the sum of its lanes' counts."""
+    """
+    A wrong sum of a job: the job's own count in a run, and the sum of the counts of its lanes, which should be equal.
+    """
 
     run_no: int
     measure: str

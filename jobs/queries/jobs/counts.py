@@ -15,7 +15,7 @@ from jobs.partitions.merged import Silent, local_job, read_everywhere
 from jobs.queue.counting.counters import RunCounts, read_run
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
-# The condition on the run is in both branches, so that each reads its index and not its table.
+# The condition on the run is in both branches, so that each branch reads an index and not the whole table.
 _OF_PRESENT_RUNS: Final = f"""
 SELECT job_id, measure, stage, outcome, sum(amount)::bigint AS amount
   FROM (SELECT counter.job_id, measure, stage, outcome, amount

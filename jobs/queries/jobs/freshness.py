@@ -13,7 +13,7 @@ from jobs.models import GoalTotal, Job
 from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, local_job, read_everywhere
 
-# Number of hosts on a page that are too slow, sorted by the number of requests that they lack.
+# Number of hosts that a page lists among the hosts that are too slow: those that lack the most requests.
 _HOSTS_SHOWN: Final = 10
 # Largest number of jobs whose figures in other partitions are cached for open pages.
 _JOBS_HELD: Final = 64

@@ -69,7 +69,7 @@ class JobPage:
     # Transitions of the run, the newest first.
     moves: Sequence[MoveLine]
     failing: Sequence[FailingGroup]
-    # The waiting time of the job's documents by cause, in document-seconds of the last minutes.
+    # The waiting time of the job's documents by cause, in document-seconds, over the last minutes.
     charges: Mapping[Cause, float]
     forecast: RunForecast | None
     freshness: Freshness

@@ -152,7 +152,7 @@ def _question_of(job: Job) -> Question | None:
     )
 
 
-# The runs with tombstones. Each run takes one look-up in the index.
+# Reads the runs that have tombstones. Each run takes one look-up in the index.
 _RUNS: Final = """
 WITH RECURSIVE run AS (
     (SELECT run_no FROM jobs_tombstone WHERE job_id = %(job)s AND run_no > 0 ORDER BY run_no DESC LIMIT 1)

@@ -40,7 +40,7 @@ class RunPage:
     """
     A run with its events, the oldest first, and the ids of the runs before and after it.
 
-    The journal `is_complete` if the examined events include all events of the run.
+    `is_complete` is True if the examined events of the journal include all events of the run.
     """
 
     line: RunLine
@@ -190,7 +190,7 @@ def _merged(own: NodesOfRun | None, others: Mapping[str, NodesOfRun | None]) -> 
 
 
 def _nodes(line: RunLine) -> NodesOfRun | None:
-    """Return the nodes at the end of a run in the database of this thread; None if no minute of it is kept."""
+    """Return the nodes at the end of a run, from the database of this thread; None if no minute of the run is kept."""
     then = read_cluster_then(line.ended_at or read_clock())
     # A minute has the state at one moment. For a run that is shorter than a minute, this may be the minute before the
     # run.

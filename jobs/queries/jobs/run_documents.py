@@ -127,7 +127,10 @@ class ComparedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Documents of a run in one partition: all up to the highest hash, or all of them if it has no `limit`."""
+    """
+    The sample of a run in one partition: all documents up to the hash `limit`, or all documents of the run if `limit`
+    is None.
+    """
 
     documents: Mapping[uuid.UUID, Ended]
     limit: uuid.UUID | None

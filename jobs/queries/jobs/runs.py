@@ -184,7 +184,7 @@ def _line(run: Run, present: RunCounts | None) -> RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """A run as a mark in the row of its job. While it lasts, its counts are the present counts."""
+    """A run as a mark in its job's row of the run grid. While the run lasts, its counts are the present counts."""
 
     id: int
     run_no: int

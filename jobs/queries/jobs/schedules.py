@@ -57,7 +57,10 @@ class ScheduleList:
 
 
 def list_schedules(*, now: dt.datetime) -> ScheduleList:
-    """Return the jobs with a schedule, the next start first. Paused jobs, and schedules without a start, come last."""
+    """
+    Return the jobs with a schedule, the next start first. Jobs with a paused schedule, or without a next start, come
+    last.
+    """
     found = list(islice(_in_order_of_checks(), MOST + 1))
     lines = [_line(job, now=now) for job in found[:MOST]]
     lines.sort(

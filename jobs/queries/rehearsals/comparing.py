@@ -85,8 +85,8 @@ class Sorted:
     """
     The documents of a job, sorted by its rules: `admitted` ones with their places, and `refused` ones by their reason.
 
-    Admitted documents that the job does not read now because of its hop limits are also in `beyond`, and are not
-    counted. `renamed` has, for the key of a document, the key that links name instead.
+    Admitted documents that the job does not read at present because of its hop limits are also in `beyond`, and no
+    number counts them. `renamed` has, for the key of a document, the key that links name instead.
 
     `new_forms` are the new keys that no document has. `lost` counts the refused documents by their places, and
     `refused_keys` has their keys.
@@ -250,7 +250,8 @@ def find_arrivals(
     """
     Return the rejected addresses that the rules admit now, as links name them, each once.
 
-    They are left out if they are `known` documents, or if the links of their page are not followed (`leads_on`).
+    An address is left out if it is a `known` document, or if the links of the page that names it are not followed
+    (`leads_on`).
     """
     found: dict[bytes, Rejected] = {}
     for one in sample:

@@ -20,7 +20,7 @@ class _End:
 
 def read_ahead(items: Iterable[_T]) -> Generator[_T]:
     """
-    Yield the items, which a separate thread reads ahead, at most two of them.
+    Yield the items. A separate thread reads at most two items ahead.
 
     The connection of the items belongs to the thread until this iterator ends or is closed. An error of the items is
     raised here.

@@ -22,8 +22,8 @@ _LONGEST_PATTERN: Final = 1_000
 _FOR_THIS_REPORT: Final = """
 SELECT set_config('statement_timeout', %s, true), set_config('jit', 'off', true), set_config('work_mem', '64MB', true)
 """
-# The planner assumes that work on a row is cheap. So it would use only one processor for a query that computes a class
-# of each row and sorts by it.
+# The planner assumes that the work on a row is cheap. So it would use only one processor for a query that computes the
+# class of each row and sorts by this class.
 _BY_MANY: Final = "SELECT set_config('parallel_tuple_cost', '0.002', true)"
 
 

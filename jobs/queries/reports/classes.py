@@ -2,10 +2,12 @@
 
 from typing import Final
 
-# Patterns that need no regular expression: one class for all texts, and a class for each text.
+# Patterns that need no regular expression: the first one puts all texts into one class, the second one each text into
+# its own class.
 EVERYTHING: Final = "()"
 ITSELF: Final = "(.*)"
-# The pattern for the host of an address. The host is found without a regular expression, because that is faster.
+# The pattern that means the host of an address. For this pattern, the host is found without a regular expression,
+# because that is faster.
 HOST: Final = "//([^/]*)"
 
 

@@ -91,7 +91,10 @@ class DocumentsAsked:
 
     @cached_property
     def _containing(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the condition on a part of the address, and its parameters. The index is read once."""
+        """
+        Return the condition on a part of the address, and its parameters. The index of addresses is read only once,
+        because the result is cached.
+        """
         if not self.contains:
             return None
         return containing(self.contains, job_id=self.job_ids[0] if len(self.job_ids) == 1 else None)

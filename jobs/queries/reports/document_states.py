@@ -52,8 +52,8 @@ class Status(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Facts:
     """
-    The columns that decide the state of a document, of its row and of its job's row. If its job is continuous, it
-    `recurs`.
+    The values that decide the state of a document, from its row and from the row of its job. `recurs` is True if the
+    job is continuous.
     """
 
     stage: Stage

@@ -92,7 +92,7 @@ class HistoryFilter:
 
 
 def list_activities() -> list[str]:
-    """Return the names to filter by, without names that only connectors know."""
+    """Return the names of activities for a filter. Names that only connectors define are missing."""
     outputs = [output for output in OutputConnection.objects.order_by("name") if output.connector != "null"]
     own = [name.value for name in ActivityName if name not in OF_OUTPUTS]
     return own + [f"{activity.value} ({output.name})" for activity in sorted(OF_OUTPUTS) for output in outputs]
