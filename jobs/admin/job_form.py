@@ -193,8 +193,8 @@ class JobForm(ConnectorForm, OptionsForm):
 
     def _offer_few(self, name: str, stored: Iterable[int]) -> None:
         """
-        Limit the choices of a field. If there are very many objects, it offers the newest, the stored and the selected
-        ones.
+        Limit the choices of a field: if there are very many objects, the field offers only the newest objects, the
+        stored ones and the selected ones.
         """
         if isinstance(field := self.fields.get(name), ModelChoiceField):
             said = [*self.data.getlist(name)] if isinstance(self.data, QueryDict) else [str(self.initial.get(name, ""))]

@@ -272,8 +272,8 @@ class DocumentView(EverywhereView):
 
     def _ordered(self, found: QuerySet[Any], ordering: str) -> QuerySet[Any]:
         """
-        Return the documents that have a value in the column of the ordering, sorted by it. No index has this order, so
-        at most `MOST_ORDERED` documents may match.
+        Return the documents that have a value in the column of the ordering, sorted by this value. No index has this
+        order, so at most `MOST_ORDERED` documents may match.
         """
         direction, column = ordering[: ordering.startswith("-")], ordering.removeprefix("-")
         found = found.filter(**{f"{column}__isnull": False})

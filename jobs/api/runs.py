@@ -139,7 +139,7 @@ class EndedDocumentSerializer(serializers.Serializer[Ended]):
 
 
 class DifferingDocumentSerializer(serializers.Serializer[Pair]):
-    """Document that differs. A run that did not know it has null."""
+    """Document that differs. `earlier` or `later` is null if that run did not know the document."""
 
     hash = serializers.SerializerMethodField()
     identifier = serializers.CharField(help_text="Its first 1,000 characters.")

@@ -28,7 +28,7 @@ class SettingsQuery(StrictSerializer):
 
 
 class SettingSerializer(serializers.Serializer[SettingLine]):
-    """Setting of the cluster, with the running nodes that have another value."""
+    """Setting of the cluster, with those running nodes whose value differs."""
 
     path = serializers.CharField(source="setting.path")
     meaning = serializers.CharField(source="setting.meaning")

@@ -18,7 +18,7 @@ from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 _LISTED: Final = dt.timedelta(days=1)
 
 # Failed nodes that no later node of the same kind, name and machine has replaced, the newest first. Rows of ended nodes
-# accumulate, so an index finds those of the listed time.
+# accumulate, so an index finds the nodes that ended in the listed time.
 _LOST: Final = """
 SELECT id, kind, name, host, reason, stopped_at FROM nodes_node AS lost
  WHERE status = 'failed' AND stopped_at > %(after)s AND scope = %(scope)s

@@ -87,7 +87,7 @@ def follow(context: TaskContext, operation: BulkOperation, *, sleep: Callable[[f
 
 
 def look(operation: BulkOperation) -> bool:
-    """Note the progress of the parts. Return True if all have ended."""
+    """Note the progress of the parts. Return True if all parts have ended."""
 
     def look_there(_name: str) -> Mapping[str, Any] | None:
         part = BulkOperation.objects.filter(key=operation.key).first()

@@ -46,7 +46,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The effect of one definition: the changed fields with their values `before` and `after`, without secrets."""
+    """
+    The effect of the import of one definition: the changed fields with their values `before` and `after`, without
+    secrets.
+    """
 
     definition: str
     name: str

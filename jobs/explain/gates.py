@@ -149,7 +149,7 @@ def closed_by(verdict: Verdict) -> Judgement:
 
 # Causes of documents that are about to be read, or are read now.
 MOVING: Final = frozenset({Cause.IN_PROGRESS, Cause.NEXT})
-# The gate that each cause of a verdict closes. A document that is about to be read is at the gate of its claim.
+# The gate that each cause of a verdict closes. A document that is about to be read waits at the gate of claims.
 GATE_OF: Final[Mapping[Cause, Gate]] = {
     **dict.fromkeys((Cause.STOPPED, Cause.DENIED, Cause.CLOSED), Gate.DENY_LIST),
     **dict.fromkeys(

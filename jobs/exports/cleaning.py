@@ -63,7 +63,7 @@ def end_lost_exports() -> int:
     ended = 0
     for export in lost.order_by("pk"):
         problem = why_lost(export)
-        # An abandoned attempt may have written its file meanwhile. Then the export has ended and is not changed.
+        # An abandoned attempt may have written its file since the read. The export has then ended, and is not changed.
         found = Export.objects.filter(pk=export.pk, attempt=export.attempt, ended_at=None)
         if found.update(ended_at=Now(), expires_at=expires_at, problem=problem, parts=[]):
             files.remove(files.files_of(export.pk))

@@ -93,7 +93,7 @@ def _row(seen: verbs.Seen, *, now: dt.datetime) -> Record:
 
 
 def _of_filter(name: str, value: object, *, now: dt.datetime) -> str:
-    # The field `now` of a filter is the moment that "due" and the like refer to.
+    # The field `now` of a filter is the moment to which words such as "due" refer.
     moment = parse_datetime(value) if name == "now" and isinstance(value, str) else None
     return (
         f"{name}: {in_words(value)}"

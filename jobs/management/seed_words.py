@@ -14,7 +14,10 @@ _NAMED: Final = 3
 
 
 def print_unread(endings: Sequence[SeedEnding], refused: Sequence[SeedRedirect]) -> str:
-    """Return the line for seeds if none of them could be read. `refused` are redirects that led out of the scope."""
+    """
+    Return the line about the seeds of a job of which none could be read. `refused` are redirects that led out of the
+    scope.
+    """
     targets = {redirect.source: redirect.target for redirect in refused}
     return f"No seed could be read: {_named(endings, targets)}."
 

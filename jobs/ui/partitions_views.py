@@ -50,7 +50,7 @@ def partitions(request: HttpRequest) -> HttpResponse:
 
 
 def silent_partitions(silent: Sequence[Silent], *, now: dt.datetime) -> list[str]:
-    """Return a sentence for each partition that did not answer, so that its part of a page is missing."""
+    """Return a sentence for each partition whose part of a page is missing because the partition did not answer."""
     return [
         _("Partition %(name)s does not answer. Its part is missing here. Its last figures came %(age)s.")
         % {"name": one.name, "age": formats.age(one.heard_at, now=now)}

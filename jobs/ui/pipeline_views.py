@@ -37,8 +37,8 @@ def pipeline(request: HttpRequest, job_id: int) -> HttpResponse:
         sent = request.POST.get(SEEN, seen)
         if form.was_asked_for_a_stage():
             form.add_stage()
-            # The form keeps the mark of the values that its user first saw, so that a change by another user is
-            # noticed.
+            # The form is shown again with the mark of the values that its user saw first, so that a change by another
+            # user is noticed.
             seen = sent
         elif sent != seen:
             form.problems.append(str(CHANGED))

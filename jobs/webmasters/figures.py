@@ -48,7 +48,7 @@ SELECT {FACTS}, bin.back_off_until, bin.back_off_level FROM jobs_bin AS bin {BOU
 
 
 class Reason(enum.StrEnum):
-    """The reason why the limits of a host apply, as a word for programs."""
+    """The reasons for the limits of a host, as words for programs."""
 
     STOPPED = "stopped"
     DENIED = "denied"

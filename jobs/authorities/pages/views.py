@@ -46,7 +46,7 @@ def check(request: HttpRequest) -> HttpResponse:
 @_page
 @require_safe
 def ask(request: HttpRequest) -> HttpResponse:
-    """Show what a user may see, and why: the answer of each authority."""
+    """Show the access tokens of a user: the answer of each authority, with the reason."""
     user_with_permission(request, verbs.MAY_ASK)
     user, domain = request.GET.get("username", ""), request.GET.get("domain", "")
     context: dict[str, Any] = {"username": user, "domain": domain, "problems": [], "answers": None}

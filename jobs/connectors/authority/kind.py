@@ -119,8 +119,8 @@ class Kind(Generic[_T_co]):
     """
     A kind of authorities or mappers.
 
-    `judge` returns the problems that only the kind can find in typed values, by field. `open` does not connect yet. The
-    first question does.
+    `judge` returns the problems that only the kind can find in typed values, by field. `open` makes no network
+    connection. The first question makes it.
     """
 
     name: str

@@ -48,7 +48,7 @@ _TAIL_BLOCK: Final = 64 * 1024
 # type is checked.
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
-# Longest path (characters): the name of the connection is made from it, and has 400 characters.
+# Longest path (characters). The name of the connection is made from the path, and may have 400 characters.
 _LONGEST_PATH: Final = 390
 
 # Characters that are legal in JSON texts, but end a line for some readers.

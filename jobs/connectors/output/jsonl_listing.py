@@ -100,7 +100,7 @@ class LinesListing:
 
     def _check_file(self, file: BinaryIO) -> None:
         """
-        Check that the path still leads to the open file.
+        Check that the path still leads to the open file, and that the file is not shorter than before.
 
         Raises:
             OutputError: the file was replaced or became shorter.

@@ -53,7 +53,7 @@ class Activity:
     # None if the job has no pipeline: then the outputs get documents as the connector reads them.
     pipeline: ReadsBodies | None = None
     _references: dict[str, Reference] = field(default_factory=dict)
-    # References by links of further types: (hash, type). Stored apart because they are rare.
+    # References by links of further types: (hash, type). They are in a separate dict, because they are rare.
     _other_links: dict[tuple[str, str], Reference] | None = None
     _carries: bool = False
     _back_off: float | None = None

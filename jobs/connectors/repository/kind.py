@@ -184,7 +184,7 @@ class Pace(Protocol):
         """
         Note that a request for this address will be sent soon.
 
-        Until `request_sent` is called, no other request of the bin may be sent.
+        No other request of the bin may be sent until `request_sent` is called.
         """
 
     def request_goes(self) -> None:

@@ -54,7 +54,7 @@ class Shared(Protocol):
         Close a gate until the block ends. `is_mine` is False if another document has closed the gate, or if the job
         must not continue.
 
-        The caller's gate opens however the block ends, and also if the worker dies.
+        If the caller has closed the gate, it opens when the block ends in any way, and also if the worker dies.
         """
 
     async def session(self, name: str) -> Session | None:

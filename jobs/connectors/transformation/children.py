@@ -31,7 +31,7 @@ _SAME_BODY: Final = "same_body"
 
 
 class Children:
-    """The children of one worker. It is made and used inside one event loop."""
+    """The children of one worker. The object is made and used inside one event loop."""
 
     def __init__(self, limits: PoolLimits, *, plugins: Sequence[str]) -> None:
         """`plugins` are the kinds that a setting names."""

@@ -239,8 +239,8 @@ def _joined(stage: _Stage, results: Sequence[Sequence[Item] | Refused]) -> _Pass
 
 def _content_of(item: Item, content: Content) -> Content:
     """
-    Return the content of a document or of a part. Facts that an item does not have, such as the access, stay as they
-    are.
+    Return the content of a document or of a part, made from an item. Facts that an item does not have, such as the
+    access, are those of the earlier content.
     """
     return replace(
         content,

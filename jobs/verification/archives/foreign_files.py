@@ -1,4 +1,4 @@
-"""Files below the directory of archives, and in their stores, that no row names."""
+"""Finds files that no row names, below the directory of archives and in the stores of archives."""
 
 import re
 from collections.abc import Iterator

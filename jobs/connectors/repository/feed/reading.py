@@ -100,7 +100,7 @@ def read_feed(body: bytes, *, url: str, content_type: str) -> Feed:
 def _pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the authors and categories of an entry."""
     said = str(entry.get("author") or "")
-    # feedparser splits an author that is only an e-mail address wrongly, so an author with an @ is not split.
+    # feedparser splits an author wrongly if the author is only an e-mail address. So an author with an @ is not split.
     names = [said] if "@" in said else [str(author.get("name") or "") for author in entry.get("authors") or ()]
     for name in names:
         yield "author", name[:_LONGEST_NAME]
@@ -110,7 +110,8 @@ def _pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _date_of(entry: dict[str, Any]) -> dt.datetime | None:
     """Return the date of an entry's publication, or else of its last update; None if there is no valid date."""
-    # Reads the parsed values directly: feedparser's look-up would replace a missing date by the other date.
+    # `get` of a plain dict reads the parsed values directly, because feedparser's own look-up would replace a missing
+    # date by the other date.
     said = dict.get(entry, "published_parsed") or dict.get(entry, "updated_parsed")
     try:
         return None if said is None else dt.datetime.fromtimestamp(calendar.timegm(said), dt.UTC)

@@ -154,7 +154,9 @@ class WebConnector:
                 activity.failed(code="PROTOCOL")
 
     def _belongs(self, document: Document) -> bool:
-        """False for a document that the job's rules refuse: they may have changed since it was referenced."""
+        """
+        False for a document that the job's rules refuse: the rules may have changed since the document was referenced.
+        """
         return self._scope.admits(document.identifier)
 
     async def _learn_scope_of(self, document: Document, activity: Activity) -> None:

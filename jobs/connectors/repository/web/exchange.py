@@ -130,7 +130,8 @@ class Exchange:
             try:
                 return await self._ask(origin, kept, written, before_sent, on_sent, begun)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                # The handler forgets the function when the first bytes of an answer arrive.
+                # The handler forgets the function when the first bytes of an answer arrive. So if it still has the
+                # function, no byte has arrived.
                 if form is not None or protocol.on_begun is not begun:
                     raise
         connection = await self._connect(origin)

@@ -271,7 +271,7 @@ class _Body:
         )
 
     async def _collect(self, is_wanted: IsWanted, *, most_bytes: int | None) -> tuple[bytes, bool]:
-        """Return the decoded body, or its beginning, and whether it is complete."""
+        """Return the decoded body, or its beginning, and True if it is complete."""
         answer = self._answer
         if not is_wanted(answer.status, {}, b""):
             # The body is not needed for this status, so errors in it do not count.

@@ -174,7 +174,10 @@ def bad_addresses(typed: Sequence[str]) -> list[str]:
 
 
 def private_addresses(typed: Sequence[str]) -> list[str]:
-    """Return a sentence if some of these valid addresses are certainly private: their hosts are not resolved."""
+    """
+    Return a sentence if some of these valid addresses are certainly private. Host names are not resolved, so other
+    addresses may be private, too.
+    """
     hosts = dict.fromkeys(host_and_port(canonical(url))[0] for url in typed)
     private = [host for host in hosts if _is_private(host)]
     if not private:

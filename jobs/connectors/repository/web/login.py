@@ -92,7 +92,7 @@ class Login:
     """
     One login of a connection. `values` are the values to send, including secrets.
 
-    Any of `page`, `form` and `text` identifies the login page. A pattern of None is not checked.
+    Each of the patterns `page`, `form` and `text` identifies the login page. A pattern that is None is not checked.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Login:
         )
 
     def guards(self, url: str) -> bool:
-        """True if the page of this address needs the login. The login page itself does not."""
+        """True if the page of this address needs the login. False for the login page itself."""
         return self.pages.search(url) is not None and not self._is_its_page(url)
 
     def is_asked_for(self, url: str, response: Response) -> bool:

@@ -29,7 +29,7 @@ from jobs.reading.text import Kind, decoded, kind_of
 # Time for all requests of a check, and the gap between two requests (seconds).
 DEADLINE: Final = 12.0
 GAP: Final = 1.0
-# Largest number of bytes that are read of a page, and number of bytes that are enough to recognize a sitemap.
+# Largest number of bytes of a page that are read, and number of bytes that suffice to recognize a sitemap.
 _PAGE: Final = 2 * 1024 * 1024
 _SITEMAP: Final = 4096
 _EXAMPLES: Final = 5
