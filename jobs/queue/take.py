@@ -43,10 +43,10 @@ _WORKERS: Final[LiteralString] = """
                     (SELECT count(*) FROM nodes_node AS other, node
                       WHERE other.scope = node.scope AND other.kind = 'worker' AND other.status = 'running'))"""
 
-# The oldest batches that fit into the room: first successors of its turns, then batches of bins that it keeps, then its
-# share of all other batches. A worker without documents always gets a batch. A bin stays with the worker that got its
-# first turns, so the first worker that wakes must not get all batches. Locks: Node KEY SHARE, then Batch, skipping
-# locked rows; then Lane by id: no process that holds a lane waits for an offered batch.
+# The oldest batches that fit into the room: first successors of the worker's turns, then batches that prefer the
+# worker, then its share of all other batches. A worker without documents always gets a batch. A bin stays with the
+# worker that got its first turns, so the first worker that wakes must not get all batches. Locks: Node KEY SHARE, then
+# Batch, skipping locked rows; then Lane by id: no process that holds a lane waits for an offered batch.
 _TAKE: Final[LiteralString] = f"""
 WITH node AS MATERIALIZED (
     SELECT id, scope, tags FROM nodes_node WHERE id = %(worker)s AND {MAY_WRITE} FOR KEY SHARE
@@ -267,8 +267,8 @@ def take(
     Take the oldest batches that fit into `room` documents; at least one if the worker is `idle`.
 
     Batches that follow turns of this worker come first. `reserved` is the part of the room for successors of turns with
-    a pace. `pools` limits the documents of some kinds of batches; 0 is none. If `strict`, the worker takes no batch of
-    a bin that another running worker keeps.
+    a pace. `pools` limits the documents of some kinds of batches; 0 is none. If `strict`, the worker takes no batch
+    that prefers another running worker.
 
     Raises:
         FenceRefused: the worker was marked failed or has stopped, or the database was restored to an older state.

@@ -65,12 +65,12 @@ def postpone_lanes(connection: psycopg.Connection[Any], lanes: Iterable[int], *,
 
 
 def wake_job(connection: psycopg.Connection[Any], *, job_id: int, now: dt.datetime) -> None:
-    """Wake every lane of a job: the documents that it may hand out have changed."""
+    """Wake every lane of a job, because other documents of the job may be handed out now."""
     connection.execute(_WAKE_JOB, {"job": job_id, "now": now})
 
 
 def wake_bin(connection: psycopg.Connection[Any], *, bin_id: int, now: dt.datetime) -> None:
-    """Wake every lane of a bin: its limits may allow more now."""
+    """Wake every lane of a bin, because the limits of the bin may allow more requests now."""
     connection.execute(_WAKE_BIN, {"bin": bin_id, "now": now})
 
 

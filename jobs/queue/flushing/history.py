@@ -144,7 +144,8 @@ class History:
 
 def departures_by_lane(departures: Iterable[Departure]) -> dict[tuple[int, int], int]:
     """
-    Return the number of documents that left an output, by job and lane; one that left several outputs counts once.
+    Return the number of documents that left an output, by job and lane. A document that left several outputs counts
+    once.
     """
     counts: dict[tuple[int, int], int] = {}
     for job_id, lane_id, _ in {(one.job_id, one.lane_id, one.hash) for one in departures}:

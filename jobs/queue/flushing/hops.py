@@ -134,7 +134,7 @@ DELETE FROM jobs_hopcount AS known
  WHERE known.job_id = %(job)s AND known.hash = deleted.hash AND known.link_type = deleted.link_type
 RETURNING known.hash, known.link_type
 """
-# Each document whose count was deleted takes the best remaining link from documents that kept theirs.
+# Each document whose count was deleted takes the best remaining link from documents that kept their counts.
 _RISE: Final[LiteralString] = f"""
 INSERT INTO jobs_hopcount (job_id, hash, link_type, distance, via)
 SELECT DISTINCT ON (deleted.hash, deleted.link_type)

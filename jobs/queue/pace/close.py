@@ -67,7 +67,7 @@ class ClosedTurn:
     uses_above: Mapping[int, Use] = field(default_factory=dict)
 
 
-# The new state of a bin (`state`) after the turns that used it (`held`).
+# The new values of the state of a bin (`state`) after some of its turns closed. `held` has the sums of these turns.
 _FREED: Final[LiteralString] = f"""
            open_turns = state.open_turns - held.turns, open_requests = state.open_requests - held.requests,
            closed_at = clock_timestamp(), starts = state.starts + held.starts, bytes_read = state.bytes_read + held.bytes,

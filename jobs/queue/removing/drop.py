@@ -335,7 +335,7 @@ def _delete(
     jobs: Mapping[int, JobFacts],
     history: History,
 ) -> None:
-    """Delete locked rows with their links, and count them and the documents that left an output."""
+    """Delete locked rows with their links. Count the deleted rows, and the documents that left an output."""
     cursor.execute(
         _DROP,
         {
