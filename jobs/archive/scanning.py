@@ -70,7 +70,7 @@ class Part:
     """
     The result of a scan. `end` is the offset of the next record.
 
-    A torn part ends with an incomplete record, or after too many damaged ones. Nothing behind it is read.
+    A torn part ends with an incomplete record, or after too many damaged records. The rest of the file is not read.
     """
 
     found: list[Found] = field(default_factory=list)

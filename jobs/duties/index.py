@@ -25,8 +25,8 @@ from jobs.queue.sql.rows import named_rows
 # Lengths to which a text is cut, one after the other, until its vector is small enough (characters). PostgreSQL refuses
 # a vector of more than 1 MB, whose size depends on the number of different words. The last length fits in any case.
 _CUTS: Final = (2_000_000, 500_000, 100_000, 25_000)
-# Number of texts that one transaction processes if they need several attempts. Small, because their rows are locked
-# meanwhile.
+# Number of texts that one transaction processes if they need several attempts. The number is small, because the rows of
+# these texts stay locked meanwhile.
 _CUT_AT_ONCE: Final = 10
 
 # Number of stems of one language that a process caches. Most sites have fewer words.

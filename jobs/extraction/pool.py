@@ -113,8 +113,8 @@ class ChildPool:
                     self._idle.append(child)
                 raise
             except BaseException:
-                # The request was cancelled before the child answered. A later request to this child would get that
-                # answer.
+                # The request was cancelled before the child answered. End the child, because a later request to it
+                # would get this answer.
                 await self._end(child)
                 raise
             if child.files >= _FILES:

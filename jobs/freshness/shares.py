@@ -12,7 +12,8 @@ _LEAST: Final = 0.1
 
 class Wait(NamedTuple):
     """
-    A document without a goal: the seconds from its last look to its next one, and the seconds from now to the next one.
+    A document without a goal: the seconds from its last look to its next look, and the seconds from now to the next
+    look.
     """
 
     interval: float

@@ -110,7 +110,8 @@ class Cadence:
             two_pages = 2 * self._usual / self.bytes_per_second
             self.opens_at = max(opens_at, min(opens_at + two_pages, used_at + BYTES_WINDOW))
         elif self.paid_until is not None and opens_at <= self.paid_until + _ROUNDING:
-            # This worker stored the moment for other workers. It does not need it, because it knows the window.
+            # This worker stored the moment for other workers. It needs no such moment, because it knows the window
+            # itself.
             self.opens_at = float("-inf")
 
     @property

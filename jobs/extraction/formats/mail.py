@@ -26,7 +26,7 @@ _HEADERS: Final = {
     "In-Reply-To": "in_reply_to",
     "List-Id": "list_id",
 }
-# Errors of the standard library for headers and bodies that no rule allows.
+# Errors of the standard library for headers and bodies that break the rules of e-mail.
 _DEFECTS: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 

@@ -11,8 +11,8 @@ from jobs.duties.index import Indexed
 _TEXTS_AT_ONCE: Final = 25
 MORE_TEXTS_AT_ONCE: Final = 100
 _IS_BEHIND: Final = 0.5
-# Wait (seconds) above which the worker takes no documents. The limit is early, because the documents that the worker
-# has already add to the backlog.
+# Wait (seconds) above which the worker takes no documents. The limit is low, because the documents that the worker has
+# already claimed will add to the backlog.
 _HOLDS: Final = 1.5
 
 

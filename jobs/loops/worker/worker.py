@@ -43,7 +43,8 @@ class Worker:
     """
     One worker node. Create it inside the event loop that it uses. It creates the parts of the worker and connects them.
 
-    `run` lasts until `stop` is set, the worker's documents are done or released, and it has left.
+    `run` returns after `stop` was set, the documents of the worker are done or released, and the worker has left the
+    cluster.
     """
 
     def __init__(

@@ -300,7 +300,7 @@ def resume_job(job_id: int) -> None:
 
 
 def abort_job(job_id: int, *, reason: str) -> None:
-    """End a job's run with an error; the reason of the first worker stays."""
+    """End a job's run with an error. If several workers end the run, the reason of the first one stays."""
     _make_first_legal(job_id, "abort", reason=reason, facts={"run_end": RunEnd.ERROR})
 
 
