@@ -73,7 +73,7 @@ class ThrottlePolicyAdmin(WithRehearsal, WithVersions, JournaledList):
     definition = "policy"
     actions_detail = ("versions",)
     inlines = (RuleInline,)
-    # Labels above their fields, so that related fields fit on one line.
+    # Labels are shown above their fields, so that related fields fit on one line.
     compressed_fields = False
     list_display = ("name", "limits", "in_total", "rule_count", "reach")
     search_fields = ("name",)

@@ -1,5 +1,6 @@
 """
-Throttle policies in the API: their limits for single hosts and for all hosts together, and the effects of a change.
+Throttle policies in the API: their limits for each host and for all hosts together, and the effects of a change of
+them.
 """
 
 from typing import Any, Final

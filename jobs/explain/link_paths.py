@@ -68,7 +68,8 @@ def _read_referrers(item: QueueItem, steps: Sequence[Step]) -> list[Step]:
     """
     Return some documents that link to a document.
 
-    Only jobs with hop limits store links by their target. In other jobs, only the document on which it was found is known.
+    Only jobs with hop limits store links by their target. In other jobs, only the document on which the address was
+    found is known.
     """
     if item.job.hop_limits:
         sources = Link.objects.filter(job=item.job_id, target=item.hash).values_list("source", flat=True)[:_REFERRERS]

@@ -20,7 +20,7 @@ from nodes.permissions import May
 from nodes.web import formats
 from nodes.web.translated_words import translated
 
-# Number of steps at each end of a way from a seed that are shown.
+# Number of steps that are shown at each end of a way from a seed.
 _ENDS: Final = 10
 
 

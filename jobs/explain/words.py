@@ -135,7 +135,7 @@ def sentence(judgement: Judgement, *, host: HostStatus | None, now: dt.datetime)
 
 
 def _rest(judgement: Judgement) -> str:
-    """Return the text after the reason: the meaning of a result code, or the line of robots.txt."""
+    """Return the text that follows the reason: the meaning of a result code, or the rule of robots.txt that decides."""
     facts = judgement.facts
     match judgement.reason:
         case Reason.GOOD_RESULT | Reason.BAD_RESULT:

@@ -22,7 +22,7 @@ from nodes.web.pages import page_for, user_with_permission
 
 _page: Final = page_for("notices.view_notificationrule")
 _SCHEDULE: Final = ("cron", "time_zone", "every_minutes")
-# By the name of a field of the template of tasks: the field of the form that shows its problems.
+# Fields of the form, by the names of fields of the template of tasks whose problems they show.
 _PLACES: Final = {f"schedule.{name}": name for name in _SCHEDULE} | {"schedule": "cron"}
 
 

@@ -68,8 +68,8 @@ def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: b
 
 def jobs_of_all(parts: Sequence[ClusterThen]) -> list[JobThen]:
     """
-    Return the jobs that had a run, each once, with the progress of all partitions. The other facts of a job are from
-    the first partition that has it.
+    Return the jobs that had a run, each once, with the progress of all partitions. All other facts of a job come from
+    the first partition that has the job.
     """
     found: dict[int, JobThen] = {}
     for part in parts:

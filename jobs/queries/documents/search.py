@@ -261,7 +261,7 @@ def _run(cursor: Any, statement: LiteralString, facts: dict[str, Any]) -> _Found
     cursor.execute(statement, facts)
     names = [column.name for column in cursor.description]
     rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    # Without a document on the page, one row has the counts alone.
+    # If the page has no document, the statement returns one row that has the counts only.
     return _Found(rows[0]["total"], rows[0]["matches"], [row for row in rows if row["hash"] is not None])
 
 

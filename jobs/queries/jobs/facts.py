@@ -112,7 +112,7 @@ def read_changes(job_ids: Sequence[int]) -> Mapping[int, Change]:
 
 
 def read_cluster(scope: str, *, now: dt.datetime) -> ClusterSeen:
-    """Read the nodes that may work for jobs of a scope."""
+    """Return the facts about the nodes that may work for jobs of a scope."""
     nodes = [node for node in read_live_nodes() if node.scope == scope and not node.is_silent(now=now)]
     workers = [node for node in nodes if node.kind == NodeKind.WORKER]
     # Workers report with their heartbeats which disk lacks room (`jobs.loops.disk`).

@@ -13,7 +13,7 @@ from jobs.models import GoalTotal, Job
 from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, local_job, read_everywhere
 
-# Number of hosts that a page lists among the hosts that are too slow: those that lack the most requests.
+# Number of hosts that a page lists among the hosts that are too slow. The hosts that lack the most requests come first.
 _HOSTS_SHOWN: Final = 10
 # Largest number of jobs whose figures in other partitions are cached for open pages.
 _JOBS_HELD: Final = 64
@@ -32,8 +32,8 @@ SELECT bin.id, bin.name, plan.host_needs, plan.allows
 class GoalLine:
     """
     A goal and its documents. `achieved` is the likely share of fresh documents now, and `expected` the share to which
-    the planned looks lead; None before they are measured. `needs` and `gets` are numbers of looks per second: the goal
-    needs the first number, and hosts allow the second.
+    the planned looks lead; None before they are measured. `needs` is the number of looks per second that the goal
+    needs, and `gets` the number that is planned for it.
     """
 
     number: int

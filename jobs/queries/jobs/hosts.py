@@ -116,8 +116,8 @@ class HostLine:
     @property
     def at_workers(self) -> int:
         """
-        Return the number of documents of the job that workers have and have not begun. If jobs share the host, it is an
-        estimate: the job's part of all such documents.
+        Return the number of documents of the job that workers have and have not begun. If jobs share the host, the
+        number is an estimate: the job's part of all such documents at the host.
         """
         every = self.host.in_progress
         return math.ceil(self.host.known.waiting_at_workers * self.active / every) if every else 0

@@ -42,7 +42,7 @@ HAVING sum(amount) > 0
 
 @dataclass(frozen=True, slots=True)
 class CodeCount:
-    """The number of documents of this run that ended with this result code."""
+    """The number of documents that ended in this run with one outcome and result code."""
 
     code: str
     outcome: Outcome

@@ -41,8 +41,8 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class Flip:
     """
-    A number of documents of one host with another result than before, and the first of them. The result before is None
-    for documents that were unknown.
+    A number of documents of one host that have another result than before, and the first of these documents. The result
+    before is None for documents that were unknown.
 
     The host is '' for all hosts together.
     """

@@ -127,7 +127,10 @@ def _read_lines(runs: Iterable[Run], count: Callable[[Iterable[int]], Mapping[in
 
 @dataclass(frozen=True, slots=True)
 class CountsOfOthers:
-    """Counts of runs by (job, run_no), one of each other partition, and the partitions that did not answer."""
+    """
+    Counts of runs by (job, run_no): for each run, the counts of each other partition. `silent` are the partitions that
+    did not answer.
+    """
 
     counts: Mapping[tuple[int, int], Sequence[RunCounts]]
     silent: Sequence[Silent]

@@ -24,7 +24,10 @@ _PLAIN: Final = "/!$&'()+,;=:@"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder, a file or a part of one. With a `pattern`, the files below the folder `path` that match it."""
+    """
+    A folder, a file or a part of one. If it has a `pattern`, the place is the set of files below the folder `path` that
+    match the pattern.
+    """
 
     path: bytes
     pattern: str = ""

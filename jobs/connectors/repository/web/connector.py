@@ -261,7 +261,7 @@ class WebConnector:
         elif status == 304 and conditional:
             self._end_not_modified(response, document, activity)
         elif status == 304 or status < 100:
-            # Either the status is 304 without a condition in the request, or the number is no valid status.
+            # Here the status is 304 although the request had no condition, or the number is no valid status.
             activity.failed(code="PROTOCOL")
         elif status in _REDIRECTS:
             await self._end_redirect(response, document, activity)

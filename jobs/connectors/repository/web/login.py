@@ -159,7 +159,7 @@ class Login:
 
     def form_on(self, url: str, html: str) -> Form:
         """
-        Return the form to fill in.
+        Return the form of the login page that the login must fill in.
 
         Raises:
             LoginFailed: the page has no such form.

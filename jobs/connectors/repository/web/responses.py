@@ -122,7 +122,7 @@ class _ResponseReader:
 
     def feed_eof(self) -> None:
         """
-        End the answer with the connection.
+        End the answer, because the connection has ended.
 
         Raises:
             HttpProcessingError: the body is not complete.

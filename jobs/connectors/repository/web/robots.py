@@ -79,7 +79,10 @@ class RobotsTable:
         return known.answer
 
     def forget_older(self, origin: str, *, than: float) -> None:
-        """Drop the answer if it is older than this moment of the table's clock: each run requests it again."""
+        """
+        Drop the answer if it is older than this moment of the table's clock, because each run requests robots.txt
+        again.
+        """
         known = self._known.get(origin)
         if known is not None and known.asked_at < than:
             self._forget(origin)
