@@ -24,7 +24,7 @@ LONGEST: Final = 30 * 86_400.0
 # interval times the factor.
 _FIRST: Final = 900.0
 _GROWTH: Final = 4.0
-# Share of the requests of a host that these looks may take.
+# Share of the requests of a host that these additional looks at new documents may take.
 _LEARNING: Final = 0.5
 # Largest number of templates of a lane with their own prior, and least number of documents of such a template in a
 # sample.

@@ -120,7 +120,7 @@ def source(set_by: SourceLine) -> str:
 
 
 def parent(above: ParentLine) -> str:
-    """Return the name of a parent of a host, which has limits for several hosts together."""
+    """Return the name of a parent of a host. The limits of a parent apply to several hosts together."""
     if above.namespace == Bin.ADDRESS:
         return _("all hosts at %(address)s") % {"address": above.name}
     if above.is_everywhere:
