@@ -264,7 +264,7 @@ def connection(dsn: str, kept_connection: "KeptConnection") -> Iterator[psycopg.
 
 @pytest.fixture
 def new_connection(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a plain connection with a backend of its own, for tests of plans."""
+    """Yield a plain connection with its own backend, for tests of plans."""
     from jobs.queue.sql.arrays import register_arrays
 
     with psycopg.connect(dsn, autocommit=True) as opened:

@@ -16,7 +16,7 @@ def anywhere(settings):
 
 @pytest.fixture
 def machine(template, tmp_path, django_db_blocker):
-    """Run processes on a database of their own. The ORM and `control` of this process use the same database."""
+    """Run processes on a separate database. The ORM and `control` of this process use the same database."""
     with copy_of(template) as database, database.as_django(), django_db_blocker.unblock():
         made = Machine(database, tmp_path)
         try:

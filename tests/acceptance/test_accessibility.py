@@ -76,9 +76,9 @@ addEventListener("DOMContentLoaded", () => {
   document.head.insertAdjacentHTML("beforeend", style);
 });
 """
-# Broken rules, each with its first element. Only three rows of a list are checked, because all rows have the same
-# elements. The frame of the pages is checked once. Unfold reads the theme only while a page loads, so this script
-# changes the class of the theme. Icons are excluded: an icon is a text until its font arrives.
+# Script that returns the broken rules, each with its first element. Only three rows of a list are checked, because all
+# rows have the same elements. The frame of the pages is checked once. Unfold reads the theme only while a page loads,
+# so this script changes the class of the theme. Icons are excluded: an icon is a text until its font arrives.
 _CHECK = """
 ([rules, theme, hasFrame]) => {
   document.documentElement.classList.toggle("dark", theme === "dark");

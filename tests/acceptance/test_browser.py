@@ -330,7 +330,8 @@ def test_charts_show_local_times_in_one_format_and_whole_counts(browser, web, ma
         chart = page.locator("canvas").evaluate(_READ_CHART)
         row = page.locator("tbody time").inner_text()
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", label) for label in chart["labels"])
-    # A bar begins with the second of the page's request. So the bar of 9:14:30 covers the first half of 9:15.
+    # Bars begin at the second of a minute at which the page was requested. So a bar of 9:14:30 covers the first half of
+    # 9:15.
     (began_at,) = (label for label, number in zip(chart["labels"], chart["numbers"], strict=True) if number)
     at = dt.datetime.fromisoformat(began_at)
     assert row[:5] in {f"{at:%H:%M}", f"{at + dt.timedelta(minutes=1):%H:%M}"}

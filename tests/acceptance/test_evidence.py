@@ -1,4 +1,7 @@
-"""Proves by the access log of a site that the record of requests to it is true, and that its webmaster is obeyed."""
+"""
+Proves by the access log of a site that the record of requests to the site is true, and that limits of its webmaster
+apply.
+"""
 
 import datetime as dt
 import http.server

@@ -65,7 +65,7 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
         psutil.wait_procs(workers, timeout=60)
     else:
         crawl.kill_with_children()
-    # Nodes of this machine whose process no longer exists are not waited for.
+    # The command does not wait for nodes of this machine whose process no longer exists.
     began_at = time.monotonic()
     resumed = ended(machine.start("crawl", "--resume", "--job", "site", "--json"))
 

@@ -1,8 +1,8 @@
 """
 Proves the states of a job with real daemons: a crawl reaches each state, and REST calls end each state.
 
-`tests/support/walk.py` repeats by hand which change each state allows. A test holds a short state open by its cause: a
-document, an output, a window, or an absent manager.
+`tests/support/walk.py` has a handwritten list of the changes that each state allows. A test holds a short state open by
+its cause: a document, an output, a window, or an absent manager.
 """
 
 import datetime as dt

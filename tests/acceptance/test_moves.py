@@ -40,8 +40,8 @@ def move(group, *, to):
 
 def freezes_without_locks(cluster, owner):
     """
-    Freeze the owner outside of a transaction and return True, else let it continue. The main manager would wait for
-    locks of a frozen transaction until the owner has failed.
+    Freeze the owner. Return True if it has no open transaction; otherwise let it continue and return False. The main
+    manager would wait for locks of a frozen transaction until the owner has failed.
     """
     owner.send(signal.SIGSTOP)
     in_transaction = (

@@ -1,5 +1,6 @@
 """
-Proves that daemons end, restart and lose no document after the database was restored to an older state under them.
+Proves that daemons end, restart and lose no document after their database was restored to an older state while they
+ran.
 """
 
 import signal

@@ -73,7 +73,7 @@ def test_two_partitions_fetch_a_site_exactly_like_one_partition_while_slots_move
     wait_for(lambda: count_requests(machine.directory) > pages / 6, within=ENDS_WITHIN, saying="it crawls")
     addresses = partitions_of(machine.directory)
 
-    # The site has no process of its own, so that the crawl does not end before the move begins.
+    # The site has no separate process, so that the crawl does not end before the move begins.
     with psycopg.connect(addresses["a"], autocommit=True) as control:
         request_move(control, Placement("a", tuple(addresses)), slots=range(256), targets=["b"])
         wait_for(lambda: read_move(control).phase == MovePhase.DONE, within=ENDS_WITHIN, saying="the slots have moved")

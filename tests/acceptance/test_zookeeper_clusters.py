@@ -1,4 +1,7 @@
-"""Proves that clusters with elections in ZooKeeper survive its faults, and that PostgreSQL has the last word."""
+"""
+Proves that clusters with elections in ZooKeeper survive its faults, and that a main manager also needs its term in
+PostgreSQL.
+"""
 
 import signal
 from contextlib import ExitStack

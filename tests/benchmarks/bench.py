@@ -1,5 +1,5 @@
 """
-`make bench`: crawlctl beside Scrapy, on one machine, in one run.
+`make bench`: compares crawlctl with Scrapy, on one machine, in one run.
 
 Both crawl the same synthetic sites, a small one and a large one, with 64 connections and no delay. Both have a queue
 that survives a crash. The figures are pages a second by the site's own log, CPU by kind of process, and memory. Further

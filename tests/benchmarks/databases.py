@@ -48,7 +48,7 @@ def embedded(var: Path) -> Iterator[Database]:
     environment = {**os.environ, "CRAWLCTL_VAR": str(var)}
     environment.pop("DATABASE_URL", None)
     directory = var / "postgres"
-    # The holder has a session of its own, so that an interrupt of the benchmark ends the run first, and then the
+    # The holder has a separate session, so that an interrupt of the benchmark ends the run first, and then the
     # database.
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(directory)],

@@ -1,8 +1,8 @@
 """
 Measures exports of many rows: `python -m tests.benchmarks.exports`.
 
-The database has a million documents of a thousand hosts, and as many rows of history. Each export runs in a process of
-its own, as in a task worker. The report shows rows a second, the largest memory of the process with everything that it
+The database has a million documents of a thousand hosts, and as many rows of history. Each export runs in a separate
+process, as in a task worker. The report shows rows a second, the largest memory of the process with everything that it
 has imported, and the longest statement. The exit code is non-zero above the limits.
 """
 
@@ -101,7 +101,7 @@ def _fill(address: str, *, rows: int) -> None:
 
 
 def _measure(what: str, form: str) -> bool:
-    """Run an export in a process of its own. Return True if it kept the limits."""
+    """Run an export in a separate process. Return True if it kept the limits."""
     command = [sys.executable, "-m", "tests.benchmarks.exports", "--one", what, form]
     found = json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     speed = found["rows"] / found["seconds"]

@@ -1,5 +1,5 @@
 """
-Measures whether a large host and many small ones keep their pace beside each other: `python -m
+Measures whether a large host and many small ones keep their pace when crawled together: `python -m
 tests.benchmarks.fairness`.
 
 One manager and two workers, as daemons, crawl 100,000 hosts of one page each. The hosts are loopback addresses. Three

@@ -2,7 +2,7 @@
 Compares schedules of looks on simulated pages: `python -m tests.benchmarks.freshness`.
 
 Pages have known change rates, hosts have a limit, and time is virtual (`tests/support/changing_pages.py`). The report
-shows the freshness that each schedule reaches with the same limits, beside the best possible one. The exit code is
+shows the freshness that each schedule reaches with the same limits, and the best possible freshness. The exit code is
 non-zero if freshness goals reach less than 90 % of the best possible freshness, or less than a schedule without goals.
 """
 

@@ -3,8 +3,8 @@ Measures the cost of an idle cluster, and its recovery from failures: `python -m
 
 The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
 last beat until a manager is the next main manager. Documents of a failed worker are released, as rows. Ten idle nodes
-are watched beside few and many documents, and few and many seeds: their cost should not depend on these. Last, thirty
-daemons run at the same time, and their connections are counted.
+are watched with few and many documents, and with few and many seeds: their cost should not depend on these. Last,
+thirty daemons run at the same time, and their connections are counted.
 """
 
 import argparse
@@ -178,7 +178,7 @@ class _Bench:
     # --- Idle clusters -----------------------------------------------------------------------------
 
     def report_idle(self, seconds: float) -> None:
-        """Print the cost of ten idle nodes, beside few and many documents, and few and many seeds."""
+        """Print the cost of ten idle nodes, with few and many documents, and with few and many seeds."""
         job, lane = self._make_stopped_job(seeds=_FEW[1])
         self._fill(job, lane, first=1, last=_FEW[0])
         few = self._cpu_of_idle(seconds)

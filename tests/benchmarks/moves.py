@@ -1,10 +1,10 @@
 """
 Measures the cost of moving groups: `python -m tests.benchmarks.moves`.
 
-First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The time
-of the server for the pages about it is measured, too. Then as daemons: two managers crawl some hosts, each host at its
-own pace, and one group is moved back and forth. The report shows the longest gap of the moved host beside its usual
-one, and the same of the other hosts.
+First as rows: 10,000 groups over 100 managers. The main manager plans a rebalance and then begins its moves. The
+server's time for the pages of this cluster is measured, too. Then as daemons: two managers crawl some hosts, each host
+at its own pace, and one group is moved back and forth. The report shows the longest gap and the usual gap of the moved
+host, and of the other hosts.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 """
-Measures the delay of a new job's first request beside a long backlog: `python -m tests.benchmarks.newcomer`.
+Measures the delay of a new job's first request while a long backlog waits: `python -m tests.benchmarks.newcomer`.
 
 A manager and two workers, as daemons, are busy with a job that has a million waiting documents on one host. A second
 job with another host is started. The report shows the median time from the request to start the job until its first

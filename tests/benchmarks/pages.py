@@ -1,5 +1,5 @@
 """
-Measures the cost of 50 open live pages beside a crawl: `python -m tests.benchmarks.pages`.
+Measures the cost of 50 open live pages during a crawl: `python -m tests.benchmarks.pages`.
 
 A manager, a worker and the web server, as daemons, crawl a synthetic site as fast as they can. Meanwhile web sockets
 follow live pages of each kind, and read what they are sent. The report shows the web server's share of the CPU of the

@@ -1,8 +1,8 @@
 """
 Measures what shared sessions cost: `python -m tests.benchmarks.poolers`.
 
-Crawls of the same site alternate: the work of managers and workers has sessions of its own, or shares those of PgBouncer
-in transaction mode, without prepared statements. The report shows the CPU for each page, by kind of process. It needs
+Crawls of the same site alternate: managers and workers use their own sessions, or shared sessions of PgBouncer in
+transaction mode, without prepared statements. The report shows the CPU for each page, by kind of process. It needs
 Debian's PostgreSQL and PgBouncer.
 """
 

@@ -9,9 +9,10 @@ of a page. The very first crawl is not counted. Figures are medians of the round
 more than the allowance on top of its cost with one process of each kind.
 
 The report also shows how many references of a page were new to a worker: other work on the machine does not change that
-figure. It also shows a cost of the machine alone: the CPU-ms in which a process reads one page over and over, beside
-other such processes that share nothing with it. Processors that share a cache or a core are slower together, and cause
-a part of the rise. Several simultaneous runs with `--shapes 1,1` show this with whole clusters that share nothing.
+figure. It also shows a cost of the machine alone: the CPU-ms in which a process reads one page over and over, while
+other such processes run that share nothing with it. Processors that share a cache or a core are slower together, and
+cause a part of the rise. Several simultaneous runs with `--shapes 1,1` show this with whole clusters that share
+nothing.
 """
 
 import argparse

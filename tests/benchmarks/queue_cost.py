@@ -9,7 +9,7 @@ rounds without these reports.
 
 Each shape with many documents is compared with the even shape with few. Some thousand documents have passed through
 that small queue first, whatever shapes are requested: a new queue touches fewer buffers than a used one. Last comes the
-even shape again, after very many documents have passed ("cycles"), and after as many more beside the open snapshot of a
+even shape again, after very many documents have passed ("cycles"), and after as many more during the open snapshot of a
 backup ("snapshot").
 
 The exit code is 1 if a step touches more than 1.3 times the buffers, or takes more than 2.5 times as long. Where bins

@@ -116,7 +116,7 @@ def _measure(jobs: int, *, documents: int) -> int:
 
 
 def _fold_ms(job_id: int, lane_id: int) -> float:
-    """Return the milliseconds of a fold of differences, beside a thousand of the same run."""
+    """Return the milliseconds of a fold of differences, if the same run already has a thousand."""
     from django.db import connection
 
     from jobs.queue.counting import counters

@@ -1,5 +1,5 @@
 """
-Measures background tasks beside a large archive: `python -m tests.benchmarks.tasks`.
+Measures background tasks while the archive is large: `python -m tests.benchmarks.tasks`.
 
 The archive has a million tasks. The report shows the time of each list of the API and each page, with and without
 filters, of the statistics, and of one cycle that assigns 1,000 tasks to 1,000 workers. The exit code is non-zero above the limits.

@@ -1,5 +1,5 @@
 """
-Measures an idle cluster of many nodes beside a central database: `python -m tests.benchmarks.thousand`.
+Measures an idle cluster of many nodes with a central database: `python -m tests.benchmarks.thousand`.
 
 A few processes run many managers and workers each, with the code, the statements and the connections of the daemons.
 With `--simulated`, most nodes have no threads, for which a small machine has no CPU. A process only sends their
@@ -37,7 +37,7 @@ _MANAGERS_A_PROCESS, _WORKERS_A_PROCESS = 25, 125
 # Number of nodes in the small cluster whose statements are listed.
 _FEW = 8
 _PATIENCE = 120.0
-# Number of managers, and of workers, that run completely beside simulated ones.
+# Number of managers, and of workers, that run completely while the other nodes are simulated.
 _REAL = 10
 _SIMULATED = "simulated "
 # Seconds between the starts of two nodes of one process.
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Bench:
-    """One cluster, which grows. Its first manager is the main manager, in a process of its own."""
+    """One cluster, which grows. Its first manager is the main manager, in a separate process."""
 
     def __init__(self, database: Database, running: ExitStack, *, seconds: float) -> None:
         self._database, self._running, self._seconds = database, running, seconds
@@ -116,7 +116,7 @@ class _Bench:
     def report_cluster(self, *, managers: int, workers: int, simulated: bool = False) -> None:
         """Print the cost of the whole cluster. Missing nodes are started, or simulated."""
         if not self._managers:
-            # The main manager is in a process of its own, which can be frozen.
+            # The main manager is in a separate process, which can be frozen.
             self._grow(managers=1)
         self._grow(managers=managers - self._managers, workers=workers - self._workers, simulated=simulated)
         busy, began_at = cpu_seconds_of_tree(self._database.server), time.monotonic()

@@ -1,5 +1,5 @@
 """
-A web of many hosts on loopback, each with a latency of its own: `python -m tests.benchmarks.web_of_hosts LOG ...`.
+A web of many hosts on loopback, each with its own latency: `python -m tests.benchmarks.web_of_hosts LOG ...`.
 
 The hosts have the addresses from 127.1.0.0 on, behind one port. Page 0 of a host links to all its pages.
 Pages have an ETag and answer 304. With `--tls DIRECTORY` the hosts speak TLS, and the directory receives `ca.pem`.
@@ -33,7 +33,7 @@ from tests.benchmarks.many_hosts import host
 
 # Seconds between two writes of the log.
 _FLUSH_INTERVAL = 0.1
-# A page has about 14 KB and 35 links to others of its host, as those of the synthetic site.
+# A page has about 14 KB and 35 links to other pages of its host, like a page of the synthetic site.
 _TEXT = "".join(f"<p>{' '.join(f'word{number % 97}' for number in range(80))}</p>" for _ in range(24))
 _LINKS_A_PAGE = 35
 # Number of hosts that share a certificate, and so a port.

@@ -63,7 +63,7 @@ class _Site:
 
 @dataclass
 class _Report:
-    """A report that prints figures beside their goals, and remembers whether one was missed."""
+    """A report that prints figures with their goals, and remembers whether a goal was missed."""
 
     missed: int = 0
 

@@ -299,7 +299,7 @@ class _Cluster:
         return []
 
     def _see_document(self, write: Write) -> list[Stale]:
-        """Check that a worker ends claims of its own batches only."""
+        """Check that a worker ends only claims of its own batches."""
         node, batch = self._node_of(write), write.before.get("batch_id")
         if self._kinds.get(node) != "worker":
             return []

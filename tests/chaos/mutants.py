@@ -3,7 +3,7 @@ Mutants: daemons without one of the mechanisms that keep the cluster consistent.
 
     python -m tests.chaos.mutants [--only NAME]
 
-Each mutant has a schedule that creates the one moment for which the mechanism exists. It may freeze a process between a
+Each mutant has a schedule that creates the situation for which the mechanism exists. It may freeze a process between a
 check and its write (fault F3). The same schedule without the mutation is its control, and must have no finding. The
 daemons are mutated as they are imported (tests/chaos/inside), so crawlctl has no code for mutants.
 """

@@ -42,7 +42,7 @@ from tests.support.scripted import World, name_of, url_of
 from tests.support.stepped_cluster import SteppedCluster
 
 PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
-# Number of histories, different in each run. If 0, a few histories, the same in each run.
+# Number of random histories that differ in each run. 0 stands for a few histories that are the same in each run.
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_HISTORIES", "0"))
 # Number of rounds of work by all nodes after which an undisturbed run must have ended.
 _ENOUGH = 150
@@ -326,7 +326,7 @@ class Crawls(RuleBasedStateMachine):
         assert set(Job.objects.values_list("run_end", flat=True)) == {RunEnd.FINISHED}
         self._outputs_hold_what_follows_from_the_site()
 
-        # A run in which pages fail, and a minimal run, remove nothing either.
+        # Minimal runs, and runs in which pages fail, remove nothing.
         for name in self.weak & self.site.keys():
             self._put(name, self.site[name], fails="BROKEN")
         for which, verb in enumerate(["start", "start-minimal"][: len(self.jobs)]):
@@ -492,8 +492,8 @@ LEFT_OVER = {
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
 }
-# For each bin: its limits of open requests and of open turns without a predecessor (1 with a gap), and the present
-# numbers of both.
+# Query that returns for each bin two limits, then the two present numbers: open requests, and open turns without a
+# predecessor. A bin with a gap may have one such turn.
 _PLACES = """
 SELECT bin.name, ARRAY[lim.requests, CASE WHEN lim.gap > 0 THEN 1 ELSE lim.requests END], state.open_requests,
        coalesce(open.heads, 0)

@@ -36,7 +36,7 @@ def test_a_rehearsal_has_the_documents_the_outputs_the_hosts_and_the_starts(site
     assert (body["silent"], body["notes"]) == ([], [])
 
 
-def test_a_rehearsal_has_the_role_and_the_errors_of_a_save(site):
+def test_a_rehearsal_needs_the_role_and_shows_the_errors_of_a_save(site):
     assert rehearse(site, OPERATOR, **CHANGE).status_code == 403
 
     answer = rehearse(site, specification={"no such field": 1})

@@ -86,7 +86,7 @@ def stages():
     return {row.identifier.rpartition("/")[2]: Stage(row.stage) for row in QueueItem.objects.all()}
 
 
-def test_a_complete_file_is_stored_once_two_stores_confirmed_it(crawl, stores):
+def test_a_complete_file_counts_as_stored_after_two_stores_confirmed_it(crawl, stores):
     path = archive(crawl, "a", "b")
 
     store(crawl)

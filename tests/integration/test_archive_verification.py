@@ -39,7 +39,9 @@ def keep(crawl):
 
 
 def verify(*, repairs=False, **given):
-    """Verify. Return the number of faults of each kind, and the number of faults that no repair has handled."""
+    """
+    Verify the archive. Return the number of faults of each kind, and the number of faults that no repair has handled.
+    """
     done = verbs.verify_archive(repairs=repairs, made_by="a test", **given)
     counts = {kind.value: getattr(done, kind.value) for kind in ArchiveFault.Kind}
     return {kind: number for kind, number in counts.items() if number}, done.faults - done.repaired

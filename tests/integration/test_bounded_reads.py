@@ -60,8 +60,8 @@ _READS = ("SELECT", "WITH", "(SELECT")
 # pass, and texts that match a query, of which a bounded number is ranked.
 _READ_WHOLE = {"jobs_throttlegroup", "jobs_searchdocument"}
 # Addresses to which this rule does not apply: reports over a time range (they
-# end after at most 15 s), metrics (read once in 5 s for all clients), addresses
-# without statements of ours or with a change, and the history of Django's admin.
+# end after at most 15 s), metrics (read once in 5 s for all clients), addresses that send no statement of ours or
+# change something, and the history of Django's admin.
 _OTHERS = frozenset(
     {
         "reports/",
@@ -78,7 +78,8 @@ _OTHERS = frozenset(
     }
 )
 _OF_DJANGO = "/history/"
-# Limits of a page: its statements, for any number of rows, and its characters, for a few rows of each list.
+# Limits of a page: its number of statements, however many rows exist, and its number of characters, with a few rows in
+# each list.
 _STATEMENTS = 40
 _LONGEST = 400_000
 # Addresses of one job show all its seeds. A list of jobs does not.

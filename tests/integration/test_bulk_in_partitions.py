@@ -76,8 +76,8 @@ def work(operation, **facts):
     return operation
 
 
-def work_there(database, monkeypatch, key):
-    """Run the task of the part in partition `b`, as a task worker does there."""
+def work_in_b(database, monkeypatch, key):
+    """Run the task of the operation's part in partition `b`, as a task worker of `b` does."""
     with database.as_django(), monkeypatch.context() as there:
         there.setattr(kinds, "database_dsn", lambda: database.dsn)
         work(BulkOperation.objects.get(key=key))
@@ -93,7 +93,7 @@ def test_previews_and_operations_cover_documents_of_all_partitions(job, database
     shown = verbs.preview("retry", job.pk, {}, may=may)
     made = verbs.start(shown.token, may=may, made_by="vera")
     assert other_partitions.begin(made) == other_partitions.begin(made) == []
-    work_there(database, monkeypatch, made.key)
+    work_in_b(database, monkeypatch, made.key)
     done = work(made)
 
     assert (shown.documents, {one.partition for one in shown.examples}) == (HERE + THERE, {"", "b"})
@@ -163,7 +163,7 @@ def test_an_operation_waits_for_a_partition_that_stopped_answering(job, line, da
     monkeypatch.setattr(merged, "_silent_until", {})
     line.heal()
     other_partitions.begin(made)
-    work_there(database, monkeypatch, made.key)
+    work_in_b(database, monkeypatch, made.key)
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
 
 

@@ -1,6 +1,6 @@
 """
-Output connections stored by pages or the API write only below
-one directory. File connections read only below the allowed directories.
+Proves that output connections stored by pages or the API write only below one directory, and that file connections read
+only below the allowed directories.
 """
 
 import psycopg

@@ -1,5 +1,5 @@
 """
-Proves the evidence of politeness: an append-only chain for each host, which names its gaps itself.
+Proves that the evidence of each host is an append-only chain of its requests, in which missing time is a named gap.
 """
 
 import datetime as dt

@@ -340,7 +340,7 @@ def objects_of(partition, server):
     return [name for (name,) in found + partition.connection.execute("SELECT pubname FROM pg_publication").fetchall()]
 
 
-def test_a_removal_deletes_all_objects_of_the_exchange_on_both_sides(drained, connection):
+def test_a_removal_deletes_all_objects_of_the_exchange_in_both_databases(drained, connection):
     a, b = drained
     a.send("run:1", {"round": 1})
     assert removal(plan_removal, a, b).databases == (B, A)

@@ -1,5 +1,5 @@
 """
-Proves that a feed names its entries, which are pages whose links are not followed, and that its answer sets its
+Proves that a feed names its entries, that links of entries are not followed, and that the answer of a feed decides its
 outcome.
 """
 

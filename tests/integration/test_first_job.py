@@ -18,7 +18,7 @@ from tests.support.tables import each_row
 pytestmark = pytest.mark.django_db
 
 NEW = "/admin/jobs/job/add/"
-# Values that a browser sends beside the three fields.
+# Values that a browser sends in addition to the three fields.
 SENT = {
     "built_for": "web",
     "priority": 5,

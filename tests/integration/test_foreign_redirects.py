@@ -52,7 +52,10 @@ class Partitions:
         make_documents(make_lane(self.running[name[0]].seed, f"{name[0]}.example"), [name])
 
     def crawl(self, leads_to):
-        """Fetch due documents, in all partitions in turn, until none is left. Return the fetched documents in order."""
+        """
+        Fetch due documents, in one partition after the other, until no document is due. Return the fetched documents in
+        order.
+        """
         fetched = []
         while more := self._fetch_all(leads_to):
             fetched += more

@@ -18,7 +18,7 @@ SCOPE = "cluster"
 
 
 class Stage:
-    """A main, an owner and another manager, and a job whose seed has a group in the given state, or no group."""
+    """A main manager, an owner, another manager, and a job whose seed has a group in the given state, or no group."""
 
     def __init__(self, connection, state):
         self.connection, self.main = connection, Main(connection)

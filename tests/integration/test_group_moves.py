@@ -181,7 +181,7 @@ def test_a_group_without_seeds_is_deleted_and_the_next_run_makes_a_new_group(mai
     assert job.seeds.get().group.owner_id == main.id
 
 
-def test_retiring_a_group_waits_for_edits_of_its_seeds_before_it_locks_any(main, connection, other_connection):
+def test_a_group_without_seeds_is_deleted_after_open_edits_of_its_seeds(main, connection, other_connection):
     (job,) = run_jobs(1)
     main.step(allocate_groups)
     Job.objects.update(phase=Phase.INACTIVE)

@@ -1,5 +1,5 @@
 """
-Proves the rates of a host in the last seven days: each request counts once, and has the limit of its time beside it.
+Proves the rates of a host in the last seven days: each request counts once, and is shown with the limit of its time.
 """
 
 import datetime as dt

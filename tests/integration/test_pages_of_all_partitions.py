@@ -278,7 +278,8 @@ def test_a_partition_with_tables_of_another_version_is_named_as_silent(control):
 
 # --- Failures ------------------------------------------------------------------------------------
 
-# Each group is listed once, the last seen first. Groups of both partitions with the same time: first the groups of `a`.
+# Each group is listed once, the last seen first. If groups of both partitions have the same time, those of `a` come
+# first.
 GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
 
 

@@ -89,7 +89,7 @@ def test_unused_places_move_to_a_partition_that_lacks_places(leader):
     assert leader.wants["share"] == 7
 
 
-def test_a_share_is_lowered_first_and_its_places_are_given_after_the_answer(leader):
+def test_a_share_is_lowered_and_confirmed_before_its_places_are_given(leader):
     leader.leads()
     uses(5, waiting=["more"])
     confirms(leader, free=4)

@@ -157,7 +157,7 @@ def test_a_run_paused_for_a_local_reason_stays_paused(follower):
     assert follower.follows().pause == Pause.PAUSED
 
 
-def test_a_run_may_finish_when_the_control_partition_says_so(follower):
+def test_a_run_may_finish_when_the_control_partition_permits_it(follower):
     follower.knows()
 
     follower.follows(may_finish=True)

@@ -126,7 +126,7 @@ class Moving:
         self.main = Main(connection)
         self.job = self.crawl.job
         PartitionedJob.objects.create(job=self.job, number=NUMBER)
-        # Partition `a` has the second half of the slots, and the host's slot is one of them.
+        # Partition `a` has the second half of the slots, which contains the host's slot.
         send_fact(connection, "a", "a", MAP_KEY, SlotMap(0, ("b",) * 512 + ("a",) * 512).as_json())
 
     def request(self):

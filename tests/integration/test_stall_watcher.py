@@ -1,6 +1,5 @@
 """
-Proves that the chaos test's watcher records how long the machine stood still: the time in which the watcher did not
-run.
+Proves that the watcher of the chaos test records stalls: times in which the machine did not run the watcher.
 """
 
 import signal

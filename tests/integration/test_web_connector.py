@@ -705,7 +705,7 @@ async def test_an_unexpected_error_while_reading_robots_txt_ends_the_document(fe
     assert "defect while reading robots.txt" in caplog.text
 
 
-async def test_an_exception_of_the_pace_ends_the_processing(fetcher):
+async def test_an_exception_that_the_pace_raises_ends_the_processing(fetcher):
     class TurnIsOver(Exception):
         pass
 

@@ -1,5 +1,5 @@
 """
-The checker: sees every commit, keeps its own records, and reports each violation.
+The checker of a history. It sees every commit, keeps its own records, and reports each violation.
 
 It trusts neither the fences nor the rows. It knows only the order of the commits and the true actions of the processes.
 """

@@ -50,7 +50,7 @@ class Connection:
 
     def send(self, request: Request, answer: Answer, *, wait_at_most: float) -> None:
         """
-        Ask the database. `answer` is called once, with the result or with the error.
+        Send a request to the server. `answer` is called once, with the result or with the error.
 
         `wait_at_most` is the limit in seconds for a server that accepts the request and does not answer.
         """

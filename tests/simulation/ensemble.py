@@ -1,5 +1,5 @@
 """
-A coordination store beside the database, like ZooKeeper: it knows its members, and which member is chosen.
+A coordination store in addition to the database, like ZooKeeper. It knows its members, and the chosen member.
 
 A member is forgotten after the silence of its session, with its place in the queue of candidates. The use of a real
 ZooKeeper by `nodes.coordination.membership_session` is tested in `tests/integration/coordination`.

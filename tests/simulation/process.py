@@ -69,7 +69,7 @@ class Environment(Protocol):
 
     scheduler: Scheduler
     store: Store
-    # The coordination store beside the database, if there is one.
+    # The coordination store in addition to the database, if there is one.
     ensemble: Ensemble | None
     checker: Checker
     rules: Rules
@@ -424,7 +424,9 @@ class Process:
     # --- A worker --------------------------------------------------------------------------------
 
     def _request(self) -> Steps:
-        """Loop beside the work: begin requests while that is allowed, and close them when that is required."""
+        """
+        Run a loop next to the work loop: begin requests while that is allowed, and close them when that is required.
+        """
         while True:
             if self.trusts_itself and not self.is_leaving:
                 self.last_request_at = self.world.scheduler.now

@@ -24,7 +24,7 @@ class Rules:
     second_look: bool = True
     # A node without heartbeats begins no request, long before it may be failed.
     trust_window: bool = True
-    # A node judges another one's silence only after it has itself beaten for that long without a gap.
+    # A node judges the silence of another node only after it has itself sent heartbeats for that long without a gap.
     steadiness: bool = True
     # A candidate that is not the first in line takes leadership too, after a while.
     rank_wait: bool = True

@@ -27,7 +27,7 @@ _MOST_NODES = 10
 _AWAITS_REST = 5
 # Seconds without a change at the end, while each group is stuffed.
 _REST = 5 * _BEAT
-# One history in this number has a coordination store beside its database.
+# One history in this number has a coordination store in addition to its database.
 _HAS_ENSEMBLE = 4
 # Timeouts of nodes, in beats. The second is the default.
 _TIMEOUTS = (3, 5, 6)

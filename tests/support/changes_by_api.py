@@ -313,7 +313,7 @@ def _may(_permission):
 
 
 def _elect(world):
-    """Elect a main manager that has just beaten, and never answers."""
+    """Elect a main manager that has just sent a heartbeat, and never answers."""
     main = make_node("manager-1", kind=Node.Kind.MANAGER, heartbeat_at=timezone.now())
     MainTerm.objects.create(scope=CLUSTER_SCOPE, main=main, term=1, since=NOON)
     world.main = main

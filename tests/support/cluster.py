@@ -28,7 +28,7 @@ def seconds(amount: float) -> dt.timedelta:
 
 
 def seen_node(**facts: Any) -> NodeSeen:
-    """Return a running manager that has been up for an hour and has just beaten."""
+    """Return a running manager that has been up for an hour and has just sent a heartbeat."""
     usual = {
         "id": uuid4(),
         "kind": NodeKind.MANAGER,
@@ -50,7 +50,7 @@ def seen_cluster(*nodes: NodeSeen, me: NodeSeen, main: NodeSeen | None = None, *
 
 
 def steady_for(beaten: dt.timedelta) -> Steadiness:
-    """Return the steadiness of a node that has beaten for this long without a gap."""
+    """Return the steadiness of a node that has sent heartbeats for this long without a gap."""
     return lambda duration: beaten >= duration
 
 
@@ -81,7 +81,7 @@ def elect_main(connection: psycopg.Connection[Any], node: NodeIdentity) -> TermH
 
 
 def fall_silent(connection: psycopg.Connection[Any], node: NodeIdentity) -> MarkFailed:
-    """Make the node's last beat an hour old, and return the verdict on it."""
+    """Make the node's last heartbeat an hour old, and return the verdict on the node."""
     connection.execute(
         "UPDATE nodes_node SET heartbeat_at = clock_timestamp() - interval '1 hour' WHERE id = %s", [node.id]
     )

@@ -57,7 +57,7 @@ WITH made AS (
 INSERT INTO jobs_binstate (bin_id, last_start_at)
 SELECT id, CASE WHEN row_number() OVER (ORDER BY id) > %(open)s THEN clock_timestamp() + interval '1 hour' END FROM made
 """
-# One lane for each bin. The bins are assigned to the seeds in turn.
+# One lane for each bin. The bins are assigned to one seed after the other, again and again.
 _LANES: Final = """
 WITH made AS (
     INSERT INTO jobs_lane (seed_id, bin_id)
@@ -235,7 +235,10 @@ class FilledQueue:
 
 
 def _as_if_grown(definition: str) -> str:
-    """Return an index definition as full as one that grew row by row in any order. A given fillfactor is kept."""
+    """
+    Return an index definition with the fillfactor of an index that grew row by row in any order. Keep a given
+    fillfactor.
+    """
     if "fillfactor" in definition:
         return definition
     head, where, condition = definition.partition(" WHERE ")

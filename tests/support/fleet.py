@@ -162,7 +162,7 @@ class Job:
 
 
 class _Part:
-    """A part of an application, whose attributes can be set from here."""
+    """A part of an application. A test can set its attributes."""
 
     def __init__(self, instance, name):
         vars(self).update(instance=instance, name=name)
@@ -191,7 +191,10 @@ class Instance:
         self._process = os.pidfd_open(self.pid)
 
     def start(self, manager_of, *jobs, counts=False, **facts):
-        """Start a manager with these jobs, and return when it works. `manager_of` makes it from its name."""
+        """
+        Start a manager with these jobs, and return when it works. `manager_of` makes the manager from the name of the
+        instance.
+        """
         for job in jobs:
             job.goes_to(self)
         self._jobs = {job.job_id: job for job in jobs}

@@ -60,7 +60,7 @@ def _end(line, process):
 
 
 class ForkServer:
-    """Our end of the line to a process that forks."""
+    """The connection of a test process to the fork server."""
 
     def __init__(self, line):
         self._line = line

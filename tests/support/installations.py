@@ -1,4 +1,7 @@
-"""An installation with an embedded database of its own, and copies of a migrated one, which costs much to make."""
+"""
+Installations, each with its own embedded database. Its data is a copy of a migrated database, which is expensive to
+make.
+"""
 
 import contextlib
 import json
@@ -63,7 +66,10 @@ class Installation:
 
     @contextlib.contextmanager
     def server(self, *, ships=False):
-        """Let a process use the embedded server, and yield its address. If it `ships`, its log goes to the store."""
+        """
+        Let a process use the embedded server, and yield its address. If it `ships`, it copies the server's log to the
+        store.
+        """
         companion = "crawlctl.backups.log_copier" if ships else ""
         command = [sys.executable, "-c", _HOLD, str(self.var / "postgres"), companion]
         with subprocess.Popen(
@@ -86,7 +92,7 @@ def copy_migrated(var):
 
 
 def remove_cluster(var):
-    """Remove the embedded database, whose users have ended, so its server ends, too."""
+    """Wait until the server has ended, and remove its database. All users of the server must have ended before."""
     data = var / "postgres" / "data"
     _wait_until_stopped(data)
     shutil.rmtree(data)

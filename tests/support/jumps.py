@@ -1,4 +1,4 @@
-"""The clock of a database jumps while nothing runs: all stored moments move instead."""
+"""Simulates a jump of the database's clock while nothing runs: it moves all stored moments instead."""
 
 import psycopg
 

@@ -22,8 +22,8 @@ def waiting_first(tests: Iterable[_T], *, processes: int, name_of: Callable[[_T]
     """
     Return the tests in an order that gives each process its share of the long tests, then of the waiting tests.
 
-    So waiting tests run beside each other and not beside computing tests, and no long test is left for the end.
-    pytest-xdist cuts the list into one piece for each process. Later, it moves tests from the end of a piece.
+    So waiting tests run at the same time as other waiting tests, not as computing tests, and no long test is left for
+    the end. pytest-xdist cuts the list into one piece for each process. Later, it moves tests from the end of a piece.
     """
     kinds: list[list[_T]] = [[], [], []]
     for test in tests:

@@ -43,7 +43,10 @@ def kill_server(directory, partition):
 
 
 def server_of(directory, partition):
-    """Return the first process of the database server of a partition; an OSError or psutil.Error while it is down."""
+    """
+    Return the first process of the database server of a partition. Raise OSError or psutil.Error while the server is
+    down.
+    """
     file = partition_in(directory, partition) / "postgres" / "data" / "postmaster.pid"
     return psutil.Process(int(file.read_text().splitlines()[0]))
 

@@ -1,5 +1,5 @@
 """
-Real processes for acceptance tests: the synthetic site, crawls and daemons, on a database of their own.
+Real processes for acceptance tests: the synthetic site, crawls and daemons, on a separate database.
 
 Results are read from the site's own log, from the output files and from the database. The site's plan gives the
 expected results. No helper waits for a fixed time: `wait_for` polls.

@@ -1,9 +1,9 @@
 """
-A TCP proxy in front of PostgreSQL or a site, whose line can be cut, healed or delayed, and can lose answers.
+A TCP proxy in front of PostgreSQL or a site. It can cut, heal and delay its connections, and lose answers.
 
 It simulates a partition without network namespaces, with one difference: the kernels at both ends see a healthy
 neighbour. So neither keepalives nor TCP's own timeouts end a connection that hangs here. A program that recovers from
-this has timeouts of its own, and also recovers from a lost machine.
+this has its own timeouts, and also recovers from a lost machine.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Proxy:
         """
         Stop all bytes in this direction. Open connections hang, and new ones hang or are refused (`refuses`).
 
-        Bytes that arrive meanwhile are kept, so a line that is healed soon loses nothing.
+        Bytes that arrive meanwhile are kept, so a connection that is healed soon loses nothing.
         """
         self._do(self._set_flow, direction, False)
         if refuses:

@@ -1,4 +1,4 @@
-"""An S3-compatible server for tests: that of moto, as a process on loopback."""
+"""The S3-compatible server of moto, as a process on loopback."""
 
 import contextlib
 import subprocess

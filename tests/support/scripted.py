@@ -21,7 +21,7 @@ The arguments of `put` set the behaviour of a document:
 
 - `text` is its content. None means nothing to index. `version` is the version of the source, by default the text.
   Carry-down data of a document is part of its version.
-- `links` are names of others, with a link of type "link", or (name, type). `carry` passes values to some of them:
+- `links` are names of documents for links of type "link", or pairs (name, type). `carry` passes values to some of them:
   {name of the other: {name: [values]}}.
 - `interruptions=n`: the first n requests since the last `put` are interrupted, and retried `retry_after` seconds
   later. `limit` is a `RetryLimit`. -1 interrupts every request.

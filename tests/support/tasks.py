@@ -27,7 +27,7 @@ class OpenSession:
 
 
 class OwnSession:
-    """A session with a connection of its own, for threads."""
+    """A session with its own connection, for threads."""
 
     def __init__(self, dsn):
         self._dsn, self._connection = dsn, None

@@ -2,7 +2,7 @@
 Synthetic sites with traps: for each of twelve traps a host with 300 good pages and 2,000 wasted ones that its links
 lead to, and hosts without a trap.
 
-Each good page has text of its own. The pages of a trap repeat content, as traps on real sites do. A
+No other page has the text of a good page. The pages of a trap repeat content, as traps on real sites do. A
 crawl follows the links of the pages that it reads: a page that is held back leads nowhere.
 """
 

@@ -1,4 +1,4 @@
-"""One job on its way through its states, with real daemons and all commands through REST."""
+"""A job that a test takes through its states, with real daemons. All commands go through REST."""
 
 from contextlib import contextmanager
 

@@ -1,5 +1,6 @@
 """
-Proves that each run makes the scan of ManifoldCF's rules for its connector model, by a table that was written by hand.
+Proves that each run makes the scan that ManifoldCF's rules require for its connector model, as a handwritten table
+says.
 """
 
 from jobs.lifecycle.job import Kind, Scan

@@ -152,7 +152,7 @@ def test_a_pool_that_cannot_be_read_is_empty_unless_it_is_kept():
     assert good.after_failure("gone", keep=MINUTE, now=1).problem == "gone"
 
 
-def test_a_kept_pool_is_emptied_if_its_last_reading_is_too_old():
+def test_a_kept_pool_is_emptied_if_it_was_last_read_too_long_ago():
     failing = KnownPool().after_success(frozenset("ab"), now=0).after_failure("gone", keep=MINUTE, now=59)
 
     assert failing.items == frozenset("ab")

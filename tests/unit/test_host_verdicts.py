@@ -113,7 +113,7 @@ def refusing(failed=60, ended=60):
         (Cause.GAP, make_host(served=False, not_before=LATER, ready_at=LATER, above=[parent(opens_at=SOON)])),
         (Cause.GAP, make_host(served=False, not_before=SOON, above=[parent(limits=Limits(2, 0.0))])),
         (Cause.PARENT, make_host(served=False, not_before=SOON, above=[parent(opens_at=LATER)])),
-        # The parent has one place for an open request. Its hosts use this place in turn.
+        # The parent has one place for an open request. Its hosts use this place one after the other.
         (Cause.PARENT, make_host(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=1.5)])),
         (Cause.GAP, make_host(starts_per_second=0.5, above=[parent(limits=Limits(1, 0.0), starts_per_second=0.5)])),
     ],

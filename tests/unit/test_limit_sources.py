@@ -1,4 +1,4 @@
-"""Proves that the named source of each limit of a bin is the strictest one, like the limit in force."""
+"""Proves that each limit of a bin names its strictest source: the one whose limit is in force."""
 
 import datetime as dt
 from types import SimpleNamespace

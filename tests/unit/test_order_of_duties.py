@@ -47,7 +47,7 @@ def test_called_duties_are_performed_in_order(due):
 @pytest.mark.parametrize(
     "error", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DiskFull]
 )
-def test_an_interrupted_duty_ends_the_pass_and_goes_last_in_the_next(due, error):
+def test_an_interrupted_duty_ends_the_pass_and_goes_last_in_the_next_pass(due, error):
     due.fails_with = error("in vain")
     due.takes = 0.3
     due.perform()

@@ -1,4 +1,4 @@
-"""Proves that counts, levels and distributions of a process reach Prometheus complete."""
+"""Proves that Prometheus gets all counts, levels and distributions of a process."""
 
 import threading
 

@@ -156,7 +156,7 @@ def test_the_glossary_explains_each_word_once_in_one_sentence():
 
 
 def test_every_top_level_folder_has_its_line_in_the_architecture():
-    # Python writes `__pycache__` beside a module at the top, such as hatch_build.py.
+    # Python writes `__pycache__` next to a module at the top, such as hatch_build.py.
     made = {"var", "__pycache__"}
     folders = {path.parent.name for path in ROOT.glob("*/*") if not path.parent.name.startswith(".")} - made
 

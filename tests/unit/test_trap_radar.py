@@ -109,7 +109,7 @@ def test_a_page_that_differs_only_in_dates_numbers_and_its_address_is_not_new():
     assert found == [True, True, True, False, False]
 
 
-def test_a_page_is_not_blamed_for_its_printed_version():
+def test_a_page_counts_as_new_after_its_print_version_was_read():
     lines = Lines()
     assert lines.is_new(grouped("http://a.example/x?print=1"), "The same words")
 

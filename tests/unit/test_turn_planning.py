@@ -113,7 +113,7 @@ def test_a_bin_with_a_limit_of_bytes_has_one_turn_of_the_allowed_bytes():
     assert shapes(turns) == [(4, 4)]
 
 
-def test_a_bytes_limit_counts_pages_as_large_as_those_that_were_read():
+def test_a_bytes_limit_expects_pages_of_the_size_of_earlier_pages():
     turns, _ = plan(seen_bin(bytes_per_second=20_000, page_bytes=2_000))
 
     assert shapes(turns) == [(20, 4)]

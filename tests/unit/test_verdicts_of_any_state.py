@@ -136,7 +136,7 @@ TRUE_OF_HOSTS = {
 
 
 def is_paced(host):
-    """True if the host is served with a gap, or waits for the end of one."""
+    """True if the host is served with a gap, or waits for the end of a gap."""
     if host.open_turns:
         return host.limits.gap > 0
     return is_later(host.not_before) and host.not_before <= NOON + dt.timedelta(seconds=host.limits.gap)

@@ -56,7 +56,7 @@ def test_a_due_time_shows_whether_it_is_near() -> None:
     assert asyncio.run(look()) == [False, True, False, False]
 
 
-def test_a_moment_without_a_delay_is_noted_on_the_event_loop_of_workers() -> None:
+def test_a_request_for_now_is_due_immediately_on_the_loop_of_workers() -> None:
     async def look() -> list[bool]:
         due = Deadline(asyncio.get_running_loop(), asyncio.Event())
         due.within(0.0)

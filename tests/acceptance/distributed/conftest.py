@@ -52,7 +52,10 @@ class InDatabase:
         return Proxy.of_database(self._database.dsn)
 
     def environment(self, line=None):
-        """Return the environment for a process that reaches the store through `line`, or directly if `line` is None."""
+        """
+        Return the environment for a process that reaches the store through the proxy `line`, or directly if `line` is
+        None.
+        """
         address = {} if line is None else {"DATABASE_URL": Database(line.dsn(self._database.dsn)).url}
         return {"CRAWLCTL_COORDINATION": "DATABASE", **address}
 

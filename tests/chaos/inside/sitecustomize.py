@@ -27,7 +27,9 @@ _SERVER = "crawlctl.postgres.server"
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """A loader that compiles the changed source, and bypasses the cache of compiled modules. Others are in the cache."""
+    """
+    A loader that compiles the changed source, and bypasses the cache of compiled modules, which has unchanged modules.
+    """
 
     def get_code(self, fullname):
         if "mutant" not in _ORDERS:

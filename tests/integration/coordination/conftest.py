@@ -71,7 +71,7 @@ class Bench:
         return node
 
     def line(self, name):
-        """Return the proxy for the connections of the node with this name, made at the first call."""
+        """Return the proxy for the connections of the node with this name. The first call makes the proxy."""
         if name not in self.proxies:
             self.proxies[name] = self._proxy()
         return self.proxies[name]

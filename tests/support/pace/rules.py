@@ -2,8 +2,8 @@
 Checks of a site's log against its limits over all windows of time: the outside checker of pace.
 
 A `Rule` is one limit of some hosts together, between two moments of the site's clock. It reads only what the site saw:
-the arrivals and ends of requests, and the bytes sent. Each limit is a rule of its own, so for a host under several
-limits the strictest holds by itself. A rule judges only requests that began and ended between its two moments.
+the arrivals and ends of requests, and the bytes sent. Each limit is a separate rule, so a host under several limits
+must keep each of them. A rule judges only requests that began and ended between its two moments.
 
 Windows are half open: of requests that come every second, a minute has sixty. All windows are checked, by two pointers
 over the moments at which they can begin. A site may see two requests closer than they were, so gaps and windows have a

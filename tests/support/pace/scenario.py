@@ -54,7 +54,7 @@ class Scenario:
     """
     A scenario, used as a context. The strict policy's job starts first, so its limits hold from the first request on.
 
-    `cluster` is a cluster of the chaos test without a crawl of its own. `changes` are (moment, limits of the strict
+    `cluster` is a cluster of the chaos test that crawls nothing by itself. `changes` are (moment, limits of the strict
     policy).
     """
 
