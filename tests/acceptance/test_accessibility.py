@@ -69,7 +69,7 @@ _LOOKS = (
     ("dark", {"width": 400, "height": 900}, _OF_LAYOUT),
 )
 
-# A colour in a transition has another contrast.
+# Script that switches transitions off: during a transition, a colour has another contrast.
 _STILL = """
 addEventListener("DOMContentLoaded", () => {
   const style = "<style>*, ::before, ::after { transition: none !important; animation: none !important; }</style>";

@@ -374,8 +374,8 @@ def test_a_live_page_shows_a_lost_connection_and_catches_up_afterwards(browser, 
 
 # --- Keyboard only ---------------------------------------------------------------------------------
 
-# Mark the elements that a key can reach. After each key, note the defects of the focused element: it must be visible,
-# and have an outline.
+# Script that marks the elements that a key can reach. After each key, note the defects of the focused element: it must
+# be visible, and have an outline.
 _WATCH_FOCUS = """
 () => {
   const reachable = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
@@ -510,7 +510,7 @@ def test_rows_of_a_live_list_that_change_places_keep_the_focus(browser, web):
         assert order == ["above", "own", "below"]
 
 
-# Show the focused row alone, then below another row, then between two rows.
+# Script that shows the focused row alone, then below another row, then between two rows.
 _REORDER = """
 async () => {
   const { show } = await import("/static/js/screen.js");

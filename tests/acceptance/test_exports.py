@@ -11,7 +11,7 @@ from nodes.tasks.models import TaskTemplate, TaskWorker
 from tests.support.api import make_documents, make_job
 from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 
-# Slightly more rows than four parts have.
+# Number of rows: slightly more than four parts have.
 DOCUMENTS = 4 * writing.ROWS_OF_A_PART + 17
 
 

@@ -1,4 +1,7 @@
-"""Proves with real processes that files of all kinds are read, and that files that attack their reader fail alone."""
+"""
+Proves with real processes that files of all kinds are read, and that a file that attacks its reader fails no other
+file.
+"""
 
 import pytest
 

@@ -18,7 +18,8 @@ from tests.support.processes import QUICK_HEARTS, Command, Database, Machine, Ru
 pytestmark = pytest.mark.debian("postgresql")
 
 SITE = {"pages": 400, "hosts": 2, "traps": 1, "latency_ms": 40}
-# No node sends a heartbeat between a backup and the end of its server, so heartbeats cannot show the change.
+# Settings with which no node sends a heartbeat between a backup and the end of its server, so heartbeats cannot show
+# that the database was set back.
 SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
 
 

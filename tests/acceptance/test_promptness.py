@@ -103,7 +103,8 @@ def test_a_new_job_sends_its_first_request_in_seconds_despite_a_backlog(cluster,
     )
 
 
-# Hosts with one page each, requested a minute ago, whose lanes sleep until an hour after that request.
+# Statement that creates hosts with one page each, requested a minute ago, whose lanes sleep until an hour after that
+# request.
 _SLEEPERS = """
 WITH bin AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)
@@ -120,7 +121,7 @@ WITH bin AS (
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, seq, action, depth, redirects)
 SELECT md5(id::text)::uuid, %(job)s, id, 'http://here.example/' || id, 0, false, false, 1, (1::bigint << 56) + id, 0, 0, 0 FROM lane
 """
-# At the usual pace of the scan for lost wake-ups, this many hosts take half a minute.
+# Number of hosts. At its usual pace, the scan for lost wake-ups takes half a minute for them.
 HOSTS = 10_000
 
 

@@ -24,7 +24,7 @@ COMPARED = {
           FROM jobs_queueitem WHERE hash <> %(hash)s ORDER BY hash
     """,
 }
-# A document of the second chunk of a restoration.
+# Query that locks a document of the second chunk of a restoration.
 IN_THE_MIDDLE = """
 SELECT FROM jobs_tombstone
  WHERE hash = (SELECT hash FROM jobs_tombstone GROUP BY hash ORDER BY hash OFFSET 700 LIMIT 1)

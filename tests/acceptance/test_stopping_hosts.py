@@ -20,7 +20,7 @@ from tests.support.processes import held_by, wait_for
 
 # Seconds after which a stopped host gets no request, even for documents that workers have already claimed.
 EFFECTIVE = 5.0
-# Open requests that the policy allows. Every third page takes a minute to answer.
+# Number of open requests that the policy allows. Every third page takes a minute to answer.
 OPEN = 6
 PAGES = 120
 

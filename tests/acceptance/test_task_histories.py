@@ -19,7 +19,7 @@ from tests.support.task_kinds import NAMED
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_TASK_HISTORIES", "2"))
 GROUPS = ("generic", "fast-lane")
 ACTIONS = 12
-# A task of a killed worker runs again. More kills in a row than this are unlikely.
+# Retry policy: a task of a killed worker runs again, up to 20 times. More kills of one task are unlikely.
 AGAIN = {"policy": "times", "times": 20, "seconds": 0}
 
 

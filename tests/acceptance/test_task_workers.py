@@ -26,7 +26,7 @@ AGAIN = {"policy": "times", "times": 5, "seconds": 0}
 TASKS, KILLS = (int(number) for number in os.environ.get("CRAWLCTL_TEST_LEADER_KILLS", "60,3").split(","))
 
 
-# Start a task worker that is told to stop right after its registration.
+# Script that starts a task worker, and requests its stop right after its registration.
 STOPPED_DURING_ITS_START = """
 import os, signal
 import django

@@ -15,9 +15,9 @@ from tests.support.processes import held_by
 from tests.support.trap_sites import prose
 
 ARTICLES = 40
-# Links of each month to other months, so that the queue is always full of months.
+# Number of links from each month to other months, so that the queue is always full of months.
 FANOUT = 3
-# The end of the calendar. A crawl without a guard reads all of it.
+# Number of months of the calendar. A crawl without a guard reads all of them.
 MONTHS = 1_500
 
 

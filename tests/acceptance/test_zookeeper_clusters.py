@@ -22,7 +22,7 @@ from tests.support.proxy import Proxy
 from tests.support.zookeeper import ZooKeeper
 
 HEARTBEAT = float(QUICK_HEARTS["CRAWLCTL_HEARTBEAT_INTERVAL"])
-# The limit promised in docs/coordination.md, plus three heartbeats of tolerance for a busy machine.
+# Limit promised in docs/coordination.md, plus three for a busy machine (in intervals of heartbeats).
 BACK_WITHIN_BEATS = 2 + 3
 
 
@@ -39,7 +39,7 @@ def path():
 
 
 @pytest.fixture
-def chosen_there(zookeeper, path):
+def elected_in_zookeeper(zookeeper, path):
     """
     Return a function that makes the environment of daemons coordinated by that server, optionally through a proxy.
     """
@@ -100,8 +100,8 @@ def owners_of(cluster):
 # --- Main managers -------------------------------------------------------------------------------
 
 
-def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(cluster, chosen_there):
-    said = chosen_there(CRAWLCTL_NODE_TIMEOUT="6")
+def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(cluster, elected_in_zookeeper):
+    said = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="6")
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     wait_for_term(cluster, 1)
     goes_on_beating(cluster, heir, beats=14)
@@ -116,10 +116,10 @@ def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(clust
     assert main.wait() == 1
 
 
-def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(cluster, serve, chosen_there):
+def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(cluster, serve, elected_in_zookeeper):
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
-    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
-    cluster.start("runworker", "runworker", **chosen_there())
+    main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **elected_in_zookeeper())
+    cluster.start("runworker", "runworker", **elected_in_zookeeper())
     job = cluster.make_job(site)
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
@@ -134,8 +134,8 @@ def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(clust
     assert count_events(cluster, "marked_failed") == 1
 
 
-def test_a_main_in_zookeeper_that_ends_in_order_is_replaced_immediately(cluster, chosen_there):
-    first, second = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
+def test_a_main_in_zookeeper_that_ends_in_order_is_replaced_immediately(cluster, elected_in_zookeeper):
+    first, second = start_one_by_one(cluster, "runmanager", "runmanager", **elected_in_zookeeper())
     wait_for_term(cluster, 1)
     goes_on_beating(cluster, second)
 
@@ -147,13 +147,13 @@ def test_a_main_in_zookeeper_that_ends_in_order_is_replaced_immediately(cluster,
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_still_works(cluster, serve, zookeeper, chosen_there):
+def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_still_works(cluster, serve, zookeeper, elected_in_zookeeper):
     site = serve(pages=300, hosts=2, traps=3, latency_ms=60)
     with Proxy(("127.0.0.1", zookeeper.port)) as line:
-        (main,) = cluster.start("runmanager", **chosen_there(line))
+        (main,) = cluster.start("runmanager", **elected_in_zookeeper(line))
         wait_for_term(cluster, 1)
-        (other,) = cluster.start("runmanager", **chosen_there())
-        cluster.start("runworker", **chosen_there())
+        (other,) = cluster.start("runmanager", **elected_in_zookeeper())
+        cluster.start("runworker", **elected_in_zookeeper())
         job = cluster.make_job(site)
         cluster.start_job(job)
         wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
@@ -181,10 +181,12 @@ def test_a_main_cut_off_from_zookeeper_resigns_in_time_and_still_works(cluster, 
 # --- ZooKeeper disappears and returns ------------------------------------------------------------
 
 
-def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster, serve, zookeeper, chosen_there):
+def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(
+    cluster, serve, zookeeper, elected_in_zookeeper
+):
     site = serve(pages=400, hosts=2, traps=3, latency_ms=60)
-    managers = start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
-    cluster.start("runworker", "runworker", **chosen_there())
+    managers = start_one_by_one(cluster, "runmanager", "runmanager", **elected_in_zookeeper())
+    cluster.start("runworker", "runworker", **elected_in_zookeeper())
     job = cluster.make_job(site)
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
@@ -207,11 +209,13 @@ def test_a_crawl_runs_without_zookeeper_and_a_main_is_elected_soon_after(cluster
     assert all(cluster.node_of(manager).status == "running" for manager in managers)
 
 
-def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(cluster, serve, zookeeper, chosen_there, watch):
+def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(
+    cluster, serve, zookeeper, elected_in_zookeeper, watch
+):
     # A host has an owner only while it is crawled, so the crawl must not end before the test.
     site = serve(pages=400, hosts=2, traps=0)
-    start_one_by_one(cluster, "runmanager", "runmanager", **chosen_there())
-    cluster.start("runworker", **chosen_there())
+    start_one_by_one(cluster, "runmanager", "runmanager", **elected_in_zookeeper())
+    cluster.start("runworker", **elected_in_zookeeper())
     job = cluster.make_job(site, min_gap=1.0)
     cluster.start_job(job)
 
@@ -235,9 +239,9 @@ def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(cluster, s
     assert count_events(cluster, "marked_failed") == 0
 
 
-def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeeper, chosen_there, look):
+def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeeper, elected_in_zookeeper, look):
     # A busy machine must not end a session, because its node would write a new one.
-    said = chosen_there(CRAWLCTL_NODE_TIMEOUT="60")
+    said = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="60")
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     workers = cluster.start("runworker", "runworker", **said)
     wait_for_term(cluster, 1)
@@ -255,10 +259,10 @@ def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeepe
 
 
 @pytest.mark.parametrize("kind", ["runmanager", "runworker"])
-def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zookeeper, chosen_there, kind):
+def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zookeeper, elected_in_zookeeper, kind):
     zookeeper.stop()
 
-    daemon = machine.start(kind, **(QUICK_HEARTS | chosen_there(CRAWLCTL_NODE_TIMEOUT="1")))
+    daemon = machine.start(kind, **(QUICK_HEARTS | elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="1")))
 
     assert daemon.wait() == 1
     assert [f"attempt {number} of 5" in daemon.err for number in range(1, 7)] == [True] * 5 + [False]
@@ -266,13 +270,13 @@ def test_an_instance_without_zookeeper_logs_each_attempt_and_ends(machine, zooke
     assert machine.database.value("SELECT count(*) FROM nodes_node") == 0
 
 
-def test_other_credentials_are_refused_with_a_reason(cluster, chosen_there):
-    mine = chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
+def test_other_credentials_are_refused_with_a_reason(cluster, elected_in_zookeeper):
+    mine = elected_in_zookeeper(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:secret")
     cluster.start("runmanager", **mine)
     wait_for_term(cluster, 1)
 
     other = cluster.machine.start(
-        "runmanager", **QUICK_HEARTS, **chosen_there(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:wrong")
+        "runmanager", **QUICK_HEARTS, **elected_in_zookeeper(CRAWLCTL_ZOOKEEPER_CREDENTIALS="crawl:wrong")
     )
 
     assert other.wait() == 1
@@ -281,22 +285,24 @@ def test_other_credentials_are_refused_with_a_reason(cluster, chosen_there):
     assert "Traceback" not in other.err
 
 
-def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, chosen_there, path):
+def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, elected_in_zookeeper, path):
     with_something_else(zookeeper, f"{path}/{CLUSTER}")
 
-    daemon = machine.start("runworker", **QUICK_HEARTS, **chosen_there())
+    daemon = machine.start("runworker", **QUICK_HEARTS, **elected_in_zookeeper())
 
     assert daemon.wait() == 1
     assert f"{path}/{CLUSTER} in ZooKeeper is in use by another application" in daemon.err
 
 
-def test_the_path_of_a_cluster_of_another_database_is_not_changed(cluster, template, tmp_path, chosen_there, look):
-    cluster.start("runmanager", **chosen_there())
+def test_the_path_of_a_cluster_of_another_database_is_not_changed(
+    cluster, template, tmp_path, elected_in_zookeeper, look
+):
+    cluster.start("runmanager", **elected_in_zookeeper())
     wait_for_term(cluster, 1)
 
     with copy_of(template) as another:
         elsewhere = Machine(another, tmp_path)
-        daemon = elsewhere.start("runmanager", **QUICK_HEARTS, **chosen_there())
+        daemon = elsewhere.start("runmanager", **QUICK_HEARTS, **elected_in_zookeeper())
         assert daemon.wait() == 1
         assert another.value("SELECT count(*) FROM nodes_mainterm WHERE main_id IS NOT NULL") == 0
 
@@ -316,10 +322,10 @@ def with_something_else(zookeeper, path):
 # --- One-shot commands ---------------------------------------------------------------------------
 
 
-def test_a_one_shot_needs_no_zookeeper(machine, serve, zookeeper, chosen_there):
+def test_a_one_shot_needs_no_zookeeper(machine, serve, zookeeper, elected_in_zookeeper):
     site = serve(pages=20)
     zookeeper.stop()
 
-    crawl = machine.crawl(site.start_url, **chosen_there())
+    crawl = machine.crawl(site.start_url, **elected_in_zookeeper())
 
     assert crawl.code == 0

@@ -33,7 +33,7 @@ _WARM_UP = 8.0
 # Number of pages of the large host that are fetched before the job gets the small hosts.
 _UNDER_WAY = 5
 
-# The documents of the next run, as seeding would leave them.
+# Statement that creates the documents of the next run, as seeding does.
 _FILL = """
 WITH bin AS (
     INSERT INTO jobs_bin (namespace, name, "interval", is_known)

@@ -28,7 +28,7 @@ _GOALS: Final = [
     {"pattern": "/never/", "percent": 95.0, "within": 900.0},
     {"pattern": ".", "percent": 90.0, "within": 3600.0},
 ]
-# Documents as after a run, with evidence.
+# Statement that creates documents as after a run, with evidence of changes.
 _DOCUMENTS: Final = """
 WITH made AS (
     INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, outcome,

@@ -7,7 +7,8 @@ import psycopg
 
 _INTERVAL = 0.25
 
-# Age of the text that has waited longest. A count of a long backlog is slow, so it is made only at the end.
+# Query for the age of the text that has waited longest. A count of a long backlog is slow, so it is made only at the
+# end.
 _OLDEST = """
 SELECT coalesce(extract(epoch FROM clock_timestamp() - min(written_at)), 0)::float FROM jobs_searchdocument WHERE vector IS NULL
 """

@@ -39,7 +39,7 @@ _MANAGERS, _WORKERS = 4, 6
 _MANY_MANAGERS, _MANY_WORKERS = 10, 20
 # Contents of each idle cluster, as (documents, seeds).
 _FEW, _MANY_DOCUMENTS, _MANY_SEEDS = (1_000, 10), (1_000_000, 10), (1_000, 10_000)
-# A stopped job, its seeds, and the documents of the first seed, all fetched.
+# Statements that create a stopped job, its seeds, and the documents of the first seed, all fetched.
 _SEEDS = """
 INSERT INTO jobs_seed (job_id, urls, seeded_run)
 SELECT %(job)s, ARRAY['http://a.test/' || n], 1 FROM generate_series(1, %(seeds)s::int) AS n
@@ -50,7 +50,7 @@ INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_be
 SELECT md5(%(job)s || '/' || n)::uuid, %(job)s, %(lane)s, 'http://a.test/' || n, 2, false, false, 1, 0, 0, 0, 1, '200'
   FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
-# Documents that a worker has claimed, in batches of `size`.
+# Statements that create documents that a worker has claimed, in batches of `size`.
 _CLAIMED = """
 WITH offered AS (
     INSERT INTO jobs_batch (group_id, node_scope, manager_id, worker_id, kind, state, documents, created_at, sent_at)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.filled_queue import FilledQueue
 
 _MOST: Final = 3.0
-# Times below this are dominated by the clock and by the driver (ms).
+# Times below this many milliseconds consist mostly of errors of the clock and of the driver's own time.
 _SHORT: Final = 1.0
 _HUNDRED: Final = 100
 _OF_A_TURN: Final = ("stuff", "take", "close")
@@ -39,7 +39,7 @@ _SETTLING: Final = 3_000
 # Number of rounds before the measured ones. The driver prepares a statement at its sixth execution. Five executions
 # later, the server chooses a plan for all further ones.
 _WARMING: Final = 12
-# The present marks, with some of them at 0. The last row applies.
+# Statement that stores the present marks again, with some of them at 0. The last row applies.
 _WITHOUT: Final = """
 INSERT INTO jobs_lowwatermark (batch, turn, delta, next_batch, next_turn, next_delta, next_since)
 SELECT CASE WHEN %(mark)s = 'batch' THEN 0 ELSE batch END, CASE WHEN %(mark)s = 'turn' THEN 0 ELSE turn END,

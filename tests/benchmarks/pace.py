@@ -39,7 +39,7 @@ _GAPS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _WARM_UP = 15.0
 _ENOUGH = 1.3
 _HOSTS_AT_ONE = 8
-# Percent of a limit of bytes that a host must get.
+# Least share of its limit of bytes that a host must use (percent).
 _SHARE_OF_BYTES = 95.0
 
 

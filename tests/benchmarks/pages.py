@@ -39,7 +39,7 @@ _MOST_SHARE: Final = 0.02
 _MOST_SECONDS: Final = 0.1
 _BINS: Final = 100_000
 _PORT: Final = 8391
-# Removes the data of the crawl before.
+# Statements that remove the data of the previous crawl.
 _EMPTY: Final = """
 TRUNCATE jobs_job, jobs_bin, jobs_queueitem, jobs_outlinks, jobs_indexeddocument, jobs_batch, jobs_turn, jobs_counter, jobs_counterdelta,
          jobs_jobcounter, jobs_throttlepolicy, jobs_repositoryconnection, jobs_outputconnection, nodes_node CASCADE

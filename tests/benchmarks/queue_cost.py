@@ -42,8 +42,8 @@ _HUNDRED: Final = 100
 # Allowed cost with many documents, as a multiple of the cost with few.
 _MOST_BUFFERS: Final = 1.3
 _MOST_TIME: Final = 2.5
-# Figures that are too small to compare: below this number of buffers, index entries that are not cleaned up yet
-# dominate; below this number of ms, the clock does.
+# Least number of buffers and least time (ms) that are compared. Smaller figures consist mostly of index entries that
+# are not cleaned up yet, and of errors of the clock.
 _FEW_BUFFERS: Final = 100
 _SHORT: Final = 2.0
 # Largest number of buffers of a step of a round where bins are throttled: it reads the limits of at most 350 lanes

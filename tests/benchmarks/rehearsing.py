@@ -32,7 +32,7 @@ _FLUSHES: Final = 400
 _DOCUMENTS_OF_FLUSH: Final = 50
 _REJECTED_OF_DOCUMENT: Final = 10
 
-# A tree of ten links for each document, whose leaves link to documents anywhere.
+# Statement that creates ten links for each document: the documents form a tree, and its leaves link to any documents.
 _LINKS: Final = """
 INSERT INTO jobs_outlinks (hash, job_id, targets, is_redirect)
 SELECT item.hash, item.job_id,

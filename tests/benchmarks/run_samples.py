@@ -26,7 +26,7 @@ from tests.benchmarks.databases import ROOT
 _LONGEST_END: Final = 500.0
 _TIMES: Final = 9
 _JOBS: Final = (1, 32, 300)
-# Documents as after a run, on a hundred hosts, with versions of the length of real ones.
+# Statement that creates documents as after a run, on a hundred hosts, with versions of the usual length.
 _DOCUMENTS: Final = """
 INSERT INTO jobs_queueitem (hash, job_id, lane_id, identifier, stage, indexed_before, rescan, run_no, action, depth, outcome,
                             result_code, version, fetched_at, response_ms)

@@ -20,8 +20,8 @@ _SIZES: Final = [1] * 32 + [2] * 4 + [3] * 5 + [16] * 2 + [285]
 POOLS: Final = {f"job-{number}": [f"item-{item}" for item in range(size)] for number, size in enumerate(_SIZES)}
 
 _ALL: Final = range(8)
-# Present nodes, one step after another. The first step places all items for the first time, so counting begins with the
-# second.
+# Scenarios: for each step, the nodes that exist. The first step places all items for the first time, so moves are
+# counted from the second step on.
 SCENARIOS: Final[dict[str, list[list[int]]]] = {
     "8 nodes start one after another": [list(range(count)) for count in range(1, 9)],
     "each of 8 nodes is rebooted in turn": [

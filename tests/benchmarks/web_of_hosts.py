@@ -33,7 +33,7 @@ from tests.benchmarks.many_hosts import host
 
 # Seconds between two writes of the log.
 _FLUSH_INTERVAL = 0.1
-# A page has about 14 KB and 35 links to other pages of its host, like a page of the synthetic site.
+# Text of a page. A page has about 14 KB and 35 links to other pages of its host, like a page of the synthetic site.
 _TEXT = "".join(f"<p>{' '.join(f'word{number % 97}' for number in range(80))}</p>" for _ in range(24))
 _LINKS_A_PAGE = 35
 # Number of hosts that share a certificate, and so a port.

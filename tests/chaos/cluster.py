@@ -42,7 +42,8 @@ BEAT, TIMEOUT = 0.5, 2.0
 
 _INSIDE = Path(__file__).parent / "inside"
 _FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-# Some pages take longer than a node's timeout, so that they are open when their worker is marked as failed.
+# Option of the site: some pages take longer than a node's timeout, so that they are open when their worker is marked as
+# failed.
 _SLOW_PAGES = f"37:{1.3 * TIMEOUT}"
 
 

@@ -25,7 +25,7 @@ from tests.support.pace.rules import Limits
 from tests.support.processes import ROOT, copy_of, make_template, template_database, wait_for
 from tests.support.proxy import SYNC
 
-# Longer than in the chaos test, so that a busy machine does not upset a schedule.
+# Timeout of nodes (seconds): longer than in the chaos test, so that a busy machine does not upset a schedule.
 _TIMEOUT = 3.0
 
 _FENCED = r"AND \{MAY_WRITE\}\s+FOR KEY SHARE"

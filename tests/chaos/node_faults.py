@@ -115,7 +115,7 @@ def delay_network(node, rng):
 
 # --- F3: between a check and its write -----------------------------------------------------------
 
-# Functions after a check and before its write. Most are called inside a transaction.
+# Functions that nodes call after a check and before its write, mostly inside a transaction. Nodes can be frozen there.
 OFFERS = ("jobs.duties.stuff:stuff_groups", "jobs.queue.offering.stuff:_offer")
 JUDGEMENTS = ("jobs.queue.release:_lose", "nodes.membership.leadership:_fail")
 ELECTIONS = ("nodes.membership.leadership:elect", "nodes.membership.leadership:_remove_main")

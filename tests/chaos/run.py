@@ -27,7 +27,7 @@ from tests.support.zookeeper import ZooKeeper
 
 # Working directory of the processes, which also keeps their files.
 VAR = ROOT / "var" / "chaos"
-# Documents of a site: a minute's work without faults.
+# Number of documents of a site: a crawl without faults reads them in a minute.
 _PAGES = 500
 # Seconds after the last fault in which everything must be crawled.
 _PATIENCE = 300

@@ -25,7 +25,8 @@ from tests.chaos.compared import NAMES
 _SHARES: Final = (0.05, 0.25, 0.5, 1.0)
 # Longest wait for a move that copies documents (seconds).
 _COPIES_WITHIN: Final = 60.0
-# The lock makes the end of the run wait until the move is requested. Then the demo waits for the end of the move.
+# Query for a running job. Its lock makes the end of the run wait until the move is requested. Then the demo waits for
+# the end of the move.
 _RUNS: Final = "SELECT FROM jobs_job WHERE phase = 'active' FOR SHARE"
 
 

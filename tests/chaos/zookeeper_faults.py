@@ -16,7 +16,7 @@ from tests.chaos.cluster import TIMEOUT
 from tests.chaos.node_faults import pick
 
 _FROZEN_FOR = 8.0
-# The largest data of one node that a server accepts, minus the overhead of a request.
+# Largest data of one node that a server accepts, without the overhead of a request.
 _FULL = b"x" * 1_000_000
 
 

@@ -44,7 +44,7 @@ def administrator():
 
 
 @pytest.fixture
-def apprentice():
+def policy_editor():
     """Return the client of a user that may change policies, but not limits of the whole cluster."""
     user = make_user(OPERATOR)
     names = [f"{verb}_throttlepolicy" for verb in ("add", "change", "delete")]
@@ -175,9 +175,9 @@ DENYING = {"rules": [{"pattern": "bad.example", "denies": True}]}
 
 
 @each_row("said", [{"applies_everywhere": True}, DENYING])
-def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
-    assert_problem(apprentice.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
-    assert_problem(apprentice.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
+def test_creating_a_cluster_wide_policy_needs_its_permission(policy_editor, said):
+    assert_problem(policy_editor.post(POLICIES, {"name": "x"} | said), 403, "permission_denied")
+    assert_problem(policy_editor.post(f"{POLICIES}preview/", {"name": "x"} | said), 403, "permission_denied")
     assert not ThrottlePolicy.objects.exists()
 
 
@@ -189,11 +189,11 @@ def test_creating_a_cluster_wide_policy_needs_its_permission(apprentice, said):
         {"rules": [{"pattern": "bad.example", "min_gap": 1}]},
     ],
 )
-def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, apprentice, change):
+def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, policy_editor, change):
     made = store(administrator, applies_everywhere=True, **DENYING)
 
-    assert_problem(apprentice.patch(address_of(made), change), 403, "permission_denied")
-    assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
+    assert_problem(policy_editor.patch(address_of(made), change), 403, "permission_denied")
+    assert_problem(policy_editor.delete(address_of(made)), 403, "permission_denied")
     assert administrator.get(address_of(made)).json()["version"] == made["version"]
 
 
@@ -206,18 +206,18 @@ def test_changing_a_cluster_wide_policy_needs_its_permission(administrator, appr
     ],
     ids=["taken out", "on fewer days", "let pass before"],
 )
-def test_a_user_without_permission_to_deny_hosts_cannot_remove_denials(administrator, apprentice, rules):
+def test_a_user_without_permission_to_deny_hosts_cannot_remove_denials(administrator, policy_editor, rules):
     made = store(administrator, **DENYING)
 
-    assert_problem(apprentice.patch(address_of(made), {"rules": rules}), 403, "permission_denied")
+    assert_problem(policy_editor.patch(address_of(made), {"rules": rules}), 403, "permission_denied")
 
 
-def test_a_user_without_permission_to_deny_hosts_may_change_other_limits(administrator, apprentice):
+def test_a_user_without_permission_to_deny_hosts_may_change_other_limits(administrator, policy_editor):
     made = store(administrator, **DENYING)
     rules = [*DENYING["rules"], {"pattern": "slow.example", "min_gap": 60}]
 
-    assert apprentice.patch(address_of(made), {"min_gap": 3, "rules": rules}).status_code == 200
-    assert_problem(apprentice.delete(address_of(made)), 403, "permission_denied")
+    assert policy_editor.patch(address_of(made), {"min_gap": 3, "rules": rules}).status_code == 200
+    assert_problem(policy_editor.delete(address_of(made)), 403, "permission_denied")
 
 
 # --- Refusals --------------------------------------------------------------------------------------

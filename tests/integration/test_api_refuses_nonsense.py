@@ -47,7 +47,7 @@ NOT_HERE = {"no_main", "coordination_unavailable"}
 BUT = ("/api/v1/token/",)
 
 
-class Asking:
+class Requests:
     """Sends requests and records each wrong answer. Each request finds the same objects."""
 
     def __init__(self):
@@ -84,7 +84,7 @@ class Asking:
 
 @pytest.fixture
 def asking():
-    return Asking()
+    return Requests()
 
 
 def asked_operations():

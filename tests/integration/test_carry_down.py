@@ -8,7 +8,7 @@ from jobs.connectors.repository.base import Ending
 from jobs.lifecycle.document import Stage
 from jobs.models import CarryDown, QueueItem
 from jobs.queue.flushing.flush import flush
-from tests.integration.test_hop_limits import Crawl, assert_counts_are_exact, begin_anew, name_of
+from tests.integration.test_hop_limits import Crawl, assert_counts_are_exact, begin_without_rows, name_of
 from tests.support.cluster import NOON
 from tests.support.factories import hash_of, make_reference, make_result
 
@@ -218,7 +218,7 @@ STEPS = st.lists(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_in_the_end_every_child_was_read_with_the_data_of_its_parents(connection, steps):
-    family = begin_anew(connection, {}, kind=Family)
+    family = begin_without_rows(connection, {}, kind=Family)
     passed, read_with = {}, {}
     family.begin(*PARENTS, *CHILDREN)
     claims = family.claim()

@@ -72,7 +72,7 @@ def remove(dsn, job, output, names, *, run_no=1, cause=""):
     removed = [
         tombstones.Removed(job.pk, run_no, output.pk, one.hash, leaves_output=True, cause=cause) for one in documents
     ]
-    with psycopg.connect(dsn, autocommit=True) as there, there.cursor(row_factory=namedtuple_row) as cursor:
+    with psycopg.connect(dsn, autocommit=True) as other, other.cursor(row_factory=namedtuple_row) as cursor:
         tombstones.store(cursor, removed, now=NOON)
     IndexedDocument.objects.filter(output=output).delete()
 
@@ -105,7 +105,7 @@ def database(template, job, django_db_blocker):
 
 
 @pytest.fixture
-def there(database, django_db_blocker):
+def in_partition_b(database, django_db_blocker):
     """Return a function that enters partition `b`."""
     return database.as_django
 
@@ -118,9 +118,9 @@ def verified(output, **counts):
 
 
 @pytest.fixture
-def both_verified(there, index):
+def both_verified(in_partition_b, index):
     verified(index, documents=10)
-    with there():
+    with in_partition_b():
         verified(OutputConnection.objects.get(name="index"), documents=10, missing=5)
 
 
@@ -154,7 +154,7 @@ def test_a_page_of_verifications_names_a_partition_without_an_answer(index, oper
     assert page.context["screen"]["totals"][0]["text"] == total
 
 
-def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, there, index, operator):
+def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, in_partition_b, index, operator):
     wanted = {"output": index.pk, "sample": 50, "repair": True}
 
     every = operator.post("/api/v1/verifications/", wanted, format="json")
@@ -169,13 +169,13 @@ def test_a_verification_is_scheduled_in_all_partitions_or_in_one(control, there,
     assert (here_only["partition"], here_only["elsewhere"]) == ("", [])
     assert_problem(wrong, 400, "invalid", fields={"partition"})
     assert OutputVerification.objects.count() == 2
-    with there():
+    with in_partition_b():
         assert OutputVerification.objects.count() == 2
         arguments = {"output": "index", "sample": 50.0, "repair": True}
         assert Task.objects.get(pk=elsewhere["task"]).arguments == arguments
 
 
-def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(control, there, index, operator):
+def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(control, in_partition_b, index, operator):
     said = operator.post(f"{page_of(index)}start/", {"repair": "on"}, format="multipart", follow=True).content.decode()
     alone = operator.post(f"{page_of(index)}start/", {"partition": "b"}, format="multipart", follow=True)
     assert len(read_screen(f"output-verification-{index.pk}")["verifications"]) == 3
@@ -185,7 +185,7 @@ def test_a_page_names_the_partitions_in_which_a_verification_is_scheduled(contro
     assert "Partition b: task" in alone.content.decode()
     assert "Partition b: task" in archives
     assert (OutputVerification.objects.count(), ArchiveVerification.objects.count()) == (1, 1)
-    with there():
+    with in_partition_b():
         assert (OutputVerification.objects.count(), ArchiveVerification.objects.count()) == (2, 1)
 
 
@@ -197,7 +197,7 @@ def test_a_verification_is_scheduled_although_another_partition_is_silent(silent
     assert (made["partition"], made["elsewhere"], made["silent"]) == ("", [], ["b"])
 
 
-def test_a_verification_needs_its_role_in_all_partitions(control, there, index):
+def test_a_verification_needs_its_role_in_all_partitions(control, in_partition_b, index):
     wanted = {"output": index.pk, "partition": "b"}
     may_not = {**wanted, "allow_removals": True}
 
@@ -205,13 +205,13 @@ def test_a_verification_needs_its_role_in_all_partitions(control, there, index):
     assert_problem(
         client_of("operator").post("/api/v1/verifications/", may_not, format="json"), 403, "permission_denied"
     )
-    with there():
+    with in_partition_b():
         assert not OutputVerification.objects.exists()
 
 
 @pytest.mark.parametrize("command", [["verify_output", "index"], ["verify_archive"]])
 @pytest.mark.usefixtures("control")
-def test_a_command_verifies_its_own_partition_and_tasks_verify_other_ones(there, command, capsys):
+def test_a_command_verifies_its_own_partition_and_tasks_verify_other_ones(in_partition_b, command, capsys):
     call_command(*command)
     call_command(*command, "--partition", "b")
     call_command(*command, "--partition", "a")
@@ -253,8 +253,8 @@ def test_an_open_page_does_not_return_to_older_answers_of_a_partition(control):
 # --- Archives ------------------------------------------------------------------------------------
 
 
-def archive_there(there, directory):
-    with there():
+def archive_in_b(in_partition_b, directory):
+    with in_partition_b():
         (document,) = make_documents(make_lane(Job.objects.get(name="news").seeds.get(), "b.example"), 1)
         document.hash = hash_of_address(document.identifier)
         record = make_archive_record(document, directory)
@@ -265,8 +265,8 @@ def archive_there(there, directory):
     return record, document.identifier
 
 
-def test_pages_of_archives_list_archives_of_all_partitions(control, job, there, operator, tmp_path):
-    archive_there(there, tmp_path)
+def test_pages_of_archives_list_archives_of_all_partitions(control, job, in_partition_b, operator, tmp_path):
+    archive_in_b(in_partition_b, tmp_path)
     ArchiveVerification.objects.create(ended_at=NOON, started_at=NOON, files=2, records=5)
 
     files = operator.get(f"/jobs/{job.pk}/archive/")
@@ -289,8 +289,8 @@ def test_pages_of_archives_name_a_silent_partition(job, operator):
 
 
 @pytest.mark.usefixtures("control")
-def test_commands_read_archives_of_all_partitions(there, tmp_path, capsysbinary):
-    record, address = archive_there(there, tmp_path)
+def test_commands_read_archives_of_all_partitions(in_partition_b, tmp_path, capsysbinary):
+    record, address = archive_in_b(in_partition_b, tmp_path)
 
     call_command("archive", "extract", address)
     call_command("archive", "extract", address, "--partition", "b")
@@ -314,18 +314,20 @@ def test_a_command_that_may_miss_an_archive_names_the_silent_partition(silent, m
 # --- Orders about connections --------------------------------------------------------------------
 
 
-def test_requests_about_an_output_or_a_repository_apply_in_all_partitions(control, job, there, index, administrator):
+def test_requests_about_an_output_or_a_repository_apply_in_all_partitions(
+    control, job, in_partition_b, index, administrator
+):
     assert administrator.post(f"/api/v1/outputs/{index.pk}/clear/", {}, format="json").status_code == 202
     call_command("repository", "web", "clear-history")
 
-    with there():
+    with in_partition_b():
         cleared = OutputConnection.objects.get(name="index")
         assert cleared.clear_before is not None
         assert OutputConnection.objects.get(name="another").clear_before is None
         assert Job.objects.get(name="news").repository.clear_history_before is not None
         OutputConnection.objects.update(trusted_from=None)
     call_command("output", "index", "reindex")
-    with there():
+    with in_partition_b():
         assert OutputConnection.objects.get(name="index").trusted_from is not None
 
 
@@ -345,13 +347,13 @@ def test_a_request_about_an_output_names_the_partition_without_an_answer(silent,
 
 
 @pytest.fixture
-def removed_there(database, there):
-    with there():
+def removed_in_b(database, in_partition_b):
+    with in_partition_b():
         job = Job.objects.get(name="news")
         remove(database.dsn, job, job.outputs.get(name="index"), ["one", "two"], run_no=4)
 
 
-def test_removals_of_another_partition_are_listed_and_restored(control, removed_there, job, there, operator):
+def test_removals_of_another_partition_are_listed_and_restored(control, removed_in_b, job, in_partition_b, operator):
     address = f"/api/v1/jobs/{job.pk}/"
 
     listed = operator.get(f"{address}removals/").json()
@@ -365,13 +367,13 @@ def test_removals_of_another_partition_are_listed_and_restored(control, removed_
     assert asked.status_code == 202
     assert (asked.json()["partition"], asked.json()["job"], asked.json()["run_no"]) == ("b", job.pk, 4)
     assert [(one["partition"], one["job"]) for one in after] == [("b", job.pk)]
-    with there():
+    with in_partition_b():
         wanted = Restoration.objects.get()
         assert (wanted.job_id, wanted.run_no) == (Job.objects.get(name="news").pk, 4)
     assert not Restoration.objects.exists()
 
 
-def test_a_command_restores_locally_and_by_tasks_in_other_partitions(control, removed_there, dsn, job, index, capsys):
+def test_a_command_restores_locally_and_by_tasks_in_other_partitions(control, removed_in_b, dsn, job, index, capsys):
     remove(dsn, job, index, ["three"], run_no=4)
 
     call_command("restore", "news")
@@ -381,9 +383,9 @@ def test_a_command_restores_locally_and_by_tasks_in_other_partitions(control, re
 
 
 def test_an_output_emptied_by_another_partition_is_restored_in_that_partition(
-    control, database, job, there, index, administrator
+    control, database, job, in_partition_b, index, administrator
 ):
-    with there():
+    with in_partition_b():
         other = Job.objects.get(name="news")
         there_index = other.outputs.get(name="index")
         remove(database.dsn, other, there_index, ["one"], run_no=tombstones.NO_RUN, cause=tombstones.TAKEN_AWAY)
@@ -396,11 +398,11 @@ def test_an_output_emptied_by_another_partition_is_restored_in_that_partition(
     assert [(one["output"], one["documents"], one["was_taken_away"]) for one in listed] == [(index.pk, 1, True)]
     assert (asked.status_code, asked.json()["output"], asked.json()["partition"]) == (202, index.pk, "b")
     assert index in job.outputs.all()
-    with there():
+    with in_partition_b():
         assert there_index in Job.objects.get(name="news").outputs.all()
 
 
-def test_a_restoration_without_tombstones_in_any_partition_is_refused(control, there, job, operator):
+def test_a_restoration_without_tombstones_in_any_partition_is_refused(control, in_partition_b, job, operator):
     assert_problem(operator.post(f"/api/v1/jobs/{job.pk}/restore/", {}, format="json"), 409, "refused")
 
 
@@ -422,8 +424,8 @@ def test_a_restoration_names_a_silent_partition(silent, dsn, job, index, operato
 
 
 @pytest.fixture
-def suspect(there):
-    with there():
+def suspect(in_partition_b):
+    with in_partition_b():
         return TrapSuspect.objects.create(job=Job.objects.get(name="news"), **SUSPECT).pk
 
 
@@ -441,7 +443,9 @@ def rules_of(job):
     return Job.objects.get(pk=job.pk).specification.get("exclude", [])
 
 
-def test_accepting_a_suspect_of_another_partition_adds_a_rule_to_the_job(control, there, job, decide, operator):
+def test_accepting_a_suspect_of_another_partition_adds_a_rule_to_the_job(
+    control, in_partition_b, job, decide, operator
+):
     assert decide("accept", operator).status_code == 403
     accepted = decide("accept").json()
     listed = operator.get("/api/v1/trap-suspects/").json()["results"]
@@ -453,14 +457,14 @@ def test_accepting_a_suspect_of_another_partition_adds_a_rule_to_the_job(control
     undone = decide("undo").json()
     assert (undone["effect"], undone["suspect"]["decision"], rules_of(job)) == ("removed", "open", [])
     assert not TrapSuspect.objects.exists()
-    with there():
+    with in_partition_b():
         assert rules_of(Job.objects.get(name="news")) == []
 
 
-def test_the_rule_of_another_partition_waits_for_the_end_of_the_run(control, there, job, decide):
+def test_the_rule_of_another_partition_waits_for_the_end_of_the_run(control, in_partition_b, job, decide):
     running = {"phase": Phase.ACTIVE, "run_no": 1}
     Job.objects.update(**running)
-    with there():
+    with in_partition_b():
         Job.objects.filter(name="news").update(**running)
 
     assert decide("accept").json()["rule_state"] == "waits"
@@ -472,8 +476,8 @@ def test_the_rule_of_another_partition_waits_for_the_end_of_the_run(control, the
     assert decide("undo").json()["effect"] == "removed"
 
 
-def test_only_the_control_partition_adds_a_waiting_rule_to_the_job(there, job, settings, suspect):
-    with there():
+def test_only_the_control_partition_adds_a_waiting_rule_to_the_job(in_partition_b, job, settings, suspect):
+    with in_partition_b():
         followed = Job.objects.get(name="news")
         TrapSuspect.objects.update(decision="accepted", accepted_as="exclude", rule_state="waits")
         said = {PARTITION.path: "b", PARTITIONS.path: ("a=postgresql://one/x", "b=postgresql://two/x")}
@@ -485,7 +489,7 @@ def test_only_the_control_partition_adds_a_waiting_rule_to_the_job(there, job, s
         assert TrapSuspect.objects.get().rule_state == "added"
 
 
-def test_an_acceptance_may_be_repeated_after_its_answer_was_lost(control, there, job, decide, monkeypatch):
+def test_an_acceptance_may_be_repeated_after_its_answer_was_lost(control, in_partition_b, job, decide, monkeypatch):
     def lost(*_given, **_facts):
         raise psycopg.OperationalError("the line was cut")
 
@@ -498,11 +502,11 @@ def test_an_acceptance_may_be_repeated_after_its_answer_was_lost(control, there,
     assert rules_of(job) == [RULE]
 
 
-def test_a_deleted_job_is_restored_in_all_partitions(control, database, there, job, administrator):
+def test_a_deleted_job_is_restored_in_all_partitions(control, database, in_partition_b, job, administrator):
     store_deleted_job(job, now=NOON)
     number = job.pk
     job.delete()
-    with there():
+    with in_partition_b():
         other = Job.objects.get(name="news")
         remove(database.dsn, other, other.outputs.get(name="index"), ["one"], run_no=1, cause="job deleted")
         store_deleted_job(other, now=NOON)
@@ -512,6 +516,6 @@ def test_a_deleted_job_is_restored_in_all_partitions(control, database, there, j
     restored = administrator.post(f"/api/v1/deleted-jobs/{number}/restore/", {}, format="json")
 
     assert (restored.status_code, restored.json()["job"]) == (202, number)
-    with there():
+    with in_partition_b():
         assert Job.objects.get(name="news").pk == before
         assert Restoration.objects.get().job_id == before

@@ -55,7 +55,7 @@ from tests.support.stepping import Main
 # Number of tasks in each partition. A page has 50.
 TASKS = 40
 START = timezone.now()
-# A past minute of today, and the minute before it.
+# Two stored minutes: a past minute of today, and the minute before it.
 THEN = START.replace(second=0, microsecond=0) - dt.timedelta(minutes=2)
 BEFORE = THEN - dt.timedelta(minutes=1)
 

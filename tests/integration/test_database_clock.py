@@ -12,7 +12,8 @@ from tests.support.cluster import seconds
 from tests.support.proxy import Proxy
 
 DELAY = 0.3
-# Replaces clock_timestamp() on the search path of one transaction, which is never committed. A test adjusts its offset.
+# Statements that replace clock_timestamp() for one transaction, which is never committed. A test adjusts the clock's
+# offset.
 _ADJUSTABLE = """
 CREATE SCHEMA adjusted;
 CREATE FUNCTION adjusted.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$

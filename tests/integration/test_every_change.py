@@ -60,7 +60,7 @@ def administrator():
     return client_of(ADMINISTRATOR)
 
 
-class Asking:
+class CheckedChange:
     """Prepared objects, and an administrator that carries out one change of them."""
 
     def __init__(self, name, world, administrator):
@@ -97,7 +97,7 @@ def test_the_table_of_changes_lists_every_operation_that_changes_something():
 
 @each_change
 def test_each_change_is_recorded_in_a_journal_with_its_author(name, world, administrator):
-    asking = Asking(name, world, administrator)
+    asking = CheckedChange(name, world, administrator)
     before = lines()
 
     answer = asking.ask()
@@ -111,7 +111,7 @@ def test_each_change_is_recorded_in_a_journal_with_its_author(name, world, admin
 
 @each_change_of_a_thing
 def test_a_change_with_an_etag_needs_the_present_etag(name, world, administrator):
-    asking = Asking(name, world, administrator)
+    asking = CheckedChange(name, world, administrator)
     before, tag = lines(), asking.tag()
 
     refused = asking.ask(**{"If-Match": '"of something else"'})

@@ -18,7 +18,7 @@ from tests.support.factories import count_folded, make_lane, make_policy, make_r
 
 HOUR = dt.timedelta(hours=1)
 DOCUMENTS = 60
-# Share of the random facts that do not hold a document back.
+# Probability that a random fact does not hold a document back.
 CALM = 0.9
 
 

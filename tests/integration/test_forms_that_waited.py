@@ -23,7 +23,7 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
-# Forms that wait for the database lock of another form.
+# Query for forms that wait for the database lock of another form.
 WAITING = """
 SELECT count(*) FROM pg_stat_activity
  WHERE datname = current_database() AND wait_event = 'advisory' AND query LIKE '%form of%'

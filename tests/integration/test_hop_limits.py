@@ -458,7 +458,7 @@ with_database = settings(
 )
 
 
-def begin_anew(connection, limits, *, kind=Crawl):
+def begin_without_rows(connection, limits, *, kind=Crawl):
     """Return a crawl without rows of an earlier example, because all examples use the same names of documents."""
     for model in (QueueItem, IndexedDocument, Turn, Batch, Lane, BinLimit, Bin, CounterDelta, CarryDown):
         model.objects.all().delete()
@@ -477,7 +477,7 @@ def within_of(site, *, seeds, limits):
 @given(limits=LIMITS, site=SITES, seeds=SEEDS, data=st.data())
 @with_database
 def test_a_run_reads_the_documents_within_the_limits_in_any_order(connection, limits, site, seeds, data):
-    crawl = begin_anew(connection, limits)
+    crawl = begin_without_rows(connection, limits)
     crawl.begin(*seeds)
 
     crawl.read_all(site, choose=chooser(data))
@@ -498,7 +498,7 @@ def test_a_run_reads_the_documents_within_the_limits_in_any_order(connection, li
 @with_database
 def test_outputs_hold_the_documents_within_the_limits_after_each_run(connection, most, counted, sites, data):
     limits = {counted: most}
-    crawl = begin_anew(connection, limits)
+    crawl = begin_without_rows(connection, limits)
 
     for site, seeds in sites:
         crawl.begin(*seeds)

@@ -15,7 +15,7 @@ from tests.support.factories import make_job
 from tests.support.tables import each_row
 
 ACTIVE = {"phase": Phase.ACTIVE}
-# An example state of each situation.
+# By situation: an example of a state.
 IN = {
     "inactive": {"phase": Phase.INACTIVE},
     "waiting for approval": {"phase": Phase.INACTIVE, "guard": Guard.WAITING},

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _read_anew(monkeypatch):
+def _no_cached_figures(monkeypatch):
     monkeypatch.setattr(cluster_figures, "_GOOD_FOR", 0.0)
 
 

@@ -14,10 +14,10 @@ from tests.support.filled_queue import FilledQueue, Shape
 # Addresses that show no page of crawlctl, or that only programs read.
 _OTHERS = frozenset({"api/", "metrics", "manual/", "admin/autocomplete/", "admin/login/", "admin/logout/", "logout/"})
 _FIELDS = "input:not([type=hidden], [type=submit], .hidden, #searchbar), select, textarea"
-# An empty link has nothing to show, and is not displayed.
+# Selectors of elements. A link without content is not displayed, so it needs no name.
 _MENU = r"[x-on\:click='showActions = !showActions']"
 _PRESSED = f"button:not(#searchbar-submit, [hidden]), a[href]:not([data-cell]:empty, {_MENU}), input[type=submit]"
-# The text of this element is the name of an icon in a font.
+# Element whose text is the name of an icon in a font, which is no name for a screen reader.
 _PICTURE = ".material-symbols-outlined"
 
 

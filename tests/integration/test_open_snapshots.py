@@ -19,7 +19,7 @@ from tests.support.cluster import seconds
 from tests.support.filled_queue import FilledQueue, Shape
 
 BINS = 100
-# Documents in a round: each lane gives ten.
+# Number of documents in a round: ten of each lane.
 A_ROUND = 10 * BINS
 _READ = """
 SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables

@@ -86,7 +86,7 @@ def job(connection):
 
 @pytest.fixture(scope="module")
 def database(template, django_db_blocker):
-    """Return the database of partition `b`, with the other documents of the job. The job has another id there."""
+    """Return the database of partition `b`, with the other documents of the job. In `b`, the job has another id."""
     with django_db_blocker.unblock(), copy_of(template) as database:
         with database.as_django():
             OutputConnection.objects.create(name="of another number", connector="null")
@@ -113,8 +113,8 @@ def control(job, database, settings):
         said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
         settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
-    with psycopg.connect(database.dsn, autocommit=True) as there:
-        there.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])
+    with psycopg.connect(database.dsn, autocommit=True) as partition_b:
+        partition_b.execute("UPDATE jobs_partitionedjob SET number = %s", [job.pk])
     control()
     return control
 
@@ -257,7 +257,7 @@ def test_an_error_of_a_query_in_another_partition_is_raised(control):
         read_everywhere(lambda: None, fail)
 
 
-def run_there(statement):
+def run_in_b(statement):
     with django_connection.cursor() as cursor:
         cursor.execute(statement)
 
@@ -265,21 +265,21 @@ def run_there(statement):
 @each_row("ask", [read_in, change_in])
 def test_an_error_of_a_statement_in_another_partition_is_raised_with_its_name(control, ask):
     with pytest.raises(DataError) as raised:
-        ask("b", lambda: run_there("SELECT 1 / 0"))
+        ask("b", lambda: run_in_b("SELECT 1 / 0"))
 
     assert raised.value.__notes__ == ["This is an error of a question to partition b."]
 
 
 def test_a_partition_with_tables_of_another_version_is_named_as_silent(control):
-    found = read_everywhere(lambda: None, lambda _name: run_there("SELECT FROM jobs_of_tomorrow"))
+    found = read_everywhere(lambda: None, lambda _name: run_in_b("SELECT FROM jobs_of_tomorrow"))
 
     assert [one.name for one in found.silent] == ["b"]
 
 
 # --- Failures ------------------------------------------------------------------------------------
 
-# Each group is listed once, the last seen first. If groups of both partitions have the same time, those of `a` come
-# first.
+# Expected order of the groups: the group that was seen last comes first. If groups of both partitions have the same
+# time, the groups of `a` come first.
 GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
 
 
@@ -562,20 +562,20 @@ def test_a_silent_partition_of_a_host_is_named(owners, silent):
 
 
 @pytest.fixture
-def there(database, control):
+def partition_b(database, control):
     """Return a connection to `b`. After the test, the job and the documents of `b` are as before."""
-    with psycopg.connect(database.dsn, autocommit=True) as there:
-        there.execute("UPDATE jobs_queueitem SET run_no = (SELECT run_no FROM jobs_job WHERE name = 'news')")
-        yield there
-        there.execute("DELETE FROM jobs_counterdelta")
-        there.execute("DELETE FROM jobs_jobevent")
-        there.execute(
+    with psycopg.connect(database.dsn, autocommit=True) as partition_b:
+        partition_b.execute("UPDATE jobs_queueitem SET run_no = (SELECT run_no FROM jobs_job WHERE name = 'news')")
+        yield partition_b
+        partition_b.execute("DELETE FROM jobs_counterdelta")
+        partition_b.execute("DELETE FROM jobs_jobevent")
+        partition_b.execute(
             "UPDATE jobs_queueitem SET stage = %s, outcome = %s, result_code = '200'", [Stage.DONE, Outcome.INDEXED]
         )
 
 
-def stage_there(there, name):
-    ((stage,),) = there.execute("SELECT stage FROM jobs_queueitem WHERE hash = %s", [hash_of(name)]).fetchall()
+def stage_in_b(partition_b, name):
+    ((stage,),) = partition_b.execute("SELECT stage FROM jobs_queueitem WHERE hash = %s", [hash_of(name)]).fetchall()
     return Stage(stage)
 
 
@@ -584,25 +584,25 @@ def events(connection):
 
 
 @pytest.mark.usefixtures("patience")
-def test_a_document_of_another_partition_can_be_requested_again(there, connection, job):
+def test_a_document_of_another_partition_can_be_requested_again(partition_b, connection, job):
     wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
     done = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
 
     assert done.json() == {"url": "http://b.example/b3", "job": job.pk, "partition": "b"}
-    assert stage_there(there, "b3") == Stage.PENDING
+    assert stage_in_b(partition_b, "b3") == Stage.PENDING
     message = "http://b.example/b3 is to be fetched again"
-    assert events(there) == [("fetch again", "a operator", message)]
+    assert events(partition_b) == [("fetch again", "a operator", message)]
     assert events(connection) == [("fetch again", "a operator", f"{message} (partition b)")]
 
 
 @pytest.mark.usefixtures("patience")
-def test_an_operation_is_refused_with_the_reason_of_the_other_partition(there, job):
+def test_an_operation_is_refused_with_the_reason_of_the_other_partition(partition_b, job):
     document = {"job": job.pk, "document": hash_of("b3").hex, "url": "http://b.example/b3"}
     page = client_of("administrator").post("/explain/forget/", document, format="multipart", follow=True)
 
     assert page.request["QUERY_STRING"].startswith("url=http%3A%2F%2Fb.example%2Fb3")
     assert "The document is kept: an output may hold it" in page.content.decode()
-    assert stage_there(there, "b3") == Stage.DONE
+    assert stage_in_b(partition_b, "b3") == Stage.DONE
 
 
 def test_a_document_of_a_silent_partition_is_not_reported_as_unknown(silent, job, monkeypatch):
@@ -616,10 +616,10 @@ def test_a_document_of_a_silent_partition_is_not_reported_as_unknown(silent, job
 
 
 @pytest.mark.usefixtures("patience")
-def test_failed_documents_are_retried_in_all_partitions(there, job):
+def test_failed_documents_are_retried_in_all_partitions(partition_b, job):
     failed = {"stage": Stage.DONE, "outcome": Outcome.FAILED, "result_code": "501"}
     QueueItem.objects.filter(identifier="http://a.example/a0").update(run_no=job.run_no, **failed)
-    there.execute(
+    partition_b.execute(
         "UPDATE jobs_queueitem SET outcome = %s, result_code = '501' WHERE hash = ANY(%s)",
         [Outcome.FAILED, [hash_of("b3"), hash_of("b4")]],
     )
@@ -627,7 +627,7 @@ def test_failed_documents_are_retried_in_all_partitions(there, job):
     done = client_of("operator").post(f"/api/v1/jobs/{job.pk}/send-back/", {}, format="json").json()
 
     assert done == {"documents": 3, "has_more": False, "left_out": []}
-    assert stage_there(there, "b3") == Stage.PENDING
+    assert stage_in_b(partition_b, "b3") == Stage.PENDING
 
 
 def test_a_partition_that_cannot_retry_failed_documents_is_named(silent, job, monkeypatch):

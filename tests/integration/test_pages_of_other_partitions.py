@@ -42,7 +42,7 @@ THEIRS = [f"host{n}.example" for n in range(90) if n % 3]
 STOPPED = {"stopped_at": NOON, "stopped_by": "vera", "stopped_why": "asked"}
 
 
-# Suspects of traps in each partition: a page has 100.
+# Number of suspects of traps in each partition. A page has 100.
 SUSPECTS = 60
 
 
@@ -146,7 +146,7 @@ def administrator(connection):
     return client_of("administrator")
 
 
-def id_there(database, name):
+def id_in_b(database, name):
     with psycopg.connect(database.dsn) as there:
         ((found,),) = there.execute("SELECT id FROM jobs_bin WHERE name = %s", [name]).fetchall()
     return found
@@ -207,7 +207,7 @@ def test_local_hosts_are_shown_while_another_partition_is_silent(operator):
 
 
 def test_a_host_of_another_partition_has_a_page_below_its_partition(control, database, operator):
-    there = id_there(database, "b.example")
+    there = id_in_b(database, "b.example")
 
     page = operator.get(f"/partition/b/hosts/{there}/")
 
@@ -222,7 +222,7 @@ def test_a_host_of_another_partition_has_a_page_below_its_partition(control, dat
 
 
 def test_a_host_of_another_partition_is_stopped_and_released_by_its_page(control, database, operator):
-    address = f"/partition/b/hosts/{id_there(database, 'b.example')}/"
+    address = f"/partition/b/hosts/{id_in_b(database, 'b.example')}/"
 
     stopped = operator.post(f"{address}stop/", {"reason": "asked"}, format="multipart")
     page = operator.get(stopped.headers["Location"]).content.decode()
@@ -235,14 +235,14 @@ def test_a_host_of_another_partition_is_stopped_and_released_by_its_page(control
 
 
 def test_the_role_of_a_user_holds_in_other_partitions(control, database):
-    viewer, address = client_of("viewer"), f"/partition/b/hosts/{id_there(database, 'b.example')}/stop/"
+    viewer, address = client_of("viewer"), f"/partition/b/hosts/{id_in_b(database, 'b.example')}/stop/"
 
     assert viewer.get(address).status_code == 403
     assert viewer.post("/partition/b/api/v1/hosts/1/stop/", {"reason": "x"}, format="json").status_code == 403
 
 
 def test_the_api_reaches_a_host_of_another_partition(control, database, operator):
-    address = f"/partition/b/api/v1/hosts/{id_there(database, 'b.example')}/"
+    address = f"/partition/b/api/v1/hosts/{id_in_b(database, 'b.example')}/"
 
     shown = operator.get(address)
     stopped = operator.post(f"{address}stop/", {"reason": "asked"}, HTTP_IF_MATCH=shown.headers["ETag"], format="json")
@@ -415,7 +415,7 @@ def test_verifications_of_all_partitions_are_listed_with_local_outputs(job, oper
 @pytest.mark.usefixtures("control")
 def test_evidence_of_another_partition_is_exported_by_the_command_and_the_api(database, operator):
     call_command("evidence", "export", "recorded.example", "--partition", "b", stdout=(said := StringIO()))
-    file = operator.get(f"/partition/b/api/v1/hosts/{id_there(database, 'recorded.example')}/evidence/file/")
+    file = operator.get(f"/partition/b/api/v1/hosts/{id_in_b(database, 'recorded.example')}/evidence/file/")
 
     header, block = said.getvalue().splitlines()
     assert json.loads(header)["partition"] == "b"

@@ -47,7 +47,7 @@ ENDINGS = [
     *2 * [{"ending": Ending.RETRY, "code": "503", "references": None, "retry_after": 5.0}],
 ]
 
-# Counts of the documents in the table. The code of a document counts only after its end.
+# Query that counts the documents in the table. The code of a document counts only after its end.
 IN_THE_TABLE = """
 SELECT job_id, lane_id, run_no, stage::int, CASE WHEN stage = 2 THEN outcome ELSE 0 END::int AS outcome,
        CASE WHEN stage = 2 THEN result_code ELSE '' END AS code, count(*) AS amount
@@ -59,7 +59,8 @@ SELECT job_id, lane_id, run_no, stage::int, outcome::int, code, sum(amount)::big
          UNION ALL SELECT job_id, lane_id, run_no, stage, outcome, code, measure, amount FROM jobs_counterdelta) AS both_
  WHERE measure = 'stage' GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(amount) <> 0
 """
-# Bins with wrong counts of open turns or requests, and jobs whose budget differs from the admitted documents.
+# Query for bins with wrong counts of open turns or requests, and for jobs whose budget differs from the admitted
+# documents.
 _BINS_ASTRAY = """
 SELECT bin.bin_id, bin.open_turns, count(turn.id) AS turns, bin.open_requests, coalesce(sum(turn.requests), 0) AS requests
   FROM jobs_binstate AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.bin_id AND turn.closed_at IS NULL
@@ -73,7 +74,7 @@ SELECT budget.admitted, count(*) FILTER (WHERE item.admitted_run = job.run_no) A
 HAVING budget.admitted <> count(*) FILTER (WHERE item.admitted_run = job.run_no)
 """
 
-# Jobs whose counts differ from the sums of their lanes.
+# Query for jobs whose counts differ from the sums of their lanes.
 _SUMS_ASTRAY = """
 SELECT job_id, run_no, measure, stage, outcome, code, sum(amount)
   FROM (SELECT job_id, run_no, measure, stage, outcome, code, amount FROM jobs_jobcounter

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 OF_NODES = "FROM nodes_node AS node"
 OF_COUNTS = "jobs_jobcounter"
-# A process caches the latest requests for some seconds, but not in tests.
+# Table of the latest requests. A process caches these requests for some seconds, but not in tests.
 OF_REQUESTS = "jobs_activity"
 
 

@@ -168,12 +168,12 @@ class InPostgres:
 class _AllAsItShouldBe(dict[UUID, Any]):
     """Processes in which the checker finds no violation, because this test compares only answers."""
 
-    def __missing__(self, _node_id: UUID) -> "_Doing":
-        return _Doing()
+    def __missing__(self, _node_id: UUID) -> "_TrueActions":
+        return _TrueActions()
 
 
 @dataclass
-class _Doing:
+class _TrueActions:
     timeout_seconds: float = 0.0
     is_over: bool = True
     is_held_up: bool = True
@@ -185,7 +185,7 @@ class _Doing:
 
 
 @dataclass
-class Drawing:
+class DrawnActions:
     """Draws actions on few nodes, terms and groups, so that the actions often meet."""
 
     random: Random
@@ -259,11 +259,11 @@ def test_both_stores_answer_the_same_to_random_actions(connection):
     for sequence in range(15):
         groups = [_make_group(some_seed, scope=f"{sequence}, {number}") for number in range(2)]
         nodes = [UUID(int=100 * sequence + number) for number in range(1, 5)]
-        drawing = Drawing(random, nodes, [f"scope {sequence}", f"crawl:{sequence}"], groups)
+        drawing = DrawnActions(random, nodes, [f"scope {sequence}", f"crawl:{sequence}"], groups)
         _compare(drawing, InMemory(groups), InPostgres(connection, groups))
 
 
-def _compare(drawing: Drawing, in_memory: InMemory, in_postgres: InPostgres) -> None:
+def _compare(drawing: DrawnActions, in_memory: InMemory, in_postgres: InPostgres) -> None:
     done: list[str] = []
     for _ in range(50):
         name, facts = drawing.draw()

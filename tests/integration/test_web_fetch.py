@@ -21,13 +21,13 @@ from jobs.connectors.repository.web.limits import Limits
 from tests.support.hostile import HostileSite, answer, drip, endless, redirect, reset_after
 from tests.support.tables import each_row
 
-# Limits of a second instead of a minute: the tests prove that a limit ends a request, whatever its value.
+# Short limits: a second instead of a minute. The tests prove that a limit ends a request, whatever its value.
 SHORT = Limits(request_seconds=1.0, body_bytes=1_000_000, least_rate=1000, least_rate_after=0.3)
 # Generous limits for requests that end by another limit, also on a busy machine.
 PATIENT = replace(SHORT, request_seconds=60.0, least_rate_after=30.0)
 HEADERS = {"User-Agent": "crawlctl-test"}
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-# Ten times the longest body. Each process of the tests compresses it.
+# Body of ten times the longest allowed length. Each process of the tests compresses it.
 BOMB = b"\0" * 10_000_000
 # The best compression takes 25 times as long, and makes a larger bomb.
 quick_brotli = functools.partial(brotli.compress, quality=9)

@@ -21,7 +21,7 @@ from tests.support.guarded import serve_guarded
 GATE = "login the door"
 
 
-class Alone:
+class SingleWorker:
     """The shared state of logins, for a single worker."""
 
     connection = "treasury"
@@ -56,7 +56,7 @@ class Visitor:
     """A job with the shared state of one worker. `process` returns the outcome for one path."""
 
     def __init__(self, site, fetcher, **login):
-        self.site, self.shared, self.pace = site, Alone(), FreePace()
+        self.site, self.shared, self.pace = site, SingleWorker(), FreePace()
         configuration = {"allow_private_networks": True, "logins": [{**site.login, **login}]}
         robots = RobotsTable()
         robots.learn(site.origin, ALLOW_ALL, lives_for=3600.0)

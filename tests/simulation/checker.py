@@ -21,7 +21,7 @@ class Violation(Exception):
     """An event that must never happen."""
 
 
-class Doing(Protocol):
+class TrueActions(Protocol):
     """The true actions of a process, which no row shows. Moments are of the true time."""
 
     is_over: bool
@@ -52,7 +52,7 @@ class Checker:
 
     now: Callable[[], float]
     beat: float
-    processes: Mapping[UUID, Doing]
+    processes: Mapping[UUID, TrueActions]
     log: Callable[[str], None] = _let_pass
     # The last term of each scope, and its main manager while that is in leadership.
     terms: dict[str, int] = field(default_factory=dict)

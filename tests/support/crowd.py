@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import psycopg
 
-# Each column without a new value is copied from the model row.
+# Statement that copies the model row. Some columns get new values.
 _COPIED: Final = """
 INSERT INTO {table} ({columns})
 SELECT {values} FROM {table} AS one CROSS JOIN generate_series(1, %(many)s) AS n WHERE one.{key} = %(one)s

@@ -2,7 +2,7 @@
 
 import psycopg
 
-# Blocks and chains of evidence refuse every change, so a jump does not change them.
+# Query for the columns with moments. Blocks and chains of evidence refuse every change, so they are left out.
 _COLUMNS = """
 SELECT columns.table_name, array_agg(columns.column_name::text)
   FROM information_schema.columns JOIN pg_class AS class ON class.oid = to_regclass(columns.table_name)

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-# Restores the backend after a test, except for its prepared statements.
+# Statements that restore the backend after a test, except for its prepared statements.
 _RESET = """
 SET SESSION AUTHORIZATION DEFAULT; RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP
 """

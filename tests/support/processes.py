@@ -37,8 +37,8 @@ from tests.support.lifetimes import ENDS_WITH_PYTEST
 
 # Longest wait for a condition (seconds). Generous for busy machines: a condition that holds ends the wait immediately.
 PATIENCE = 60.0
-# A short node timeout, so that a test of a silent node need not wait long.
-# Connections may name files of the test's directory.
+# Settings of processes: a short node timeout, so that a test of a silent node need not wait long. Connections may name
+# files of the test's directory.
 ANYWHERE = {"CRAWLCTL_OUTPUT_ROOT": "/", "CRAWLCTL_FILE_ROOTS": "/"}
 QUICK_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "0.5", "CRAWLCTL_NODE_TIMEOUT": "2"}
 

@@ -46,7 +46,7 @@ _CALLS = f"SELECT {calls(OWNER_DUTIES)}, {calls(MAIN_DUTIES)}"
 _CAPACITY = 1000
 # Age of the monotonic clock at the start (seconds): more than any interval that starts at 0.
 _STARTED_BEFORE = 100_000.0
-# A worker starts documents only in the step that processes them.
+# Settings of a worker that starts documents only in the step that processes them.
 _SETTINGS = WorkerSettings(
     capacity=_CAPACITY,
     open_documents=0,

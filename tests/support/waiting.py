@@ -9,8 +9,8 @@ _T = TypeVar("_T")
 # Shortest and longest time from one check of a condition to the next (seconds).
 _SHORTEST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.1
-# The pause before the next check: a part of the time since the start of the wait, and a multiple of the time of the
-# last check. The longer of the two applies.
+# Pause before the next check: this part of the time since the start of the wait, or this multiple of the duration of
+# the last check. The longer of the two applies.
 _PART_OF_WAIT = 1 / 50
 _DURATIONS_OF_CHECK = 3
 

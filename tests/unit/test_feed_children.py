@@ -17,7 +17,7 @@ def rss(entry):
     return f"<rss version='2.0'><channel><ttl>5</ttl><item><link>/1</link>{entry}</item></channel></rss>".encode()
 
 
-# The time that feedparser needs for this document grows with the square of the length.
+# A feed for which feedparser needs time that grows with the square of the length.
 HOSTILE = rss(f"<author>{'a.' * 300_000}</author>")
 GOOD = rss("<author>Ada</author><category>News</category><pubDate>Mon, 05 Jan 2026 10:00:00 GMT</pubDate>")
 

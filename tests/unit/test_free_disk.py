@@ -2,7 +2,7 @@
 
 from jobs.loops.disk import FreeDisk
 
-# MiB, more than any disk has.
+# Limit of free space above that of any disk (MiB).
 ABOVE_ALL = 100_000_000
 
 

@@ -13,7 +13,7 @@ import uvicorn
 from crawlctl.web.slow_clients import PatientProtocol
 from tests.support.tables import each_row
 
-# The limit of the server, and the time for which a test waits until the server closes a connection (seconds).
+# Time limit of the server, and the longest time in which a test waits for the end of a connection (seconds).
 WITHIN = 0.3
 PATIENCE = 20.0
 # Bytes of the long answers, and of one part. A kernel of the test keeps far less.

@@ -7,7 +7,7 @@ from tests.support.behaviour import at_first
 from tests.support.metrics import parse
 from tests.support.waiting import wait_until
 
-# Labels are sorted by name: djmJob, djmNodeId, result.
+# Name of a job, as a label value. Label values are in the order of the label names: djmJob, djmNodeId, result.
 JOB = "mails.daily-1"
 HOUR = dt.timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""Proves that a cluster in which nothing changes writes only heartbeats to ZooKeeper."""
+"""Proves that a cluster in which nothing changes writes only the locks of its runs to ZooKeeper."""
 
 import time
 

@@ -16,7 +16,7 @@ TIMEOUT = dt.timedelta(seconds=3)
 PERIOD = dt.timedelta(seconds=0.8)
 # Least distance of two runs by rate (part of a period).
 APART = 0.85
-# ZooKeeper tells moments in whole milliseconds (seconds).
+# Tolerance (seconds): ZooKeeper gives moments in whole milliseconds.
 ROUNDING = 0.002
 # Number of changes of the items. They take 60 s, in which a run is due many times.
 CHANGES = 400

@@ -33,7 +33,7 @@ def main(redirect_uri: str) -> None:
         redirect_uris=redirect_uri,
         post_logout_redirect_uris=redirect_uri.replace("provider/answer/", ""),
         client_secret=secret,
-        # A digest of passwords would make each login slow.
+        # A hash of the secret would make each login slow.
         hash_client_secret=False,
         skip_authorization=True,
     )

@@ -9,7 +9,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 STATIC_URL = "/static/"
 INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "oauth2_provider"]
-# The tables as they are now, without the history of migrations.
+# Tables are made as they are now, without the history of migrations.
 MIGRATION_MODULES = {"auth": None, "contenttypes": None, "oauth2_provider": None}
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 # Cookies of a host are sent to all its ports, and crawlctl's cookies have the usual names.

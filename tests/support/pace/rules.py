@@ -20,7 +20,7 @@ from tests.chaos.checkers import TOLERANCE, Fetch, Freeze, is_frozen
 
 # Seconds of the window in which bytes are counted.
 BYTES_WINDOW = 10.0
-# If a window has room for fewer than this number of the largest pages, whole pages do not fill it well.
+# Number of the largest pages. If a window has room for fewer, whole pages cannot nearly fill it.
 FEW_PAGES = 25
 # Seconds after an edit from which only the new limits hold.
 EDIT_GRACE = 10.0
