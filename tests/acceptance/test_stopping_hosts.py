@@ -150,7 +150,7 @@ def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(clust
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > OPEN, saying="the site is served")
 
-    # Every weekday except one that is some days away.
+    # The denial holds on all weekdays except one, which is some days away.
     days = tuple(day for day in range(1, 8) if day != (timezone.now().isoweekday() + 2) % 7 + 1)
     policies.change(policy.pk, rules=[RuleWanted(denies=True, days=days)], everywhere=True)
     denied_at = time.monotonic()

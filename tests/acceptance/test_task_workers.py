@@ -94,7 +94,7 @@ def wait_for_end(task, within=60):
 
 
 def main_of(cluster, managers):
-    """Return the main manager if it is one of these living managers."""
+    """Return the main manager if it is among these live managers, else None."""
     main_id = cluster.database.value("SELECT main_id FROM nodes_mainterm WHERE scope = 'cluster' AND NOT resigned")
     return next((manager for manager in managers if cluster.node_of(manager).id == main_id), None)
 

@@ -90,13 +90,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Measurement:
-    """The small queue and one large queue at a time, each in its own database. They are measured in turns."""
+    """The small queue and one large queue at a time, each in its own database. They are measured alternately."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self._wanted = options.only.split(",") if options.only else None
         self._is_broken = False
-        # The highest cost of each step in the small queue. Its tables age as well, so the maximum is the measure.
+        # Highest cost of each step in the small queue. Costs rise as the tables of this queue age, so the maximum is
+        # compared.
         self._most_of_few = dict.fromkeys(_STEPS, 0.0)
         self._rounds: Counter[FilledQueue] = Counter()
 
@@ -188,7 +189,7 @@ class _Measurement:
         for queue, cost in cost_of.items():
             self._count(queue, cost)
 
-        # Both queues are measured in turns, so that other work on the machine slows both equally.
+        # Both queues are measured alternately, so that other work on the machine slows both equally.
         for _ in range(self._options.rounds):
             for queue, cost in cost_of.items():
                 self._round(queue, partial(_clock, cost))

@@ -29,7 +29,7 @@ _STALLED = 60.0
 _LOOK = 0.25
 _LINES_SHOWN = 20
 
-# Called a few times a second with the number of requests so far.
+# Function that is called a few times a second with the number of requests so far.
 Watch = Callable[[int], None]
 
 

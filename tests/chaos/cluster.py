@@ -218,21 +218,21 @@ class Cluster:
     directory: Path
     rng: random.Random
     say: object
-    # Documents of a site, and number of sites crawled at the same time.
+    # Number of documents of a site, and number of sites crawled at the same time.
     pages: int = 400
     at_once: int = 4
     # Functions ("module:name") at which each kind of node can be frozen.
     stops: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The ZooKeeper that the cluster uses in addition to the database, if there is one.
     zookeeper: object = None
-    # True if nodes are forked, which saves most of the time of a start. Forked nodes cannot have separate clocks,
-    # zones, stops and mutants.
+    # True if nodes are forked, which saves most of the time of a start. A forked node has no separate clock or time
+    # zone, no stops and no mutant.
     is_forked: bool = False
     nodes: list[Node] = field(default_factory=list)
     crawls: list[Crawl] = field(default_factory=list)
     freezes: list[Freeze] = field(default_factory=list)
     manual_steps: list[str] = field(default_factory=list)
-    # Called while a query waits for the database.
+    # Function that is called again and again while a query waits for the database.
     meanwhile: Callable[[], object] = lambda: None
     # True once no new site may begin.
     is_closing: bool = False

@@ -132,7 +132,7 @@ class Crawls(RuleBasedStateMachine):
         self.world = World(next(self.directories))
         self.numbers = itertools.count(1)
         self.site = {}
-        # Pages that were absent or had no text at some time: they may leave an output at any moment.
+        # Pages that were absent or had no text at some time. They may leave an output at any moment.
         self.fleeting = set()
         # Pages that failed at some time.
         self.weak = set()

@@ -54,7 +54,7 @@ class Checker:
     beat: float
     processes: Mapping[UUID, TrueActions]
     log: Callable[[str], None] = _let_pass
-    # The last term of each scope, and its main manager while that is in leadership.
+    # The last term of each scope, and its main manager until that manager loses its leadership.
     terms: dict[str, int] = field(default_factory=dict)
     mains: dict[str, UUID | None] = field(default_factory=dict)
     main_acted_at: dict[str, float] = field(default_factory=dict)

@@ -73,7 +73,7 @@ class Partition:
         self.applied: dict[str, Counter[str]] = {}
         self.references: dict[str, list[int]] = {}
         self.received: Counter[str] = Counter()
-        # The number of the round of questions that the partition received, or sends.
+        # Number of the last round of questions that the partition received, or sent as the control partition.
         self.round = 0
 
     @property

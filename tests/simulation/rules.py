@@ -12,7 +12,7 @@ class Rules:
     node_lock: bool = True
     # A write of the main manager checks that its term is still the last one.
     term_check: bool = True
-    # An election waits for the end of such a write.
+    # An election waits for the end of a write of the main manager.
     term_lock: bool = True
     # Stuffing checks that its manager still owns the group, in the epoch in which it got the group.
     group_fence: bool = True
@@ -26,7 +26,7 @@ class Rules:
     trust_window: bool = True
     # A node judges the silence of another node only after it has itself sent heartbeats for that long without a gap.
     steadiness: bool = True
-    # A candidate that is not the first in line takes leadership too, after a while.
+    # After a while, a candidate that is not the first in line also takes leadership.
     rank_wait: bool = True
 
     def without(self, name: str) -> "Rules":

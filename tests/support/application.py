@@ -103,7 +103,7 @@ class Application:
         self._connection = connection
         self._lock = threading.Lock()
         self._node = ""
-        # Parts that a test can change while the application works, by name.
+        # By name: parts that a test can change while the application works.
         self._parts = {}
 
     def tell(self, what, *facts):

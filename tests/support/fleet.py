@@ -54,7 +54,7 @@ class Run:
     began_at: float
     ended_at: float | None = None
     has_died: bool = False
-    # For a run that has not ended: the last report of its process.
+    # For a run that has not ended: the moment of the last report of its process.
     heard_at: float = -math.inf
 
     @property
@@ -182,7 +182,7 @@ class Instance:
         self._answers = queue.SimpleQueue()
         self._jobs = {}
         # Runs that have begun, by job and number.
-        self._in_hand = {}
+        self._runs_in_progress = {}
         self._killed_at = None
         self.is_frozen = self._was_frozen = False
         self._ended = threading.Event()
@@ -285,11 +285,11 @@ class Instance:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 at, what, *facts = self._connection.recv()
-                for run in self._in_hand.values():
+                for run in self._runs_in_progress.values():
                     run.heard_at = at
                 getattr(self, f"_hears_of_{what}")(at, *facts)
         ended_at = time.monotonic() if self._killed_at is None else self._killed_at
-        for run in self._in_hand.values():
+        for run in self._runs_in_progress.values():
             run.ended_at, run.has_died = ended_at, True
         self._ended.set()
         log = self._fork_server.log.read_text()[-3000:]
@@ -303,11 +303,11 @@ class Instance:
 
     def _hears_of_begun(self, at, job, run_no, items):
         run = Run(self.name, job, items, began_at=at, heard_at=at)
-        self._in_hand[job, run_no] = run
+        self._runs_in_progress[job, run_no] = run
         self._ledger.add(run)
 
     def _hears_of_ended(self, at, job, run_no, certain_at):
-        run = self._in_hand.pop((job, run_no))
+        run = self._runs_in_progress.pop((job, run_no))
         # A frozen run may have woken when another node had its items. So a run checks its lease before it does
         # anything.
         run.ended_at = certain_at if self._was_frozen else at

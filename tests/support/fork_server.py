@@ -273,7 +273,7 @@ def _run(words):
 
 
 def _set_machine():
-    """Give a node of a cluster of the chaos test its machine, as `tests/chaos/inside` does in a new Python."""
+    """Set the machine of a node in the chaos test, as `tests/chaos/inside` does in a new Python."""
     orders = json.loads(os.environ.get("CRAWLCTL_CHAOS", "{}"))
     assert not [name for name in ("stops", "mutant") if orders.get(name)], "these orders need a new Python"
     if "machine" in orders:

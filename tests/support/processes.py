@@ -84,7 +84,7 @@ class Database:
             return _asked_last(self.dsn).execute(query, values).fetchall()
 
     def value(self, query, *values):
-        """Return the first column of the first row, or None if there is none."""
+        """Return the first column of the first row, or None without a row."""
         found = self.rows(query, *values)
         return found[0][0] if found else None
 

@@ -189,8 +189,8 @@ class SteppedManager:
         self.identity = cluster.register("manager")
         self.groups = ()
         self._term = None
-        # The last moment of each duty of housekeeping, by name.
-        self._kept_house = {}
+        # By name of a duty of housekeeping: the moment at which it was last performed.
+        self._last_housekeeping = {}
 
     def look(self):
         """Learn its groups, and whether it is the main manager."""
@@ -230,9 +230,9 @@ class SteppedManager:
         if duty.every < seconds(60):
             return True
         at = self._cluster.clock.at
-        is_due = duty.name not in self._kept_house or at - self._kept_house[duty.name] >= duty.every
+        is_due = duty.name not in self._last_housekeeping or at - self._last_housekeeping[duty.name] >= duty.every
         if is_due:
-            self._kept_house[duty.name] = at
+            self._last_housekeeping[duty.name] = at
         return is_due
 
     def try_remaining_work(self):
