@@ -176,7 +176,7 @@ _REMEMBERED: dict[str, Callable[[], Any]] = {
     "jobs.queries.hosts.latest_requests._STALEST": lambda: -1.0,
     "jobs.queries.jobs.failed_seeds._KNOWN": dict,
     "jobs.queue.pace.limits.AppliedPolicies._known": dict,
-    # The beats that the database confirmed to nodes of this process.
+    # The heartbeats that the database confirmed to nodes of this process.
     "nodes.membership.incarnation._nodes": dict,
 }
 

@@ -17,7 +17,7 @@ from playwright.sync_api import expect, sync_playwright
 from tests.support.processes import ENDS_WITH_PYTEST, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-# Packages are fetched and unpacked, which a busy machine delays.
+# Longer time limit than usual: packages are fetched and unpacked, which a busy machine delays.
 pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.timeout(900)]
 
 PASSWORD = "a long phrase of the administrator"

@@ -1,10 +1,10 @@
 """
 Measures the cost of an idle cluster, and its recovery from failures: `python -m tests.benchmarks.life`.
 
-The main manager is frozen again and again, in a cluster that beats twice a second. The report counts the beats from its
-last beat until a manager is the next main manager. Documents of a failed worker are released, as rows. Ten idle nodes
-are watched with few and many documents, and with few and many seeds: their cost should not depend on these. Last,
-thirty daemons run at the same time, and their connections are counted.
+The main manager is frozen again and again, in a cluster with two heartbeats a second. The report shows the time from
+its last heartbeat until a manager is the next main manager (in intervals of heartbeats). Documents of a failed worker
+are released, as rows. Ten idle nodes are watched with few and many documents, and with few and many seeds: their cost
+should not depend on these. Last, thirty daemons run at the same time, and their connections are counted.
 """
 
 import argparse
@@ -109,7 +109,8 @@ class _Bench:
 
     def report_takeovers(self, times: int) -> None:
         """
-        Print the number of beats from the last beat of a frozen main manager until a manager is the next main manager.
+        Print the time from the last heartbeat of a frozen main manager until a manager is the next main manager (in
+        intervals of heartbeats).
         """
         with ExitStack() as running:
             self._start(running, "runmanager", "runmanager", **_QUICK)
@@ -127,8 +128,8 @@ class _Bench:
 
     def _freeze_the_main(self) -> float:
         """
-        Freeze the main manager until it is replaced, then let it end. Return the number of beats from its last beat to
-        the next main manager's term.
+        Freeze the main manager until it is replaced, then let it end. Return the time from its last heartbeat to the
+        term of the next main manager (in intervals of heartbeats).
         """
         ((main, pid, term),) = self._rows(
             "SELECT node.id, node.pid, term FROM nodes_mainterm AS term JOIN nodes_node AS node ON node.id = main_id"

@@ -131,7 +131,7 @@ class _Bench:
         )
 
     def report_takeover(self) -> None:
-        """Print the time from the last beat of a frozen main manager to the term of the next one."""
+        """Print the time from the last heartbeat of a frozen main manager to the term of the next main manager."""
         pid, term, timeout = self._row(_MAIN)
         if self._row(_NODES_OF_PROCESS, pid)[0] > 1:
             _say(

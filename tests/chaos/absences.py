@@ -94,7 +94,10 @@ def paused(directory: Path, address: str) -> Iterator[None]:
 
 
 def resume(directory: Path, address: str) -> None:
-    """Resume the running job if it is paused. It may be paused because it was paused when the backup was made."""
+    """
+    Resume the running job if it is paused. In a restored database, it is paused if it was paused when the backup was
+    made.
+    """
     _request_until(_environment_of_demo(directory), address, "resume", is_paused=False)
 
 

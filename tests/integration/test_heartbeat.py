@@ -197,7 +197,7 @@ def test_a_process_is_ended_after_a_long_hang_and_not_after_a_short_hang(dsn, co
     heartbeats.stop()
 
 
-# --- Notifications and questions between beats -----------------------------------------------------
+# --- Notifications and queries between heartbeats ---------------------------------------------------
 
 
 class Recorder:

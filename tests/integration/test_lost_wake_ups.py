@@ -26,7 +26,7 @@ from tests.support.factories import make_bin, make_documents, make_lane, make_po
 from tests.support.filled_queue import FilledQueue, Shape
 from tests.support.stepping import Main
 
-# Interval of the steps of a round. A step before the end of the interval is skipped.
+# Time between two steps of a round. An earlier step is skipped.
 PAUSE = seconds(1)
 # Largest number of rows on a page: a row has a header of 24 bytes, a pointer of 4 bytes, and at least 41 bytes of
 # columns.

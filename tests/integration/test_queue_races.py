@@ -122,7 +122,7 @@ def test_a_seed_that_is_restored_meanwhile_belongs_to_the_run(connection, other_
     ]
 
 
-# --- Stuffing against a loss of its rights -------------------------------------------------------
+# --- Stuffing while its node fails or its group moves --------------------------------------------
 
 
 def test_stuffing_waits_while_its_node_is_marked_failed_and_is_refused(connection, other_connection, rival, running):

@@ -21,7 +21,9 @@ HOST = "news.example"
 
 
 def with_host_in(name):
-    """Return a second map: the host is in this partition, and all other slots in the other one."""
+    """
+    Return a second map: the slot of the host is in this partition, and all other slots are in the other partition.
+    """
     other = {"a": "b", "b": "a"}[name]
     return SlotMap(2, tuple(name if slot == slot_of(HOST) else other for slot in range(SLOTS)))
 

@@ -131,7 +131,7 @@ class Checker:
         silent_for = self.now() - self.heard_at.get(node_id, float("-inf"))
         if silent_for < PATIENCE[verdict.cause] * timeout * _CLOCKS_AGREE:
             raise Violation(f"{_short(node_id)} was failed {silent_for:.2f} s after its last heartbeat")
-        # Look back over two timeouts, because a stuck process continues to beat for a whole timeout.
+        # Look back over two timeouts, because a stuck process continues to send heartbeats for a whole timeout.
         if not process.was_in_trouble(since=self.now() - 2 * timeout - 2 * self.beat):
             raise Violation(f"{_short(node_id)} was marked failed, although only the database had an outage")
         quiet_for = self.now() - process.last_request_at

@@ -71,8 +71,8 @@ def run_histories(seeds: Iterable[int], *, rules: Rules | None = None) -> Summar
 
 def takeover(seed: int) -> float:
     """
-    Freeze the main manager of an otherwise undisturbed cluster. Return the beats from its timeout until the next main
-    manager.
+    Freeze the main manager of an otherwise undisturbed cluster. Return the time from its timeout until the next main
+    manager (in intervals of heartbeats).
     """
     world = World(seed)
     world.start(NodeKind.MANAGER)

@@ -33,7 +33,7 @@ from tests.simulation.scheduler import DriftingClock, Scheduler
 from tests.simulation.store import NodeTaken, Store, Write
 
 BEAT = dt.timedelta(seconds=2)
-# Seconds between two passes of an idle manager's loop, which looks at its cluster twice a beat.
+# Seconds between two passes of an idle manager's loop, which looks at its cluster twice in an interval of heartbeats.
 _PASS = 1.0
 # Longest time by which a sleep is too long (seconds).
 _OVERSLEPT = 0.01

@@ -29,7 +29,7 @@ _AWAITS_REST = 5
 _REST = 5 * _BEAT
 # One history in this number has a coordination store in addition to its database.
 _HAS_ENSEMBLE = 4
-# Timeouts of nodes, in beats. The second is the default.
+# Timeouts of nodes (in intervals of heartbeats). The second is the default.
 _TIMEOUTS = (3, 5, 6)
 
 

@@ -15,7 +15,7 @@ TAKEOVER_BEATS = 4 + 1 + 1
 
 
 def beats_to_takeover(cluster, main, heir):
-    """Return the beats from the last heartbeat of a main manager to the term of the next one."""
+    """Return the time from the last heartbeat of a main manager to the next term (in intervals of heartbeats)."""
     silence = """
         SELECT extract(epoch FROM elected.at - old.heartbeat_at)
           FROM nodes_node AS old, nodes_nodeevent AS elected

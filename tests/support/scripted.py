@@ -385,7 +385,7 @@ class ScriptedConnector:
 
 
 class ScriptedRules:
-    """The rules of a job that excludes some documents by their names. Its links lose the ends of names."""
+    """The rules of a job that excludes some documents by their names. In its links, names lose their ends."""
 
     max_depth: Final = None
 

@@ -1,4 +1,4 @@
-"""A kind of authority for tests. Each one answers after the seconds that its configuration has."""
+"""A kind of authority for tests. Each authority answers after the number of seconds in its configuration."""
 
 import asyncio
 

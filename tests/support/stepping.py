@@ -11,7 +11,7 @@ from tests.support.cluster import NOON, elect_main, register_node, seconds
 
 
 class Manager:
-    """A manager among others, which reads its groups again at each step."""
+    """A manager that is not the only one, and reads its groups again at each step."""
 
     term: TermHeld | None = None
 

@@ -131,8 +131,9 @@ def _random_ids(host: str, n: int) -> tuple[str, str]:
 @dataclass(frozen=True)
 class Trap:
     """
-    The pages of a trap: `page` makes each by its number. With a `step`, page n leads to page n + `step`, and the first
-    articles lead to the first pages. Without a step, each page leads to three others, and the home page to the first.
+    The pages of a trap: `page` makes each page from its number. With a `step`, page n leads to page n + `step`, and the
+    first articles lead to the first pages. Without a step, each page leads to three others, and the home page to the
+    first.
     """
 
     page: Callable[[str, int], tuple[str, str]]
