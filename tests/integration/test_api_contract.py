@@ -53,7 +53,7 @@ def application(transactional_db, monkeypatch):
     kept.dec_thread_sharing()
 
 
-# Each new operation makes this test longer, and a busy machine delays it.
+# Longer time limit than usual: each new operation makes this test longer, and a busy machine delays it.
 @pytest.mark.timeout(1_200)
 # Downloads are streams for a web server with an event loop, and this test has none.
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators")

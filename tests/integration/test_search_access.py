@@ -44,9 +44,9 @@ TOKENS = ("a", "b", "c")
 SOME = st.lists(st.sampled_from(TOKENS), max_size=2).map(tuple)
 LEVELS = st.builds(Level, SOME, SOME)
 ACCESSES = st.builds(Access, LEVELS, st.lists(LEVELS, max_size=2).map(tuple), LEVELS)
-# Strategies of a search, chosen by these limits. A search reads first the matches, or first the accesses that the
-# reader may see. These accesses may be constants of the statement. If a word has more matches than expected, the search
-# starts again by the other strategy.
+# Limits that choose the strategy of a search. It reads first the matches, or first the accesses that the reader may
+# see, which may be constants of the statement. If a word has more matches than expected, the search starts again with
+# the other strategy.
 RARE = {"_SHARE_OF_UNKNOWN": 1e9}
 WAYS = (
     RARE,
