@@ -257,7 +257,7 @@ def _simulate(kind: str, number: int) -> None:
     from nodes.settings.running import current
 
     interval = current()[HEARTBEAT_INTERVAL].total_seconds()
-    # The next heartbeats with their connections, in the order of their moments. `kept` has the connections for the work.
+    # The next heartbeats with their connections, by moment. `kept` has the connections for work.
     due: deque[tuple[float, BeatConnection]] = deque()
     kept = []
 
