@@ -98,7 +98,7 @@ def find(name: object) -> Source:
 
 def read_filter(source: Source, given: object) -> tuple[dict[str, Any], Query]:
     """
-    Return a filter as JSON, with the present moment in place of missing moments, and the checked values of the filter.
+    Return a filter as JSON, with a value for each moment that it may name, and the checked values of the filter.
 
     Raises:
         Invalid: a field of the filter is unknown or invalid.

@@ -21,7 +21,7 @@ from nodes.api.strict import NewestQuery
 
 
 class ArchiveFileSerializer(PlacedSerializer, serializers.ModelSerializer[ArchiveFile]):
-    """Archive file of a job."""
+    """Archive file of a job, with its size and its copies."""
 
     job = serializers.IntegerField(source="job_id")
     node = serializers.UUIDField(source="node_id", help_text="Worker that wrote the file.")

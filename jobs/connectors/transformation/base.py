@@ -81,7 +81,7 @@ class Unavailable(Exception):
     """
     A server or another service that a stage needs cannot answer now. The message is a sentence for people.
 
-    That says nothing about the document: it is read again after `retry_after` seconds.
+    This error says nothing about the document, which is read again after `retry_after` seconds.
     """
 
     def __init__(self, sentence: str, *, retry_after: float) -> None:

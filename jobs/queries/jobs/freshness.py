@@ -93,7 +93,7 @@ def read_freshness(job_id: int) -> Freshness | None:
     ]
     with connection.cursor() as cursor:
         cursor.execute(_SLOW, {"job": job_id, "goals": goals.version, "most": _HOSTS_SHOWN})
-        # A host has a lane for each seed.
+        # A host has a lane for each seed, so the same host may occur several times.
         slow = {id_: SlowHost(id_, name, needs, allows) for id_, name, needs, allows in cursor.fetchall()}
     measured_at = max((one.measured_at for one in totals.values()), default=None)
     return Freshness(lines, list(slow.values()), measured_at)

@@ -103,7 +103,7 @@ class ReportForm(forms.Form):
 
 
 class HistoryForm(ReportForm):
-    """An interval of the history. Moments are UTC."""
+    """The form of a report about an interval of the history. Moments are UTC."""
 
     usual = {"last": "1"}
     none_yet = _("No activity in this time. Choose a longer time, or start a job.")
@@ -186,7 +186,7 @@ class HistogramForm(HistoryForm):
 
 
 class DocumentsForm(ReportForm):
-    """Documents by their state. Moments are UTC."""
+    """The form of a report about documents: which documents, and at which moment they are due. Moments are UTC."""
 
     none_yet = _("No documents yet. Start a job to find documents.")
 
