@@ -126,7 +126,7 @@ def test_a_higher_number_of_kept_versions_deletes_none_and_is_shown(read, crawl)
 
 
 def keep(job, versions):
-    """Change the kept versions of a job after its run."""
+    """Change the number of versions that a job keeps, after its run."""
     Job.objects.filter(pk=job.pk).update(phase="inactive")
     editing.change_job(job.pk, kept_versions=versions, made_by="a test", now=NOON)
 

@@ -369,7 +369,7 @@ def test_the_database_refuses_to_change_the_record(connection, main, worker, beg
         connection.execute(statement)
 
 
-def test_retention_deletes_from_the_beginning_and_the_rest_is_verified(
+def test_a_chain_is_valid_after_retention_deleted_its_oldest_blocks(
     connection, main, worker, begin, settings, capsys, tmp_path
 ):
     recorded(connection, main, worker, begin)
