@@ -117,7 +117,7 @@ UPDATE jobs_laneplan AS plan
        priced_at = CASE WHEN priced_at > %(now)s THEN %(now)s ELSE priced_at END
   FROM locked WHERE plan.lane_id = locked.lane_id
 """
-# Without this change, a stored robots.txt would be valid for longer than allowed, by the length of the jump.
+# Without this deletion, a stored robots.txt would be valid for longer than allowed, by the length of the jump.
 _ROBOTS: Final[LiteralString] = f"DELETE FROM jobs_robots WHERE fetched_at > %(now)s + {AHEAD}"
 
 CORRECTIONS: Final[tuple[LiteralString, ...]] = (
