@@ -27,7 +27,7 @@ from unfold.decorators import action
 from jobs.lifecycle.document import Stage
 from jobs.lifecycle.job import Phase
 from jobs.models import Outcome, QueueItem
-from jobs.queries.documents.lists import hashes_of, host_of, keeping_to_keys, lanes_if_few, lanes_of_host
+from jobs.queries.documents.conditions import hashes_of, host_of, keeping_to_keys, lanes_if_few, lanes_of_host
 from jobs.traps.quarantine import TRAP
 from jobs.verbs import control
 from nodes.admin.asking import ask_about_one, ask_about_selected, offers

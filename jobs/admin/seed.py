@@ -16,7 +16,7 @@ from unfold.decorators import action
 
 from jobs.lifecycle.job import Phase
 from jobs.models import Job, Lane, QueueItem, Seed
-from jobs.queries.documents.lists import hashes_of
+from jobs.queries.documents.conditions import hashes_of
 from jobs.verbs import editing
 from jobs.verbs.seeds import SeedWanted
 from nodes.admin.asking import ask_about_one, ask_about_selected, number_of, offers

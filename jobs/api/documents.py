@@ -19,9 +19,7 @@ from jobs.api.fields import HIGHEST_ID
 from jobs.lifecycle.document import CLAIMED, Stage
 from jobs.models import CounterDelta, IndexedDocument, Job, JobCounter, Outcome, OutputConnection, QueueItem, Seed
 from jobs.partitions.merged import local_job, read_everywhere
-from jobs.queries.documents.lists import (
-    MOST_ORDERED,
-    OrderTooWide,
+from jobs.queries.documents.conditions import (
     hashes_of,
     host_of,
     keeping_to_keys,
@@ -29,6 +27,7 @@ from jobs.queries.documents.lists import (
     lanes_of_host,
     outcomes_of_code,
 )
+from jobs.queries.documents.lists import MOST_ORDERED, OrderTooWide
 from jobs.queries.documents.outputs import PartLine, read_parts
 from jobs.queue import address_index
 from jobs.queue.address_index import GRAM

@@ -9,8 +9,8 @@ from rest_framework import serializers
 
 from jobs.api.all_partitions import EverywhereView, PlacedSerializer
 from jobs.api.fields import HIGHEST_ID
+from jobs.queries.documents.conditions import lanes_of_host
 from jobs.queries.documents.failures import STEPS, FailureLine, describe_groups, groups_of_jobs
-from jobs.queries.documents.lists import lanes_of_host
 from jobs.words.codes import explain_code
 from nodes.api.strict import PageQuery
 from nodes.database.clock import read_clock

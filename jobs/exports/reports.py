@@ -11,10 +11,10 @@ from jobs.queries.reports.all_partitions import (
     read_busiest_everywhere,
     read_histogram_everywhere,
     read_queue_everywhere,
-    refuse_parts,
 )
 from jobs.queries.reports.busiest import BusyPage, Measure
 from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.each_partition import refuse_parts
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueueLine, QueuePage
 

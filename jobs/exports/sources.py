@@ -24,11 +24,11 @@ from jobs.exports.parts import Part, Query, Row, Type
 from jobs.exports.reports import BUSY, QUEUE, RESULTS, read_busy, read_queue, read_results
 from jobs.lifecycle.document import Action
 from jobs.partitions import this_partition
-from jobs.queries.reports.all_partitions import read_in
 from jobs.queries.reports.asking import ask
 from jobs.queries.reports.busiest import Measure
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_status import DocumentStatusLine
+from jobs.queries.reports.each_partition import read_in
 from jobs.queries.reports.history_filter import HistoryFilter
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of

@@ -28,7 +28,8 @@ from jobs.queries.documents.all_partitions import (
     list_documents_everywhere,
     read_story_everywhere,
 )
-from jobs.queries.documents.lists import DocumentFilter, FilterTooWide, OrderTooWide, keys_meant
+from jobs.queries.documents.conditions import keys_meant
+from jobs.queries.documents.lists import DocumentFilter, FilterTooWide, OrderTooWide
 from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.jobs.set_up import read_set_up

@@ -41,10 +41,10 @@ from jobs.queries.reports.all_partitions import (
     read_histogram_everywhere,
     read_history_everywhere,
     read_queue_everywhere,
-    refuse_parts,
 )
 from jobs.queries.reports.busiest import BusyPage, Measure
 from jobs.queries.reports.document_status import DocumentStatusPage
+from jobs.queries.reports.each_partition import refuse_parts
 from jobs.queries.reports.histogram import HistogramPage
 from jobs.queries.reports.queue_status import QueuePage
 from jobs.queries.reports.simple_history import HistoryPage

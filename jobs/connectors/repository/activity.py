@@ -11,7 +11,6 @@ from jobs.archive.records import RawExchange
 from jobs.connectors.repository.access import NO_RULES, JobAccess
 from jobs.connectors.repository.base import (
     NO_PARTS,
-    Carried,
     Content,
     Document,
     Ending,
@@ -22,6 +21,7 @@ from jobs.connectors.repository.base import (
     ScheduleBounds,
     part_address,
 )
+from jobs.connectors.repository.carried_values import in_order, joined
 from jobs.connectors.repository.parts import BadPart, PartReports
 from jobs.connectors.repository.shared import Shared
 from jobs.connectors.transformation.base import Candidate, Item, ReadsBodies
@@ -182,20 +182,20 @@ class Activity:
             bin=bin,
             is_redirect=redirect,
             link_type=link_type,
-            carry=_in_order(carry) if carry else None,
+            carry=in_order(carry) if carry else None,
         )
         self._carries = self._carries or named.carry is not None
         known = self._references.setdefault(hash, named)
         if known is named:
             return
         if known.link_type == link_type:
-            self._references[hash] = _joined(known, named)
+            self._references[hash] = joined(known, named)
             return
         if self._other_links is None:
             self._other_links = {}
         other = self._other_links.setdefault((hash, link_type), named)
         if other is not named:
-            self._other_links[hash, link_type] = _joined(other, named)
+            self._other_links[hash, link_type] = joined(other, named)
 
     def reference_all(self, references: Mapping[str, Reference]) -> None:
         """Report finished references, by hash. Documents may share them, because they have no carried values."""
@@ -382,21 +382,3 @@ class Activity:
             headers=self._response_headers,
             **facts,
         )
-
-
-def _in_order(carry: Mapping[str, Iterable[str]]) -> Carried:
-    return {_storable(name): tuple(sorted({_storable(value) for value in values})) for name, values in carry.items()}
-
-
-def _storable(text: str) -> str:
-    """Return the text without characters that a database cannot store: zero bytes, and half surrogate pairs."""
-    return text.encode(errors="replace").decode().replace("\0", "?")
-
-
-def _joined(known: Reference, again: Reference) -> Reference:
-    """Return a reference that was reported twice, with the carried values of both."""
-    if not again.carry:
-        return known
-    both = known.carry or {}
-    values = {name: {*both.get(name, ()), *again.carry.get(name, ())} for name in {*both, *again.carry}}
-    return replace(known, carry=_in_order(values))

@@ -16,7 +16,7 @@ from jobs.models import ArchiveRecord
 from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway, read_in
 from jobs.queries.archive import file_of_path, read_copy, read_record
-from jobs.queries.documents.lists import hashes_of
+from jobs.queries.documents.conditions import hashes_of
 from nodes.errors import Refused, Unknown
 from nodes.management.database import check_database
 from nodes.stores.port import StoreError

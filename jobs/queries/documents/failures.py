@@ -21,7 +21,7 @@ from jobs.partitions.merged import (
     read_everywhere,
     rows_of_next_page,
 )
-from jobs.queries.documents.lists import lanes_of_host
+from jobs.queries.documents.conditions import lanes_of_host
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
 A_PAGE: Final = 50

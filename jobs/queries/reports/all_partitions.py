@@ -14,23 +14,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from jobs.models import PartitionedJob, RepositoryConnection
 from jobs.partitions import this_partition
 from jobs.partitions.merged import (
     Merged,
-    PartitionAway,
     Silent,
-    local_job,
     merge_lines,
     numbers_of,
-    read_everywhere,
 )
-from jobs.queries.reports.asking import patience, patient, read_position, write_position
+from jobs.queries.reports.asking import read_position, write_position
 from jobs.queries.reports.busiest import USUAL_INTERVAL, BusyLine, BusyPage, Measure, read_busiest
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
 from jobs.queries.reports.document_filter import DocumentsAsked
 from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.document_status import DocumentStatusLine, DocumentStatusPage, read_document_status
+from jobs.queries.reports.each_partition import answers, read_named, refuse_parts
 from jobs.queries.reports.histogram import ORDER as ORDER_OF_HISTOGRAM
 from jobs.queries.reports.histogram import HistogramLine, HistogramPage, read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter
@@ -115,9 +112,9 @@ def read_timeline_everywhere(wanted: HistoryFilter, *, steps: int) -> Timeline:
     Raises:
         BadPattern, TooSlow: as `read_timeline`.
     """
-    found = _read_named(wanted, lambda asked, _name: read_timeline(asked, steps=steps))
+    found = read_named(wanted, lambda asked, _name: read_timeline(asked, steps=steps))
     counts: dict[str, list[int]] = {}
-    for timeline in _answers(found):
+    for timeline in answers(found):
         for name, values in timeline.counts.items():
             sums = counts.get(name, [0] * steps)
             counts[name] = [before + value for before, value in zip(sums, values, strict=True)]
@@ -208,13 +205,13 @@ def _rows(
         lines = page.lines if not partition else _with_partition(page.lines, partition)
         return _Part(list(zip(lines, positions, strict=True)), page.next is not None)
 
-    found = _read_named(wanted, read_part)
+    found = read_named(wanted, read_part)
     parts = replace(found, others={name: part or _Part() for name, part in found.others.items()})
     merged = merge_lines(parts, lambda part: part.lines, key=lambda pair: key(*pair), is_downwards=is_downwards)
     shown = merged[:limit]
     for one in shown:
         begun[one.partition] = one.line[1]
-    has_more = len(merged) > limit or any(part.has_more for part in _answers(parts))
+    has_more = len(merged) > limit or any(part.has_more for part in answers(parts))
     position = write_position([[name, place] for name, place in begun.items()], of=of) if has_more and shown else None
     return [one.line[0] for one in shown], position, found.silent
 
@@ -250,7 +247,7 @@ def read_histogram_everywhere(
     if not this_partition.control_name():
         return read(wanted, limit=limit, after=after)
     most = most_classes or MOST_CLASSES
-    found = _read_named(wanted, lambda asked, name: read(replace(asked, omits_jobs=bool(name)), limit=most))
+    found = read_named(wanted, lambda asked, name: read(replace(asked, omits_jobs=bool(name)), limit=most))
     amounts: Counter[tuple[str, str]] = Counter()
     for line in _all_classes(found, most):
         amounts[line.identifier_class, line.result_class] += line.amount
@@ -283,7 +280,7 @@ def read_queue_everywhere(
     if not this_partition.control_name():
         return read(wanted, limit=limit, after=after)
     most = most_classes or MOST_CLASSES
-    found = _read_named(wanted, lambda asked, _name: read(asked, limit=most))
+    found = read_named(wanted, lambda asked, _name: read(asked, limit=most))
     documents: Counter[str] = Counter()
     counts: dict[str, Counter[Status]] = {}
     for line in _all_classes(found, most):
@@ -303,7 +300,7 @@ def read_queue_everywhere(
 
 
 def _all_classes(found: "Merged[Any]", most: int) -> Iterator[Any]:
-    for page in _answers(found):
+    for page in answers(found):
         if page.next is not None:
             raise TooManyClasses(
                 f"A partition has more than {most:,} classes, so they cannot be added. "
@@ -324,77 +321,3 @@ def _page(
         return behind, None
     amount, *classes = key(behind[limit - 1])
     return behind[:limit], [-amount, *classes]
-
-
-# --- Each partition --------------------------------------------------------------------------------------------------
-
-
-def refuse_parts(silent: Sequence[Silent]) -> None:
-    """
-    Check that all partitions have answered, for a report that must be complete.
-
-    Raises:
-        PartitionAway: a partition is silent.
-    """
-    if silent:
-        names = ", ".join(one.name for one in silent)
-        raise PartitionAway(f"Partition {names} does not answer, and the file would lack its rows. Repeat this later.")
-
-
-def read_in(partition: str, wanted: F, read: Callable[[F], T], *, empty: T) -> T:
-    """
-    Return the result of `read` in one partition ("" for this one), or `empty` if no job of the filter is there.
-
-    Raises:
-        PartitionAway: the partition does not answer.
-    """
-    if not partition:
-        return read(wanted)
-    found = _read_named(wanted, lambda asked, _name: read(asked), among=[partition])
-    refuse_parts(found.silent)
-    answer = found.others[partition]
-    return empty if answer is None else answer
-
-
-def _read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] | None = None) -> "Merged[Any]":
-    """Return the result of `read` for a filter in each partition; None for a partition without its job."""
-    source = None
-    if wanted.repository_id is not None:
-        source = RepositoryConnection.objects.filter(pk=wanted.repository_id).values_list("name", flat=True).first()
-    seconds = patience()
-
-    def elsewhere(name: str) -> T | None:
-        with patient(seconds):
-            local = _localized(wanted, source)
-            return None if local is None else read(local, name)
-
-    def own() -> T | None:
-        return read(wanted, "") if among is None else None
-
-    # A report may take long. But a partition that does not even open a connection counts as silent after the same time
-    # as on other pages.
-    return read_everywhere(own, elsewhere, among=among, within=seconds + 1)
-
-
-def _localized(wanted: F, source: str | None) -> F | None:
-    """Return a filter with the ids of this thread's database; None if it knows no job or source of the filter."""
-    repository: int | None = None
-    if wanted.repository_id is not None:
-        repository = RepositoryConnection.objects.filter(name=source).values_list("pk", flat=True).first()
-        if repository is None:
-            return None
-    if isinstance(wanted, HistoryFilter):
-        job = None if wanted.job_id is None else local_job(wanted.job_id)
-        if wanted.job_id is not None and job is None:
-            return None
-        facts: dict[str, Any] = {"job_id": job}
-        return replace(wanted, repository_id=repository, **facts)
-    # Only jobs that all partitions share: other jobs of that database have no id in the control partition.
-    jobs = PartitionedJob.objects.filter(**({"number__in": wanted.job_ids} if wanted.job_ids else {}))
-    known = list(jobs.values_list("job_id", flat=True))
-    return replace(wanted, repository_id=repository, job_ids=known) if known else None
-
-
-def _answers(found: "Merged[Any]") -> Iterator[Any]:
-    yield found.own
-    yield from (answer for answer in found.others.values() if answer is not None)

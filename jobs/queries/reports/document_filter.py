@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from jobs.models import Job
-from jobs.queries.documents.lists import containing
+from jobs.queries.documents.conditions import containing
 from jobs.queries.reports.asking import check_patterns
 from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDITIONS, State, Status
 from jobs.queue.sql.chosen_states import states_in
