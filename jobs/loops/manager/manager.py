@@ -98,7 +98,7 @@ class Manager:
             on_notification=self.events.on_notification,
             asks=ASKS,
             answered=self.events.answered,
-            is_stopping=self._is_stopping,
+            is_stopping=lambda: self._should_stop(),
             stands=True,
             membership_changed=self.events.note_membership_change,
         )
@@ -149,9 +149,6 @@ class Manager:
         moved = self._work.run(self._pass)
         after_pass()
         self._rest(moved)
-
-    def _is_stopping(self) -> bool:
-        return self._should_stop()
 
     def _begin_leaving(self, connection: psycopg.Connection[Any]) -> None:
         """Give up the term, and let the main manager move the groups: this manager stuffs them until then."""
@@ -238,8 +235,7 @@ class Manager:
             self._node.count_refused(connection)
             self._main_role.lost()
         if self._main.changed or self._main_role.term is None:
-            # Read the conditions of duties in the next pass: groups were given, a run waits for its seeds, or another
-            # node is the main manager now.
+            # Groups were given, a run waits for its seeds, or another node is the main manager: read conditions again.
             self._asked_at = float("-inf")
         return moved + moved_as_main
 
@@ -269,8 +265,7 @@ class Manager:
             self._main.speed_up_one(assign_due_tasks)
             self._asked_at = float("-inf")
         if happened(self.events.limits_changed):
-            # Lanes may still sleep as long as the previous limits required. Only a round over all lanes finds and wakes
-            # these lanes.
+            # Lanes may still sleep as long as the previous limits required. Only a round over all lanes finds them.
             self._rounds.start_fast_round()
         if happened(self.events.membership_changed):
             self._main_role.read_nodes_soon()

@@ -188,15 +188,15 @@ class Storing:
             attempt = await _in_thread(work)
         except FileNotFoundError:
             await self._state.database.run(partial(lose_missing_file, file_id=file.id, root=self._root))
-            self._pause_file(file)
+            self._pause_file(file.id)
             return False
         except OSError as error:
             attempt = Attempt(sha256=file.sha256, problem=f"The file cannot be read: {error.strerror or error}.")
         if attempt.is_taken:
-            self._pause_file(file, seconds=_FIRST_PAUSE)
+            self._pause_file(file.id, seconds=_FIRST_PAUSE)
             return False
         if attempt.problem:
-            self._pause_file(file)
+            self._pause_file(file.id)
         for address in attempt.failures:
             stores.pop(address, None)
         await self._state.database.run(partial(self._record, file=file, attempt=attempt))
@@ -215,10 +215,7 @@ class Storing:
                 logger.info("the store %s takes archive files again", address)
         await self._state.database.run(partial(self._record_stores, attempt=attempt))
 
-    def _pause_file(self, file: _File, *, seconds: float = _LONGEST_PAUSE) -> None:
-        self._pause_file_id(file.id, seconds=seconds)
-
-    def _pause_file_id(self, file_id: int, *, seconds: float = _LONGEST_PAUSE) -> None:
+    def _pause_file(self, file_id: int, *, seconds: float = _LONGEST_PAUSE) -> None:
         self._paused_files[file_id] = self._loop.time() + seconds
 
     # --- In the database's thread ----------------------------------------------------------------
@@ -293,7 +290,7 @@ class Storing:
             except OSError as error:
                 # If the disk refuses, the worker does not end. It tries to remove the copy again later.
                 logger.warning("cannot remove the local copy %s: %s", path, error.strerror or error)
-                self._pause_file_id(file_id)
+                self._pause_file(file_id)
                 continue
             await self._state.database.run(partial(self._note_removed, file_id=file_id))
 

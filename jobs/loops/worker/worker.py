@@ -43,8 +43,7 @@ class Worker:
     """
     One worker node. Create it inside the event loop that it uses. It creates the parts of the worker and connects them.
 
-    `run` returns after `stop` was set, the documents of the worker are done or released, and the worker has left the
-    cluster.
+    `run` returns after `stop` was set, all documents are done or released, and the worker has left the cluster.
     """
 
     def __init__(
@@ -94,8 +93,7 @@ class Worker:
 
     async def run(self, *, force_stop: asyncio.Event) -> None:
         """
-        Work until `stop` is set; then release unstarted documents, and wait for the documents in progress unless
-        `force_stop` is set.
+        Work until `stop` is set; then release unstarted documents, and finish the others unless `force_stop` is set.
 
         Raises:
             WorkerFailed: the node was marked failed, or the database was unavailable for too long.
@@ -173,8 +171,7 @@ class Worker:
             elif self._heartbeats.trust.may_begin and (
                 self._serving.was_held or self._loop.time() - dispatched_at > _DISPATCHED_AGAIN
             ):
-                # Check all bins seldom, because each bin also starts its documents by itself. Checking a thousand bins
-                # in each round would take a tenth of the event loop's time.
+                # Seldom: each bin also starts its documents itself, and frequent checks of all bins cost much time.
                 dispatched_at = self._loop.time()
                 self._serving.dispatch_all()
             await asyncio.sleep(self._state.settings.heartbeat.total_seconds() / 4)
@@ -200,10 +197,7 @@ class Worker:
         crawl.HOSTS.set(len(state.bins))
 
     def _check_disks(self) -> str:
-        """
-        Return a sentence about a disk with too little room, or ''. If there is such a disk, release unstarted
-        documents.
-        """
+        """Return a sentence about a disk with too little room, or ''. If there is one, release unstarted documents."""
         state = self._state
         shortage = self._disk.shortage(limit=state.settings.free_disk)
         if shortage and not state.lacks_disk:
@@ -220,8 +214,7 @@ class Worker:
         self._serving.give_back_waiting(lambda _claimed: True)
         await self._database.run(self._node.begin_draining)
         await self._flushing.write_everything()
-        # The take that was cancelled may have claimed batches. The comparison with the database finds them and returns
-        # them.
+        # The cancelled take may have claimed batches. A comparison with the database finds and returns them.
         await self._upkeep.compare_batches()
         forced = self._loop.create_task(force_stop.wait())
         deadline = self._loop.time() + self._state.settings.drain_timeout.total_seconds()
