@@ -98,7 +98,7 @@ class Manager:
             on_notification=self.events.on_notification,
             asks=ASKS,
             answered=self.events.answered,
-            is_stopping=lambda: self._should_stop(),
+            is_stopping=lambda: self._should_stop(),  # noqa: PLW0108 (`run` replaces the function)
             stands=True,
             membership_changed=self.events.note_membership_change,
         )
