@@ -153,7 +153,7 @@ class Supervisor:
         lived_well = now - child.started_at >= _LIVED_WELL
         child.wait = 0.0 if lived_well else min(max(child.wait * 2, _FIRST_WAIT), _LONGEST_WAIT)
         child.due_at = now + child.wait
-        when = f"in {child.wait:.0f} s" if child.wait else "at once"
+        when = f"in {child.wait:.0f} s" if child.wait else "immediately"
         self.say(f"{child.service.name} {_ending(code)}{_see(child.service)}; it is started again {when}.")
 
 

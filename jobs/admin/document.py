@@ -154,7 +154,9 @@ class DocumentAdmin(ListByKey):
             self.admin_site,
             failed,
             title=_("Retry failed documents"),
-            question=_("These documents are requested again: at once, or in the next run if the job is not running."),
+            question=_(
+                "These documents are requested again: immediately, or in the next run if the job is not running."
+            ),
             act=lambda: _retry(request, failed),
         )
 
@@ -171,7 +173,7 @@ class DocumentAdmin(ListByKey):
             request,
             self.admin_site,
             title=_("Retry"),
-            question=_("Request %(name)s again: at once, or in the next run if the job is not running?")
+            question=_("Request %(name)s again: immediately, or in the next run if the job is not running?")
             % {"name": item.identifier},
             back=self.address_of(item),
             act=lambda: _retry(request, [item]),

@@ -421,7 +421,7 @@ class HostView(EverywhereView):
         operation_id="hosts_end_back_off",
         description=(
             "End the back-off of a host. Within 5 seconds, all nodes resume requests at the full rate. Documents that wait for a "
-            "retry there are due at once."
+            "retry there are due immediately."
         ),
         request=Nothing,
         responses=HostPageSerializer,

@@ -136,7 +136,7 @@ class FetchAgainView(_DocumentChangeView):
 
     @extend_schema(
         operation_id="explain_fetch_again",
-        description="Make a document of the present run due at once. It is read without conditions, and written again.",
+        description="Make a document of the present run due immediately. It is read without conditions, and written again.",
         request=DocumentMeantSerializer,
         responses={200: DocumentChangedSerializer},
     )

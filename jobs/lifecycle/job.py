@@ -609,7 +609,7 @@ TRANSITIONS: Final = by_name(
             frozenset({*_ACTIVE, "terminating"}),
             {"stop_request": StopRequest.ABORT, "resuming": False},
             Owner.WORKER,
-            guard="a document failed for good, and its connector reports that the job cannot continue",
+            guard="a document failed at its last attempt, and its connector reports that the job cannot continue",
             message="ends with an error",
         ),
         Transition(

@@ -33,7 +33,7 @@ UNREACHABLE: Final = Count(
 SECONDS: Final = Spread(
     name="crawlctl_authority_answer_seconds",
     labels=("connection",),
-    meaning="Times until the answer of an authority, with its mappers, without kept answers.",
+    meaning="Times until the answer of an authority, with its mappers, without cached answers.",
     bounds=_SECONDS,
     shown_by=_SHOWN_BY,
 )

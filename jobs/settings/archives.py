@@ -26,7 +26,7 @@ ARCHIVE_FILE_BYTES: Final = Setting(
     kind=WholeNumber(least=1, most=2**40, unit="bytes"),
     default=2**30,
     meaning="Size at which an archive file ends.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 ARCHIVE_FILE_AGE: Final = Setting(
     path="archive.file_age",
@@ -34,7 +34,7 @@ ARCHIVE_FILE_AGE: Final = Setting(
     kind=Seconds(least=1, most=_A_WEEK),
     default=dt.timedelta(hours=1),
     meaning="Age at which an archive file ends.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 
 ARCHIVE_STORES: Final = Setting(
@@ -53,7 +53,7 @@ ARCHIVE_MOST_LOCAL: Final = Setting(
     default=20 * 2**30,
     meaning="Most bytes of complete archive files on one machine that the stores have not confirmed. "
     "Above this limit, jobs with an archive wait until the stores confirm files again.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 ARCHIVE_KEEP_LOCAL: Final = Setting(
     path="archive.keep_local",
@@ -61,8 +61,8 @@ ARCHIVE_KEEP_LOCAL: Final = Setting(
     kind=Text(what="a number of days, or nothing", matches="[0-9]{0,5}"),
     default="",
     meaning="Days for which a machine keeps its copy of an archive file after two stores have confirmed it. "
-    "With 0, the copy is removed at once. If empty, the copy is kept forever.",
-    applies=Applies.AT_ONCE,
+    "With 0, the copy is removed immediately. If empty, the copy is kept forever.",
+    applies=Applies.IMMEDIATELY,
 )
 
 SETTINGS: Final = (

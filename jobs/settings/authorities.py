@@ -11,7 +11,7 @@ CHECKS: Final = Setting(
     environment="CRAWLCTL_AUTHORITY_CHECKS",
     kind=WholeNumber(least=1, most=1_000, unit="questions"),
     default=10,
-    meaning="Questions that a process asks all authorities and mappers at once. Each connection has a lower limit of its own.",
+    meaning="Questions that a process asks all authorities and mappers at the same time. Each connection has a lower limit.",
     applies=Applies.AT_NEXT_START,
 )
 CACHE_LIFETIME: Final = Setting(
@@ -21,7 +21,7 @@ CACHE_LIFETIME: Final = Setting(
     default=dt.timedelta(seconds=60),
     meaning=(
         "Time for which a process caches the answer of an authority about a user. A change of a connection "
-        "clears the cache at once. With 0, each request asks the authority again."
+        "clears the cache immediately. With 0, each request asks the authority again."
     ),
     applies=Applies.AT_NEXT_START,
 )
@@ -34,7 +34,7 @@ LOGIN_DOMAIN: Final = Setting(
         "Domain of users whose login has no @. A search asks the authorities of this domain about these users. "
         "If empty, it asks only authorities without a domain."
     ),
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 PORT: Final = Setting(
     path="authority.port",

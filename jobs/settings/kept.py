@@ -11,7 +11,7 @@ KEEP_JOURNALS: Final = Setting(
     kind=WholeNumber(most=36_500, unit="days"),
     default=0,
     meaning="Retention of the journals of jobs. With 0, they are never deleted.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_VERSIONS: Final = Setting(
     path="crawl.keep_versions",
@@ -19,7 +19,7 @@ KEEP_VERSIONS: Final = Setting(
     kind=WholeNumber(least=1, most=36_500, unit="days"),
     default=365,
     meaning="Retention of versions of jobs, policies and connections. The newest version of each object stays.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_NODES: Final = Setting(
     path="cluster.keep_nodes",
@@ -27,7 +27,7 @@ KEEP_NODES: Final = Setting(
     kind=WholeNumber(least=1, most=3_650, unit="days"),
     default=14,
     meaning="Retention of ended nodes, with their events, requests and terms.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_FAILURES: Final = Setting(
     path="crawl.keep_failures",
@@ -35,7 +35,7 @@ KEEP_FAILURES: Final = Setting(
     kind=WholeNumber(least=1, most=3_650, unit="days"),
     default=30,
     meaning="Retention of failures on the page of failures, from the last time that they occurred.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_EVIDENCE: Final = Setting(
     path="crawl.keep_evidence",
@@ -43,7 +43,7 @@ KEEP_EVIDENCE: Final = Setting(
     kind=WholeNumber(most=3_650, unit="days"),
     default=0,
     meaning="Retention of the evidence of politeness: requests and limits of each host. With 0, none is recorded, and older evidence stays.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 EXPORTS: Final = Setting(
     path="exports.directory",

@@ -40,7 +40,7 @@ BALANCE: Final = Setting(
     kind=Choice(words=("SEEDS", "LOAD", "GROUPS")),
     default="SEEDS",
     meaning="Measure by which groups are balanced over managers: running seeds, documents per second of the last five minutes, or groups.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 
 # --- Workers -----------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ CLAIMED: Final = Setting(
         "Documents that a worker may have claimed and not yet flushed. The limit bounds memory. Below it, delays and response times of "
         "hosts decide."
     ),
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 OPEN_DOCUMENTS: Final = Setting(
     path="worker.open_documents",
@@ -62,7 +62,7 @@ OPEN_DOCUMENTS: Final = Setting(
     kind=WholeNumber(least=1, most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=1000,
     meaning="Simultaneous fetches of a worker, over all hosts. A lower system limit of open files reduces this number.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 PROCESSED_AT_ONCE: Final = Setting(
     path="worker.processed_at_once",
@@ -70,7 +70,7 @@ PROCESSED_AT_ONCE: Final = Setting(
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
     meaning="Batch size of documents to read. With 0, the worker takes no such documents.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 EXPIRED_AT_ONCE: Final = Setting(
     path="worker.expired_at_once",
@@ -78,7 +78,7 @@ EXPIRED_AT_ONCE: Final = Setting(
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
     meaning="Batch size of documents to expire. With 0, the worker takes no such documents.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 CLEANED_AT_ONCE: Final = Setting(
     path="worker.cleaned_at_once",
@@ -86,7 +86,7 @@ CLEANED_AT_ONCE: Final = Setting(
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
     meaning="Batch size of documents to clean up. With 0, the worker takes no such documents.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 DELETED_AT_ONCE: Final = Setting(
     path="worker.deleted_at_once",
@@ -94,7 +94,7 @@ DELETED_AT_ONCE: Final = Setting(
     kind=WholeNumber(most=_MOST_DOCUMENTS, unit=_DOCUMENTS),
     default=256,
     meaning="Batch size of documents to delete. With 0, the worker takes no such documents.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 NOTIFIES_OUTPUTS: Final = Setting(
     path="worker.tells_outputs",
@@ -110,7 +110,7 @@ KEEPS_HOSTS_STRICTLY: Final = Setting(
     kind=Flag(),
     default=False,
     meaning="Switch that stops a worker from taking hosts of another worker, even if that worker is busy.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 FLUSH_AFTER: Final = Setting(
     path="worker.flush_after",
@@ -118,7 +118,7 @@ FLUSH_AFTER: Final = Setting(
     kind=Seconds(most=60),
     default=dt.timedelta(seconds=0.2),
     meaning="Maximum delay before results are written. The delay doubles while a worker has many claimed documents.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 DRAIN_TIMEOUT: Final = Setting(
     path="worker.drain_timeout",
@@ -126,7 +126,7 @@ DRAIN_TIMEOUT: Final = Setting(
     kind=Seconds(most=_A_DAY),
     default=dt.timedelta(seconds=10),
     meaning="Time that a stopping worker waits for its open requests.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 
 # --- The crawl ---------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ KEEP_HISTORY: Final = Setting(
     kind=WholeNumber(most=3_650, unit="days"),
     default=30,
     meaning="Retention of the history (at least 100 bytes per request). With 0, no history is written.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_REMOVED: Final = Setting(
     path="crawl.keep_removed",
@@ -166,7 +166,7 @@ KEEP_REMOVED: Final = Setting(
     kind=WholeNumber(most=3_650, unit="days"),
     default=7,
     meaning="Time in which removed documents can be restored, with the text in their outputs. With 0, nothing can be restored.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 CONNECTORS: Final = Setting(
     path="crawl.connectors",
@@ -297,7 +297,7 @@ FREE_DISK: Final = Setting(
         "Minimum free space of the disks that a worker writes to (data, log, JSON lines). Below it, the worker takes no work. With 0, "
         "there is no check."
     ),
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 DEBUG: Final = Setting(
     path="process.debug",

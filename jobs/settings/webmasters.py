@@ -11,7 +11,7 @@ PAGES: Final = Setting(
     kind=Flag(),
     default=False,
     meaning="Switch for the pages of webmasters, which need no login.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 SHOWN: Final = Setting(
     path="webmasters.shown",
@@ -29,7 +29,7 @@ OPERATOR: Final = Setting(
     kind=Text(most=200),
     default="",
     meaning="Name of the organisation that crawls, as webmasters see it.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 CONTACT: Final = Setting(
     path="webmasters.contact",
@@ -37,14 +37,14 @@ CONTACT: Final = Setting(
     kind=Text(most=200),
     default="",
     meaning="Mail address or telephone number for webmasters.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 KEEP_LIMITS: Final = Setting(
     path="webmasters.keep_limits",
     environment="CRAWLCTL_KEEP_WEBMASTERS_LIMITS",
     kind=WholeNumber(least=1, most=3_650, unit="days"),
     default=365,
-    meaning="Time after which the limit that a webmaster asked for expires.",
-    applies=Applies.AT_ONCE,
+    meaning="Time after which a limit that a webmaster requested expires.",
+    applies=Applies.IMMEDIATELY,
 )
 SETTINGS: Final = (PAGES, SHOWN, OPERATOR, CONTACT, KEEP_LIMITS)

@@ -210,7 +210,7 @@ def _of_job(verdict: Verdict, *, now: dt.datetime) -> str:
         case Cause.RETRY:
             return _("It is retried %(when)s.") % facts
         case Cause.OTHER_JOB:
-            return _("Job %(detail)s has claimed the same document. Two jobs never read it at once.") % facts
+            return _("Job %(detail)s has claimed the same document. Two jobs never read it at the same time.") % facts
         case Cause.NOT_DUE if verdict.until:
             return _("No document is due. The next one is read again %(when)s.") % facts
         case Cause.IN_PROGRESS:

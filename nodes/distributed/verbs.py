@@ -25,7 +25,7 @@ def set_switch(*, cluster: str, job: str, is_disabled: bool | None, made_by: str
     checked("cluster", cluster)
     if job not in {ALL, OTHERS}:
         checked("job", job)
-    named = {ALL: "all jobs", OTHERS: "jobs without a switch of their own"}.get(job, f"job {job}")
+    named = {ALL: "all jobs", OTHERS: "jobs without a separate switch"}.get(job, f"job {job}")
     asked = {True: "disabled", False: "enabled", None: "took away the switch of"}[is_disabled]
     with transaction.atomic():
         lock_switches(cluster)

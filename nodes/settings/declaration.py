@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 class Applies(StrEnum):
     """When a new value of the settings JSON takes effect in a running process."""
 
-    AT_ONCE = "at once"
+    IMMEDIATELY = "immediately"
     AT_NEXT_START = "at next start"
     NEVER = "only through the environment"
 

@@ -15,7 +15,7 @@ HEARTBEAT_INTERVAL: Final = Setting(
     kind=Seconds(least=0.05, most=3600),
     default=dt.timedelta(seconds=2),
     meaning="Interval between heartbeats of a node.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 # Five missed beats in a row: one slow garbage collection must not move a thousand documents.
 NODE_TIMEOUT: Final = Setting(
@@ -32,7 +32,7 @@ NODE_GIVE_UP: Final = Setting(
     kind=Seconds(),
     default=dt.timedelta(seconds=300),
     meaning="Time for which a node tries to reach its database before it exits. Its supervisor should restart it.",
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 
 COORDINATION: Final = Setting(

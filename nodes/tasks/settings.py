@@ -22,9 +22,9 @@ DEAD_AFTER: Final = Setting(
     default=dt.timedelta(minutes=30),
     meaning=(
         "Silence after which a task worker is retired and its task goes to another one. A worker whose process ended on the machine of the "
-        "main manager is retired at once."
+        "main manager is retired immediately."
     ),
-    applies=Applies.AT_ONCE,
+    applies=Applies.IMMEDIATELY,
 )
 STOP_WITHIN: Final = Setting(
     path="tasks.stop_within",

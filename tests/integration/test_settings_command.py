@@ -30,7 +30,7 @@ def file(tmp_path):
 def test_effective_settings_are_printed_with_their_sources(file):
     make_node("worker-7", settings=Effective(table=TABLE, environment={CLAIMED.path: 7}).report())
 
-    assert run(file) == ["worker.claimed default → 5 (at once)"]
+    assert run(file) == ["worker.claimed default → 5 (immediately)"]
 
     lines = run()
     assert lines[0] == "version 1"
@@ -39,7 +39,7 @@ def test_effective_settings_are_printed_with_their_sources(file):
 
 
 def test_a_dry_run_stores_no_settings(file):
-    assert run(file, "--dry-run") == ["worker.claimed default → 5 (at once)"]
+    assert run(file, "--dry-run") == ["worker.claimed default → 5 (immediately)"]
     assert not SettingsVersion.objects.exists()
 
 

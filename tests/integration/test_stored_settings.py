@@ -149,7 +149,7 @@ def test_settings_are_stored_and_shown_through_the_api():
         "path": "cluster.heartbeat_interval",
         "before": None,
         "after": 1,
-        "applies": "at once",
+        "applies": "immediately",
     }
     shown = client_of(OPERATOR).get(SETTINGS).json()
     assert (shown["version"], shown["document"]) == (1, SHORT)

@@ -207,7 +207,7 @@ def _restore(
         return Restored(wanted.id)
     if job.phase == Phase.SHUTTING_DOWN:
         # The running removal would remove the restored documents again.
-        return Restored(wanted.id, refused="The job removes documents just now; this begins when it has ended.")
+        return Restored(wanted.id, refused="The job is removing documents. The restoration starts when that has ended.")
     of_run = {"job": job.id, "run": wanted.run_no, "output": wanted.output_id, "now": job.now}
     tombstones = cursor.execute(
         _NEXT, {**of_run, "since": wanted.since, "cause": wanted.cause, "most": _AT_ONCE}
