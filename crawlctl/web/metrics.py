@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from jobs.api.cluster_figures import refresh_cluster_figures
 from jobs.metrics import table
 from nodes.api.permission import NamedPermission, View
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 from nodes.metrics.prometheus import registry_of, render
 
 _REGISTRY: Final = registry_of(table.shown_by(Process.WEB), refresh=refresh_cluster_figures)

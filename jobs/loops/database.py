@@ -23,7 +23,7 @@ from django.db import connection as django_connection
 from jobs.metrics import crawl
 from jobs.queue.sql.arrays import register_arrays
 from nodes.database.connections import Dsn, connect, session_of_node, settings_of_node, timeout_of_node
-from nodes.life.effort import Effort
+from nodes.life.thread_activity import ThreadActivity
 
 _T = TypeVar("_T")
 
@@ -236,22 +236,22 @@ class DatabaseClock:
 class DatabaseThread:
     """Runs functions on a work connection in one thread, so that an event loop can await their results."""
 
-    def __init__(self, connection: WorkConnection, *, effort: Effort) -> None:
-        """`effort` is this thread's progress, which the heartbeat thread checks."""
+    def __init__(self, connection: WorkConnection, *, activity: ThreadActivity) -> None:
+        """`activity` is this thread's progress, which the heartbeat thread checks."""
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="database")
-        self._effort = effort
+        self._activity = activity
 
     async def run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._run, work)
 
     def _run(self, work: Callable[[psycopg.Connection[Any]], _T]) -> _T:
-        self._effort.note_pass()
+        self._activity.note_pass()
         try:
             return self._connection.run(work)
         finally:
-            self._effort.note_idle()
+            self._activity.note_idle()
 
     def close(self) -> None:
         self._thread.submit(self._connection.close)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs.metrics.table import SECTIONS
-from nodes.metrics.figures import Count, Figure, Level, Spread
+from nodes.metrics.kinds import Counter, Gauge, Histogram, Metric
 
 MANUAL: Final = Path("docs/metrics.md")
 BEGIN: Final = "<!-- The metrics, printed by `python -m jobs.metrics.manual`: begin -->\n"
@@ -27,19 +27,19 @@ def rewritten(manual: str) -> str:
     return f"{before}{BEGIN}{tables()}{END}{after}"
 
 
-def _row(figure: Figure) -> str:
+def _row(figure: Metric) -> str:
     labels = ", ".join(f"`{label}`" for label in figure.labels)
     shown_by = ", ".join(sorted(figure.shown_by))
     return f"| `{figure.name}` | {_kind(figure)} | {labels} | {shown_by} | {figure.meaning} |\n"
 
 
-def _kind(figure: Figure) -> str:
+def _kind(figure: Metric) -> str:
     match figure:
-        case Count():
+        case Counter():
             return "counter"
-        case Level():
+        case Gauge():
             return "gauge"
-        case Spread():
+        case Histogram():
             return "histogram"
 
 

@@ -4,20 +4,20 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from nodes.metrics.figures import Level, Process
+from nodes.metrics.kinds import Gauge, Process
 
 _ALL: Final = frozenset({Process.MANAGER, Process.WORKER, Process.WEB, Process.AUTHORITY})
 
-BUILD: Final = Level(
+BUILD: Final = Gauge(
     name="crawlctl_build_info", labels=("version",), meaning="Always 1; the label is the version.", shown_by=_ALL
 )
-DISK_FREE: Final = Level(
+DISK_FREE: Final = Gauge(
     name="crawlctl_disk_free_bytes",
     labels=("directory",),
     meaning="Free space of the disk with this directory of the process, for logs and an embedded database.",
     shown_by=_ALL,
 )
-FIGURES: Final[tuple[Level, ...]] = (BUILD, DISK_FREE)
+FIGURES: Final[tuple[Gauge, ...]] = (BUILD, DISK_FREE)
 
 
 def show(*, version: str, directory: Path) -> None:

@@ -5,10 +5,10 @@ from typing import Final
 from jobs.metrics import authority, cluster, crawl, process
 from nodes.distributed.engine import metrics as of_distributed_jobs
 from nodes.metrics import node_metrics
-from nodes.metrics.figures import Figure, Process
+from nodes.metrics.kinds import Metric, Process
 
 # The figures below each heading of docs/metrics.md.
-SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
+SECTIONS: Final[dict[str, tuple[Metric, ...]]] = {
     "Each process": process.FIGURES,
     "Nodes": node_metrics.FIGURES,
     "The crawl": crawl.FIGURES,
@@ -17,7 +17,7 @@ SECTIONS: Final[dict[str, tuple[Figure, ...]]] = {
     "Distributed jobs": (*of_distributed_jobs.FIGURES, *of_distributed_jobs.JobFigures("<id>").all),
 }
 # The figures of single jobs appear only once there are jobs.
-TABLE: Final[tuple[Figure, ...]] = (
+TABLE: Final[tuple[Metric, ...]] = (
     *process.FIGURES,
     *node_metrics.FIGURES,
     *crawl.FIGURES,
@@ -27,6 +27,6 @@ TABLE: Final[tuple[Figure, ...]] = (
 )
 
 
-def shown_by(process: Process) -> tuple[Figure, ...]:
+def shown_by(process: Process) -> tuple[Metric, ...]:
     """Return the figures that this kind of process shows."""
     return tuple(figure for figure in TABLE if process in figure.shown_by)

@@ -38,7 +38,7 @@ from nodes.coordination.port import (
     Unreachable,
 )
 from nodes.database.connections import ConnectionWithTimeouts, Dsn, connect
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

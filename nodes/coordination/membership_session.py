@@ -32,7 +32,7 @@ from nodes.coordination.port import (
     Outdated,
     Unreachable,
 )
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 from nodes.metrics import node_metrics
 
 logger = logging.getLogger(__name__)

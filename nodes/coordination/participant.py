@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from nodes.assignment.pools import WorkItem
 from nodes.coordination.names import checked
 from nodes.coordination.port import ItemLock, Leadership, NotMember, Unreachable
-from nodes.life.trust import Clock, TrustWindow
+from nodes.life.trust_window import Clock, TrustWindow
 
 
 class Participant:

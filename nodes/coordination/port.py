@@ -29,7 +29,7 @@ from typing import Protocol
 from uuid import UUID
 
 from nodes.assignment.pools import Shares, Situation, WorkItem
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 
 # --- State ---------------------------------------------------------------------------------------
 

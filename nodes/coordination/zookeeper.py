@@ -58,7 +58,7 @@ from nodes.coordination.zookeeper_session import (
     Set,
     Stat,
 )
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from nodes.coordination.zookeeper_session import (
     Set,
     Stat,
 )
-from nodes.life.trust import Clock
+from nodes.life.trust_window import Clock
 
 # Upper limits of a valid lease (seconds) and moment (milliseconds). A lock beyond them is garbage.
 _LONGEST: Final = 10 * 365 * 24 * 3600

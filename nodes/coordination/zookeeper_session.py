@@ -37,7 +37,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.security import make_digest_acl
 
 from nodes.coordination.port import Refused, Unreachable
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

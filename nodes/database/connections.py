@@ -25,7 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import Row
 
 from nodes.database.poolers import refuse_shared_session
-from nodes.life.effort import Waiting
+from nodes.life.thread_activity import Waiting
 from nodes.metrics import node_metrics
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.core.management.base import CommandError
 
-from nodes.metrics.figures import Figure
+from nodes.metrics.kinds import Metric
 from nodes.metrics.prometheus import CannotServe, look_at, registry_of, served
 from nodes.settings.node_settings import METRICS_ADDRESS, METRICS_PORT
 from nodes.settings.running import current
@@ -53,11 +53,11 @@ def options_of_others(first: int, *, address: str, number: int) -> tuple[tuple[s
 
 @contextmanager
 def metrics_shown(
-    figures: Iterable[Figure],
+    figures: Iterable[Metric],
     *,
     address: str,
     port: int,
-    more: Callable[[], Iterable[Figure]] = tuple,
+    more: Callable[[], Iterable[Metric]] = tuple,
     refresh: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """

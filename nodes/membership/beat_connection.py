@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from nodes.database.connections import Dsn, connect
-from nodes.life.trust import seconds_since_boot
+from nodes.life.trust_window import seconds_since_boot
 from nodes.membership import members
 from nodes.membership.members import ASKS_NOTHING, Asks, Beat
 

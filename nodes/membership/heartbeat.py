@@ -1,7 +1,7 @@
 """
 The heartbeat of a node: a thread that beats for as long as the process makes progress, and listens between two beats.
 
-It uses a separate connection, so that a slow statement of the work delays no beat. `nodes.life.pulse` decides when
+It uses a separate connection, so that a slow statement of the work delays no beat. `nodes.life.heartbeat_timing` decides when
 the thread beats, and what follows from a beat that was counted or missed. A beat is the only statement of an idle node.
 It also reads the conditions under which the node has work.
 """
@@ -16,9 +16,9 @@ from uuid import UUID
 import psycopg
 
 from nodes.database.connections import Dsn
-from nodes.life.effort import Effort
-from nodes.life.pulse import Pulse
-from nodes.life.trust import Clock, TrustWindow, seconds_since_boot
+from nodes.life.heartbeat_timing import HeartbeatTiming
+from nodes.life.thread_activity import ThreadActivity
+from nodes.life.trust_window import Clock, TrustWindow, seconds_since_boot
 from nodes.lifecycle import NodeStatus
 from nodes.membership.beat_connection import LISTEN, BeatConnection
 from nodes.membership.members import ASKS_NOTHING, Asks, Beat, MainSeen
@@ -78,7 +78,7 @@ class HeartbeatThread:
         self._timeout = timeout
         self._abandon, self._answered = abandon, answered
         self._clock = clock
-        self._pulse = Pulse(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
+        self._timing = HeartbeatTiming(interval=interval, timeout=timeout, give_up=give_up, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"heart of {node_id}", daemon=True)
         self._stopping = threading.Event()
         # Only the heartbeat thread uses these two.
@@ -96,8 +96,8 @@ class HeartbeatThread:
         self._lock = threading.Lock()
         self._facts: dict[str, object] = {}
         self._computes_at_most = _TIMEOUTS_OF_COMPUTING * timeout
-        self._loop = Effort(computes_at_most=self._computes_at_most, clock=clock)
-        self._efforts = [self._loop]
+        self._loop = ThreadActivity(computes_at_most=self._computes_at_most, clock=clock)
+        self._activities = [self._loop]
         self.failed = threading.Event()
         self.why = ""
         self.drains = threading.Event()
@@ -124,44 +124,44 @@ class HeartbeatThread:
         with self._lock:
             self._facts.update(facts)
 
-    def watch_another_thread(self) -> Effort:
-        """Return the effort of another thread, whose hanging stops the beats as well. Call this before the start."""
-        effort = Effort(computes_at_most=self._computes_at_most, clock=self._clock)
-        effort.note_idle()
-        self._efforts.append(effort)
-        return effort
+    def watch_another_thread(self) -> ThreadActivity:
+        """Return the activity of another thread, whose hanging stops the beats as well. Call this before the start."""
+        activity = ThreadActivity(computes_at_most=self._computes_at_most, clock=self._clock)
+        activity.note_idle()
+        self._activities.append(activity)
+        return activity
 
     def adjust(self, *, interval: dt.timedelta, give_up: dt.timedelta) -> None:
         """Use another interval from the next beat on. The timeout stays: other nodes judge this node by it."""
-        self._pulse.adjust(interval=interval, give_up=give_up)
+        self._timing.adjust(interval=interval, give_up=give_up)
 
     @property
     def trust(self) -> TrustWindow:
         """Return the window in which the node may act."""
-        return self._pulse.trust
+        return self._timing.trust
 
     def is_steady(self, duration: dt.timedelta) -> bool:
         """True if the node has beaten for this time without a gap, and so may judge other nodes."""
-        return self._pulse.is_steady(duration)
+        return self._timing.is_steady(duration)
 
     @property
     def has_given_up(self) -> bool:
         """True if the database was down for so long that the process should exit."""
-        return self._pulse.has_given_up
+        return self._timing.has_given_up
 
     def _run(self) -> None:
         pause = 0.0
         while self._line.listen(pause):
-            if all(effort.made_progress() for effort in self._efforts):
-                self._pulse.progress()
-            if self._pulse.is_work_stuck:
+            if all(activity.made_progress() for activity in self._activities):
+                self._timing.progress()
+            if self._timing.is_work_stuck:
                 if self._hangs_for_good():
                     logger.critical("the work of node %s hangs: its process ends", self._node_id)
                     self._abandon()
                     break
                 logger.error("the work of node %s makes no progress, so it sends no heartbeat", self._node_id)
                 node_metrics.BEATS.add(1, "skipped")
-                pause = self._pulse.skipped()
+                pause = self._timing.skipped()
                 continue
             self._hangs_since = None
             began_at = self._clock()
@@ -171,7 +171,7 @@ class HeartbeatThread:
                 logger.warning("node %s cannot send a heartbeat: %s", self._node_id, error)
                 self._line.close()
                 node_metrics.BEATS.add(1, "missed")
-                pause = self._pulse.missed()
+                pause = self._timing.missed()
                 continue
             if not beat.is_fit:
                 self._end(beat)
@@ -182,7 +182,7 @@ class HeartbeatThread:
                 self.settings_version = beat.settings_version
             if beat.status == NodeStatus.DRAINING:
                 self.drains.set()
-            pause = self._pulse.counted(began_at=began_at)
+            pause = self._timing.counted(began_at=began_at)
             self._answered(beat.answers)
         self._line.close()
 
@@ -199,7 +199,7 @@ class HeartbeatThread:
 
     def _end(self, beat: Beat) -> None:
         """Note that no beat will count any more, and demand the exit of the process unless the node stopped itself."""
-        self._pulse.ended()
+        self._timing.ended()
         if beat.status != NodeStatus.STOPPED:
             logger.error("node %s has to exit: %s", self._node_id, beat.refusal)
             self.why = beat.refusal

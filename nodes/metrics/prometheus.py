@@ -1,4 +1,4 @@
-"""The Prometheus export of figures: as text, and served at a port of the process that counts them."""
+"""The Prometheus export of metrics: as text, and served at a port of the process that counts them."""
 
 import os
 import socket
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Metric, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import Metric as PrometheusMetric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from nodes.metrics.figures import Count, Figure, Level, Spread
+from nodes.metrics.kinds import Counter, Gauge, Histogram, Metric
 
 _LAST_PORT: Final = 65_535
 
@@ -22,47 +23,47 @@ class CannotServe(Exception):
 
 class FiguresCollector(Collector):
     """
-    A collector of these figures, for a registry of the Prometheus library, including that of an embedding application.
+    A collector of these metrics, for a registry of the Prometheus library, including that of an embedding application.
     """
 
     def __init__(
         self,
-        figures: Iterable[Figure],
+        metrics: Iterable[Metric],
         *,
-        more: Callable[[], Iterable[Figure]] = tuple,
+        more: Callable[[], Iterable[Metric]] = tuple,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """
-        At each scrape, `refresh` is called first, and then `more`, which returns figures that exist only once something
+        At each scrape, `refresh` is called first, and then `more`, which returns metrics that exist only once something
         was counted.
         """
-        self._figures, self._more, self._refresh = tuple(figures), more, refresh
+        self._figures, self._more, self._refresh = tuple(metrics), more, refresh
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[PrometheusMetric]:
         self._refresh()
-        for figure in (*self._figures, *self._more()):
-            yield _family(figure)
+        for metric in (*self._figures, *self._more()):
+            yield _family(metric)
 
 
 def registry_of(
-    figures: Iterable[Figure],
+    metrics: Iterable[Metric],
     *,
-    more: Callable[[], Iterable[Figure]] = tuple,
+    more: Callable[[], Iterable[Metric]] = tuple,
     refresh: Callable[[], None] = lambda: None,
 ) -> CollectorRegistry:
     """
-    Return a registry of these figures and those of the process: memory, CPU, files.
+    Return a registry of these metrics and those of the process: memory, CPU, files.
 
     `more` and `refresh` are those of `FiguresCollector`.
     """
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(figures, more=more, refresh=refresh))
+    registry.register(FiguresCollector(metrics, more=more, refresh=refresh))
     ProcessCollector(registry=registry)
     return registry
 
 
 def render(registry: CollectorRegistry, *, accept: str = "") -> tuple[bytes, str]:
-    """Return the figures as text in the format that the reader accepts, and its content type."""
+    """Return the metrics as text in the format that the reader accepts, and its content type."""
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -70,7 +71,7 @@ def render(registry: CollectorRegistry, *, accept: str = "") -> tuple[bytes, str
 @contextmanager
 def served(registry: CollectorRegistry, *, address: str, port: int) -> Iterator[None]:
     """
-    Serve the figures at this port while the block runs, in a thread. After an exception nothing listens there.
+    Serve the metrics at this port while the block runs, in a thread. After an exception nothing listens there.
 
     Raises:
         CannotServe: the port is taken or invalid, or the address is not of this machine.
@@ -116,21 +117,21 @@ def _as_text(bound: float) -> str:
     return "+Inf" if bound == float("inf") else repr(bound)
 
 
-def _family(figure: Figure) -> Metric:
-    match figure:
-        case Count():
-            counted = CounterMetricFamily(figure.name, figure.meaning, labels=figure.labels)
-            for values, amount in figure.read().items():
+def _family(metric: Metric) -> PrometheusMetric:
+    match metric:
+        case Counter():
+            counted = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            for values, amount in metric.read().items():
                 counted.add_metric(values, amount)
             return counted
-        case Level():
-            level = GaugeMetricFamily(figure.name, figure.meaning, labels=figure.labels)
-            for values, amount in figure.read().items():
+        case Gauge():
+            level = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            for values, amount in metric.read().items():
                 level.add_metric(values, amount)
             return level
-        case Spread():
-            spread = HistogramMetricFamily(figure.name, figure.meaning, labels=figure.labels)
-            for values, distribution in figure.read().items():
+        case Histogram():
+            spread = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            for values, distribution in metric.read().items():
                 buckets = [(_as_text(bound), count) for bound, count in distribution.at_most]
                 spread.add_metric(values, buckets, sum_value=distribution.total)
             return spread

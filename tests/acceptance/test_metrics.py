@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from jobs.metrics import table
-from nodes.metrics.figures import Count, Process
+from nodes.metrics.kinds import Counter, Process
 from tests.support.metrics import free_port, scrape, scrape_when_up
 from tests.support.processes import QUICK_HEARTS, held_by, wait_for
 from tests.support.tables import each_row
@@ -75,7 +75,7 @@ def test_each_process_shows_only_its_own_metrics(cluster):
             saying="its heart beats",
         )
 
-        unlabelled = {figure.name for figure in table.TABLE if isinstance(figure, Count) and not figure.labels}
+        unlabelled = {figure.name for figure in table.TABLE if isinstance(figure, Counter) and not figure.labels}
         expected = {figure.name for figure in table.shown_by(kind)}
         assert names & unlabelled == expected & unlabelled
         assert "process_resident_memory_bytes" in names

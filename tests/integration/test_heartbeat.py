@@ -161,13 +161,13 @@ def test_a_node_sends_heartbeats_during_a_long_statement(dsn, connection, worker
 
 def test_a_hanging_second_thread_ends_the_heartbeats(connection, worker, heartbeats):
     hangs, goes_on = threading.Event(), threading.Event()
-    effort = heartbeats.watch_another_thread()
+    activity = heartbeats.watch_another_thread()
 
     def hang():
-        effort.note_pass()
+        activity.note_pass()
         hangs.set()
         goes_on.wait(30)
-        effort.note_idle()
+        activity.note_idle()
 
     thread = threading.Thread(target=hang)
     heartbeats.start()

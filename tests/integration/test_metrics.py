@@ -16,7 +16,7 @@ from jobs.lifecycle.document import Stage
 from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
 from nodes.database.clock import read_clock
-from nodes.metrics.figures import Level, Process
+from nodes.metrics.kinds import Gauge, Process
 from nodes.tasks import verbs
 from tests.support.api import NOON, client_of, make_node, make_world, token_client_of
 from tests.support.factories import make_job
@@ -72,7 +72,7 @@ def test_the_metrics_show_the_state_of_the_cluster():
 def test_a_scrape_has_every_metric_of_the_web_server_that_has_a_value():
     shown = {name for name, *_ in read(client_of(VIEWER))}
 
-    unread = {figure.name for figure in shown_by(Process.WEB) if figure.name not in shown and isinstance(figure, Level)}
+    unread = {figure.name for figure in shown_by(Process.WEB) if figure.name not in shown and isinstance(figure, Gauge)}
     assert unread <= {
         "crawlctl_cluster_invariant_breaches",
         "crawlctl_cluster_job_paused",

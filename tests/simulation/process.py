@@ -21,8 +21,8 @@ from nodes.decisions.hand_over import Release, TakeBack, let_go
 from nodes.decisions.items import ItemSeen, ItemState, ManagerSeen
 from nodes.decisions.judge import judge
 from nodes.decisions.snapshot import ClusterSeen
-from nodes.life.pulse import Pulse
-from nodes.life.trust import TrustWindow
+from nodes.life.heartbeat_timing import HeartbeatTiming
+from nodes.life.trust_window import TrustWindow
 from nodes.lifecycle import NodeKind
 from nodes.membership.fences import FenceRefused, TermHeld
 from tests.simulation.checker import Checker
@@ -107,7 +107,7 @@ class Process:
     at_next_decision: Callable[[], None] | None = None
     last_request_at: float = float("-inf")
     open_requests: int = 0
-    pulse: Pulse = field(init=False)
+    timing: HeartbeatTiming = field(init=False)
     term: TermHeld | None = field(init=False, default=None)
     _heartbeats: "Loop" = field(init=False)
     _work: "Loop" = field(init=False)
@@ -125,7 +125,7 @@ class Process:
 
     def __post_init__(self) -> None:
         give_up = self.timeout * 6
-        self.pulse = Pulse(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
+        self.timing = HeartbeatTiming(interval=BEAT, timeout=self.timeout, give_up=give_up, clock=self.machine.clock)
         wait_at_most = 3 * self.timeout_seconds
         self._heartbeats = Loop(self, self._beats(), wait_at_most=self.timeout_seconds / 2)
         self._work = Loop(self, self._life(), wait_at_most=wait_at_most, is_work=True)
@@ -181,25 +181,25 @@ class Process:
     # --- The heartbeat thread -------------------------------------------------------------------------------
 
     def _beats(self) -> Steps:
-        pulse, clock = self.pulse, self.machine.clock
+        timing, clock = self.timing, self.machine.clock
         ask = partial(self.world.store.beat, node_id=self.id)
         while True:
             # A process that waits for the database, or for its next pass, counts as working.
             if not self.is_stuck and not self._hesitates:
-                pulse.progress()
-            if pulse.is_work_stuck:
-                yield pulse.skipped()
+                timing.progress()
+            if timing.is_work_stuck:
+                yield timing.skipped()
                 continue
             began_at = clock()
             try:
                 beat = yield ask
             except Unreachable:
-                pause = pulse.missed()
+                pause = timing.missed()
             else:
                 if not beat.is_fit:
-                    pulse.ended()
+                    timing.ended()
                     raise Ended
-                pause = pulse.counted(began_at=began_at)
+                pause = timing.counted(began_at=began_at)
             yield pause
 
     # --- The membership session ------------------------------------------------------------------
@@ -209,13 +209,13 @@ class Process:
         ensemble, clock = self.world.ensemble, self.machine.clock
         assert ensemble is not None
         while True:
-            stands = self.kind == NodeKind.MANAGER and not self.is_leaving and self.pulse.trust.may_begin
+            stands = self.kind == NodeKind.MANAGER and not self.is_leaving and self.timing.trust.may_begin
             with suppress(Unreachable):
                 if self._has_stood and (not stands or self._is_idle()):
                     self._has_stood = False
                     self._store_answer = StoreAnswer(is_chosen=False, present=None)
                     yield partial(ensemble.step_aside, node_id=self.id)
-                if self.pulse.trust.may_begin:
+                if self.timing.trust.may_begin:
                     self._has_stood = stands
                     began_at, was_chosen = clock(), self.is_chosen
                     self._store_answer = yield partial(ensemble.attend, node_id=self.id, session=session, stands=stands)
@@ -264,7 +264,7 @@ class Process:
             try:
                 yield from work()
             except Unreachable:
-                if self.pulse.has_given_up:
+                if self.timing.has_given_up:
                     raise Ended from None
             else:
                 return
@@ -366,11 +366,11 @@ class Process:
         return managers[0].id == self.id or managers[0].id == cluster.term.main_id
 
     def _is_steady(self, duration: dt.timedelta) -> bool:
-        return self.pulse.is_steady(duration) or not self.world.rules.steadiness
+        return self.timing.is_steady(duration) or not self.world.rules.steadiness
 
     @property
     def trusts_itself(self) -> bool:
-        return self.pulse.trust.may_begin or not self.world.rules.trust_window
+        return self.timing.trust.may_begin or not self.world.rules.trust_window
 
     def _manage_groups(self, cluster: ClusterSeen, items: tuple[ItemSeen, ...]) -> Steps:
         store = self.world.store
@@ -432,7 +432,7 @@ class Process:
                 self.last_request_at = self.world.scheduler.now
                 self.open_requests += 1
                 self.world.checker.began_request(self.id)
-            elif self.pulse.trust.must_close:
+            elif self.timing.trust.must_close:
                 self.open_requests = 0
             yield _GLANCE
 

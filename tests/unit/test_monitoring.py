@@ -9,7 +9,7 @@ import yaml
 
 from jobs.metrics import manual
 from jobs.metrics.table import TABLE
-from nodes.metrics.figures import Count, Spread
+from nodes.metrics.kinds import Counter, Histogram
 from tests.support.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ OTHERS = {
     "process_resident_memory_bytes": set(),
     "process_open_fds": set(),
 }
-GROWING = {figure.name for figure in TABLE if isinstance(figure, Count)}
+GROWING = {figure.name for figure in TABLE if isinstance(figure, Counter)}
 
 
 def labels_by_sample():
@@ -32,7 +32,7 @@ def labels_by_sample():
     found = {name: labels | OF_SCRAPES for name, labels in OTHERS.items()}
     for figure in TABLE:
         labels = {*figure.labels, *OF_SCRAPES}
-        if isinstance(figure, Spread):
+        if isinstance(figure, Histogram):
             found |= {f"{figure.name}_{part}": labels for part in ("count", "sum")}
             found[f"{figure.name}_bucket"] = labels | {"le"}
         else:
@@ -110,7 +110,7 @@ def test_each_label_value_of_a_query_is_counted_by_a_process():
     values = {
         (figure.name, label, value)
         for figure in TABLE
-        if isinstance(figure, Count)
+        if isinstance(figure, Counter)
         for zeros in figure.from_zero
         for label, value in zip(figure.labels, zeros, strict=True)
     }
@@ -146,8 +146,8 @@ def test_every_metric_is_named_by_the_conventions_of_prometheus():
         # The names of DJM's pools and threads do not follow our conventions.
         ours = figure.name.replace("activeThreads", "").replace("PersistentExpiringLockManager", "")
         assert re.fullmatch(r"[a-z][a-z0-9_]+", ours)
-        assert figure.name.endswith("_total") == isinstance(figure, Count), figure.name
-        assert not isinstance(figure, Spread) or figure.name.endswith("_seconds")
+        assert figure.name.endswith("_total") == isinstance(figure, Counter), figure.name
+        assert not isinstance(figure, Histogram) or figure.name.endswith("_seconds")
     assert len({figure.name for figure in TABLE}) == len(TABLE)
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nodes.metrics.figures import Count, Level, Process, Spread
+from nodes.metrics.kinds import Counter, Gauge, Histogram, Process
 from nodes.metrics.prometheus import registry_of, render
 from tests.support.metrics import parse
 
@@ -16,8 +16,8 @@ def read(*figures, refresh=lambda: None):
 
 
 def test_counts_without_labels_start_at_zero_and_others_as_declared():
-    plain = Count(name="eggs_total", **OF_WORKERS)
-    labelled = Count(name="hens_total", labels=("colour",), from_zero=(("brown",),), **OF_WORKERS)
+    plain = Counter(name="eggs_total", **OF_WORKERS)
+    labelled = Counter(name="hens_total", labels=("colour",), from_zero=(("brown",),), **OF_WORKERS)
 
     labelled.add(2, "white")
 
@@ -29,7 +29,7 @@ def test_counts_without_labels_start_at_zero_and_others_as_declared():
 
 
 def test_counts_of_many_threads_are_complete():
-    count = Count(name="eggs_total", **OF_WORKERS)
+    count = Counter(name="eggs_total", **OF_WORKERS)
     threads = [threading.Thread(target=lambda: [count.add() for _ in range(2_000)]) for _ in range(8)]
 
     for thread in threads:
@@ -41,7 +41,7 @@ def test_counts_of_many_threads_are_complete():
 
 
 def test_a_gauge_is_shown_after_its_first_value_and_removed_with_it():
-    level = Level(name="nests", labels=("tree",), **OF_WORKERS)
+    level = Gauge(name="nests", labels=("tree",), **OF_WORKERS)
     assert not [key for key in read(level) if key[0] == "nests"]
 
     level.set_all({("oak",): 3, ("elm",): 1})
@@ -52,7 +52,7 @@ def test_a_gauge_is_shown_after_its_first_value_and_removed_with_it():
 
 def test_a_gauge_with_a_source_reads_the_source_at_each_scrape():
     amounts = iter((1.5, 2.5))
-    level = Level(name="age_seconds", **OF_WORKERS)
+    level = Gauge(name="age_seconds", **OF_WORKERS)
     level.follow(lambda: next(amounts))
     registry = registry_of((level,))
 
@@ -62,7 +62,7 @@ def test_a_gauge_with_a_source_reads_the_source_at_each_scrape():
 
 
 def test_a_gauge_reads_one_source_for_each_of_its_labels():
-    level = Level(name="is_there", labels=("who",), **OF_WORKERS)
+    level = Gauge(name="is_there", labels=("who",), **OF_WORKERS)
     level.follow(lambda: True, "ann")
     level.follow(lambda: False, "bob")
 
@@ -71,7 +71,7 @@ def test_a_gauge_reads_one_source_for_each_of_its_labels():
 
 
 def test_a_histogram_counts_values_up_to_each_bound():
-    spread = Spread(name="wait_seconds", bounds=(0.1, 1.0), **OF_WORKERS)
+    spread = Histogram(name="wait_seconds", bounds=(0.1, 1.0), **OF_WORKERS)
 
     spread.observe_all((0.05, 0.1, 0.5, 7))
 
@@ -83,10 +83,10 @@ def test_a_histogram_counts_values_up_to_each_bound():
 
 def test_wrong_labels_raise_an_error():
     with pytest.raises(TypeError, match="hens_total has the labels"):
-        Count(name="hens_total", labels=("colour",), **OF_WORKERS).add(1)
+        Counter(name="hens_total", labels=("colour",), **OF_WORKERS).add(1)
 
 
 def test_statistics_are_refreshed_before_they_are_read():
-    level = Level(name="nests", **OF_WORKERS)
+    level = Gauge(name="nests", **OF_WORKERS)
 
     assert read(level, refresh=lambda: level.set(7))["nests",] == 7

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodes.life.effort import Effort, Waiting
+from nodes.life.thread_activity import ThreadActivity, Waiting
 from tests.support.cluster import seconds
 
 
@@ -26,12 +26,12 @@ def clock():
 
 
 @pytest.fixture
-def effort(clock):
+def activity(clock):
     """
-    Return the effort of a thread that has completed one loop. A first call of `made_progress` has already reported this
+    Return the activity of a thread that has completed one loop. A first call of `made_progress` has already reported this
     loop.
     """
-    made = Effort(computes_at_most=seconds(100), clock=clock)
+    made = ThreadActivity(computes_at_most=seconds(100), clock=clock)
     made.note_pass()
     assert made.made_progress()
     made.made_progress()
@@ -39,12 +39,12 @@ def effort(clock):
 
 
 @contextmanager
-def computing(effort):
+def computing(activity):
     """Run a thread that loops once and then computes until the block ends."""
     stop, began = threading.Event(), threading.Event()
 
     def compute():
-        effort.note_pass()
+        activity.note_pass()
         began.set()
         while not stop.is_set():
             sum(range(1000))
@@ -66,62 +66,62 @@ def let_it_use(cpu):
         time.sleep(0.01)
 
 
-def test_a_thread_that_loops_between_two_checks_counts_as_working(clock, effort):
+def test_a_thread_that_loops_between_two_checks_counts_as_working(clock, activity):
     clock.at += 10
-    effort.note_pass()
+    activity.note_pass()
 
-    assert effort.made_progress()
+    assert activity.made_progress()
     clock.at += 10
-    assert not effort.made_progress()
+    assert not activity.made_progress()
 
 
-def test_a_thread_that_stands_still_does_not_count_as_working(clock, effort):
+def test_a_thread_that_stands_still_does_not_count_as_working(clock, activity):
     clock.at += 10
 
-    assert not effort.made_progress()
+    assert not activity.made_progress()
 
 
-def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock, effort):
-    with computing(effort):
-        assert effort.made_progress()
+def test_a_computing_thread_counts_as_working_for_its_longest_computation(clock, activity):
+    with computing(activity):
+        assert activity.made_progress()
         clock.at += 1
         let_it_use(0.2)
-        assert effort.made_progress()
+        assert activity.made_progress()
 
         clock.at += 100
         let_it_use(2)
-        assert not effort.made_progress()
+        assert not activity.made_progress()
 
 
-def test_a_thread_that_waits_for_the_database_counts_as_working(clock, effort):
+def test_a_thread_that_waits_for_the_database_counts_as_working(clock, activity):
     with Waiting():
         clock.at += 1000
-        assert effort.made_progress()
+        assert activity.made_progress()
         clock.at += 1000
-        assert effort.made_progress()
+        assert activity.made_progress()
 
     clock.at += 10
-    assert effort.made_progress(), "it has only just had its answer"
+    assert activity.made_progress(), "it has only just had its answer"
     clock.at += 10
-    assert not effort.made_progress()
+    assert not activity.made_progress()
 
 
-def test_an_idle_thread_counts_as_working_until_it_gets_work(clock, effort):
-    effort.note_idle()
+def test_an_idle_thread_counts_as_working_until_it_gets_work(clock, activity):
+    activity.note_idle()
     clock.at += 1000
-    assert effort.made_progress()
+    assert activity.made_progress()
 
-    effort.note_pass()
+    activity.note_pass()
 
-    assert effort.made_progress()
+    assert activity.made_progress()
     clock.at += 10
-    assert not effort.made_progress()
+    assert not activity.made_progress()
 
 
-def test_a_wait_for_the_database_counts_only_for_its_own_thread(clock, effort):
+def test_a_wait_for_the_database_counts_only_for_its_own_thread(clock, activity):
     other = threading.Thread(target=Waiting().__enter__)
     other.start()
     other.join()
     clock.at += 10
 
-    assert not effort.made_progress()
+    assert not activity.made_progress()

@@ -1,6 +1,6 @@
 """Proves that a node stops its requests in time while the database does not confirm its heartbeats."""
 
-from nodes.life.trust import TrustWindow, seconds_since_boot
+from nodes.life.trust_window import TrustWindow, seconds_since_boot
 from tests.support.cluster import seconds
 
 

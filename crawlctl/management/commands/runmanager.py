@@ -28,7 +28,7 @@ from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option, add_short_option
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 from nodes.tasks.settings import DEAD_AFTER
 
 # Time that a stopping manager waits for runs of distributed jobs; shorter than that of runjobs.

@@ -20,7 +20,7 @@ from nodes.database.connections import connect
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 from nodes.settings.node_settings import NODE_TIMEOUT
 from nodes.settings.running import current
 

@@ -71,7 +71,7 @@ class Worker:
             is_stopping=stop.is_set,
         )
         self._heartbeats = self._node.heartbeats
-        self._database = DatabaseThread(self._node.work_connection(), effort=self._heartbeats.watch_another_thread())
+        self._database = DatabaseThread(self._node.work_connection(), activity=self._heartbeats.watch_another_thread())
         self._disk = FreeDisk()
         clock = DatabaseClock()
         self._state = state = WorkerState(

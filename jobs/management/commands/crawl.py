@@ -30,7 +30,7 @@ from jobs.queries.jobs.seed_endings import read_new_hosts, read_refused_redirect
 from nodes.database.schema import SchemaRefused, make_ready
 from nodes.errors import Invalid
 from nodes.management.metrics_option import add_metrics_options, metrics_shown, options_of_others
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 
 _SCOPES = ("host", "domain", "prefix", "any")
 

@@ -15,7 +15,7 @@ from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database, check_room_for_sessions
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
 from nodes.management.settings_option import add_settings_option
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 
 
 class Command(BaseCommand):

@@ -22,7 +22,7 @@ from nodes.distributed.engine.observer import ObserverGroup
 from nodes.distributed.engine.schedule import Past, Schedule, next_start, paced_from, past_of_group, ran_elsewhere
 from nodes.distributed.engine.sharing import split
 from nodes.distributed.engine.tuning import Tuning
-from nodes.life.trust import seconds_since_boot
+from nodes.life.trust_window import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from nodes.distributed.engine.status import JobStatus, ManagerStatus
 from nodes.distributed.engine.switches import Switches
 from nodes.distributed.engine.tuning import Tuning
 from nodes.distributed.engine.worker_part import WorkerPart
-from nodes.life.trust import seconds_since_boot
+from nodes.life.trust_window import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

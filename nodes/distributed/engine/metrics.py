@@ -7,7 +7,7 @@ pool's figures are the completed work, its duration, and the work that is runnin
 
 from typing import Final
 
-from nodes.metrics.figures import NODES, Count, Figure, Level, Process, Spread
+from nodes.metrics.kinds import NODES, Counter, Gauge, Histogram, Metric, Process
 
 _SHOWN_BY: Final = NODES | {Process.JOBS}
 _NODE: Final = "djmNodeId"
@@ -15,14 +15,14 @@ _JOB: Final = "djmJob"
 # Upper bounds of the counted durations (seconds): from a plan that changes nothing to a run that takes an hour.
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
-INIT: Final = Spread(
+INIT: Final = Histogram(
     name="djm_init_seconds",
     labels=(_NODE,),
     bounds=_BOUNDS,
     meaning="Duration of the start of a node's manager, from the first connection attempt until it works.",
     shown_by=_SHOWN_BY,
 )
-CLOSE: Final = Spread(
+CLOSE: Final = Histogram(
     name="djm_close_seconds",
     labels=(_NODE,),
     bounds=_BOUNDS,
@@ -49,7 +49,7 @@ _SCHEDULED_POOLS: Final = {
 }
 
 POOL_RUNS: Final = {
-    pool: Spread(
+    pool: Histogram(
         name=f"djm_pool_{pool}_run_seconds",
         labels=(_NODE,),
         bounds=_BOUNDS,
@@ -59,7 +59,7 @@ POOL_RUNS: Final = {
     for pool, work in _POOLS.items()
 }
 POOL_ACTIVE: Final = {
-    pool: Level(
+    pool: Gauge(
         name=f"djm_pool_{pool}_activeThreads",
         labels=(_NODE,),
         meaning=f"Threads that are {work}." if pool != SCHEDULER else "Runs in progress.",
@@ -68,7 +68,7 @@ POOL_ACTIVE: Final = {
     for pool, work in _POOLS.items()
 }
 POOL_FAILURES: Final = {
-    pool: Count(
+    pool: Counter(
         name=f"djm_pool_{pool}_failures_total",
         labels=(_NODE,),
         meaning=f"Failures with a later retry: {work}.",
@@ -77,67 +77,67 @@ POOL_FAILURES: Final = {
     for pool, work in _POOLS.items()
 }
 SCHEDULED: Final = {
-    pool: Level(name=f"djm_scheduled_pool_{pool}_tasks_count", labels=(_NODE,), meaning=f"{what}.", shown_by=_SHOWN_BY)
+    pool: Gauge(name=f"djm_scheduled_pool_{pool}_tasks_count", labels=(_NODE,), meaning=f"{what}.", shown_by=_SHOWN_BY)
     for pool, what in _SCHEDULED_POOLS.items()
 }
 
 # --- Beyond DJM ----------------------------------------------------------------------------------
 
-MEMBER: Final = Level(
+MEMBER: Final = Gauge(
     name="djm_member",
     labels=(_NODE,),
     meaning="1 while the membership of the node is certain. Without it, the node starts no run.",
     shown_by=_SHOWN_BY,
 )
-MAIN: Final = Level(
+MAIN: Final = Gauge(
     name="djm_main",
     labels=(_NODE,),
     meaning="1 for the main node, which assigns the items of its cluster.",
     shown_by=_SHOWN_BY,
 )
-RUNS: Final = Count(
+RUNS: Final = Counter(
     name="djm_runs_total",
     labels=(_NODE, _JOB, "result"),
     meaning="Runs of each job that ended: `ok` or `failed`.",
     shown_by=_SHOWN_BY,
 )
-PUT_OFF: Final = Count(
+PUT_OFF: Final = Counter(
     name="djm_runs_delayed_total",
     labels=(_NODE, _JOB),
     meaning="Runs that were delayed, because another node had locked one of their items.",
     shown_by=_SHOWN_BY,
 )
-LOST_LOCKS: Final = Count(
+LOST_LOCKS: Final = Counter(
     name="djm_locks_lost_total",
     labels=(_NODE, _JOB),
     meaning="Locks that could not be extended, so that their run had to stop.",
     shown_by=_SHOWN_BY,
 )
-MOVED: Final = Count(
+MOVED: Final = Counter(
     name="djm_items_moved_total",
     labels=(_NODE,),
     meaning="Items that this node moved to another node as the main node.",
     shown_by=_SHOWN_BY,
 )
-REFUSED_PLANS: Final = Count(
+REFUSED_PLANS: Final = Counter(
     name="djm_plans_refused_total",
     labels=(_NODE,),
     meaning="Refused plans of a strategy, which lost or invented items. The assignment stays.",
     shown_by=_SHOWN_BY,
 )
-POOL_ITEMS: Final = Level(
+POOL_ITEMS: Final = Gauge(
     name="djm_work_pool_items",
     labels=(_NODE, _JOB),
     meaning="Items of a job's work pool, as this node knows it.",
     shown_by=_SHOWN_BY,
 )
-POOL_PROBLEM: Final = Level(
+POOL_PROBLEM: Final = Gauge(
     name="djm_work_pool_problem",
     labels=(_NODE, _JOB),
     meaning="1 while a job fails to return its work pool, or returns invalid names.",
     shown_by=_SHOWN_BY,
 )
-SHARE: Final = Level(
+SHARE: Final = Gauge(
     name="djm_share_items",
     labels=(_NODE, _JOB),
     meaning="Items of a job that are assigned to this node.",
@@ -150,14 +150,14 @@ class JobFigures:
 
     def __init__(self, job: str) -> None:
         name = f"djm_job_{job.replace('.', '_').replace('-', '_')}"
-        self.runs = Spread(
+        self.runs = Histogram(
             name=f"{name}_seconds",
             labels=(_NODE, _JOB),
             bounds=_BOUNDS,
             meaning="Duration of each run of the job.",
             shown_by=_SHOWN_BY,
         )
-        self.active = Level(
+        self.active = Gauge(
             name=f"{name}_active",
             labels=(_NODE, _JOB),
             meaning="Runs of the job in progress.",
@@ -165,11 +165,11 @@ class JobFigures:
         )
 
     @property
-    def all(self) -> tuple[Figure, ...]:
+    def all(self) -> tuple[Metric, ...]:
         return (self.runs, self.active)
 
 
-FIGURES: Final[tuple[Figure, ...]] = (
+FIGURES: Final[tuple[Metric, ...]] = (
     INIT,
     CLOSE,
     *POOL_RUNS.values(),
@@ -201,6 +201,6 @@ def figures_of(job: str) -> JobFigures:
     return _of_jobs.setdefault(name, JobFigures(job))
 
 
-def figures_of_jobs() -> tuple[Figure, ...]:
+def figures_of_jobs() -> tuple[Metric, ...]:
     """Return the figures of all jobs for which this process has counted anything."""
     return tuple(figure for job in list(_of_jobs.values()) for figure in job.all)

@@ -21,7 +21,7 @@ from nodes.distributed.engine.sharing import change_of
 from nodes.distributed.engine.switches import Switches
 from nodes.distributed.engine.tuning import Tuning
 from nodes.distributed.engine.wakeup import WakeUp
-from nodes.life.trust import seconds_since_boot
+from nodes.life.trust_window import seconds_since_boot
 
 logger = logging.getLogger(__name__)
 

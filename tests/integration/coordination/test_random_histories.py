@@ -19,7 +19,7 @@ import pytest
 from nodes.assignment.pools import WorkItem, share_out
 from nodes.assignment.spread import evenly_spread
 from nodes.coordination.port import CoordinationError, ItemLock, NotMain, NotMember, Outdated
-from nodes.life.trust import seconds_since_boot
+from nodes.life.trust_window import seconds_since_boot
 from tests.integration.coordination.conftest import TIMEOUT
 from tests.support.waiting import wait_until
 

@@ -14,7 +14,7 @@ from jobs.settings.authorities import PORT
 from nodes.management.attached_option import add_attached_option
 from nodes.management.database import check_database
 from nodes.management.metrics_option import add_metrics_options, metrics_shown
-from nodes.metrics.figures import Process
+from nodes.metrics.kinds import Process
 from nodes.settings.running import current, follow_newest
 
 

@@ -1,4 +1,4 @@
-"""Figures: totals (`Count`), values that rise and fall (`Level`), and distributions (`Spread`)."""
+"""Kinds of metrics: totals (`Counter`), values that rise and fall (`Gauge`), and distributions (`Histogram`)."""
 
 import threading
 from bisect import bisect_left
@@ -8,14 +8,14 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Final
 
-# The values of a figure's labels, in the order of their names.
+# The values of a metric's labels, in the order of their names.
 Labels = tuple[str, ...]
 
 _NO_LABELS: Final[Labels] = ()
 
 
 class Process(StrEnum):
-    """The kind of process that counts and exports a figure."""
+    """The kind of process that counts and exports a metric."""
 
     MANAGER = "manager"
     WORKER = "worker"
@@ -28,8 +28,8 @@ NODES: Final = frozenset({Process.MANAGER, Process.WORKER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figure:
-    """The base of all figures. `name` is the Prometheus name with its unit. `labels` are the names of the labels."""
+class _Metric:
+    """The base of all metrics. `name` is the Prometheus name with its unit. `labels` are the names of the labels."""
 
     name: str
     meaning: str
@@ -43,7 +43,7 @@ class _Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count(_Figure):
+class Counter(_Metric):
     """
     A total that only grows while the process lives. `from_zero` are label values that are exported before any event.
     """
@@ -64,7 +64,7 @@ class Count(_Figure):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level(_Figure):
+class Gauge(_Metric):
     """A value that rises and falls. It is set, or a function supplies it at each scrape."""
 
     _amounts: dict[Labels, float] = field(default_factory=dict, repr=False, compare=False)
@@ -111,7 +111,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread(_Figure):
+class Histogram(_Metric):
     """The distribution of amounts over ranges with rising upper `bounds`."""
 
     bounds: tuple[float, ...]
@@ -141,4 +141,4 @@ class Spread(_Figure):
             }
 
 
-Figure = Count | Level | Spread
+Metric = Counter | Gauge | Histogram

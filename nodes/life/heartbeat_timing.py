@@ -1,5 +1,5 @@
 """
-The pulse of a node: the time of its next heartbeat, and the conclusions that its heartbeats allow.
+The timing of a node: the time of its next heartbeat, and the conclusions that its heartbeats allow.
 
 A node beats only while its work loop makes progress: a process whose loop hangs must look dead, because it no longer
 works for the cluster. An outage of the database marks no node as failed. Each node keeps trying. Meanwhile its trust
@@ -13,7 +13,7 @@ simulator follow the same rules.
 import datetime as dt
 import threading
 
-from nodes.life.trust import Clock, TrustWindow
+from nodes.life.trust_window import Clock, TrustWindow
 
 # First pause after a missed beat (seconds). It doubles up to the interval, so that the node notices within one beat
 # that the database is back.
@@ -22,7 +22,7 @@ _FIRST_RETRY = 0.1
 _LATE = 1.25
 
 
-class Pulse:
+class HeartbeatTiming:
     """
     The heartbeats of one node, as the node knows them. Any thread may call it. A pause is the time (seconds) until the
     next heartbeat.

@@ -1,5 +1,5 @@
 """
-The effort of a thread: the heartbeat asks before each beat whether the threads of its process make progress.
+The activity of a thread: the heartbeat asks before each beat whether the threads of its process make progress.
 
 Slow is not dead. A thread makes progress if one of three things is true. It completes passes of its loop and reports
 them. It computes, as its CPU clock shows. Or it waits for the database, and such a wait always ends (see
@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import Final, Self
 
-from nodes.life.trust import Clock, seconds_since_boot
+from nodes.life.trust_window import Clock, seconds_since_boot
 
 # Share of a core above which a thread computes. Polling uses less, and a crowded machine still grants as much.
 _COMPUTES: Final = 0.01
@@ -21,8 +21,8 @@ _COMPUTES: Final = 0.01
 _of_thread = threading.local()
 
 
-class Effort:
-    """The effort of the one thread that calls `note_pass`. Other threads may read it."""
+class ThreadActivity:
+    """The activity of the one thread that calls `note_pass`. Other threads may read it."""
 
     def __init__(self, *, computes_at_most: dt.timedelta, clock: Clock = seconds_since_boot) -> None:
         """`computes_at_most` is the time that the thread may compute without completing a pass."""
@@ -40,7 +40,7 @@ class Effort:
         ident = threading.get_ident()
         if ident != self._thread:
             self._thread, self._cpu_clock = ident, _cpu_clock_of(ident)
-            _of_thread.effort = self
+            _of_thread.activity = self
         with self._lock:
             self._has_passed, self._passed_at, self._is_idle = True, self._clock(), False
 
@@ -75,14 +75,14 @@ class Waiting:
     """A wait of the calling thread that is certain to end. The thread counts as working while it lasts."""
 
     def __enter__(self) -> Self:
-        self._effort: Effort | None = getattr(_of_thread, "effort", None)
-        if self._effort is not None:
-            self._effort._wait(waits=True)  # noqa: SLF001 (both classes belong together)
+        self._activity: ThreadActivity | None = getattr(_of_thread, "activity", None)
+        if self._activity is not None:
+            self._activity._wait(waits=True)  # noqa: SLF001 (both classes belong together)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._effort is not None:
-            self._effort._wait(waits=False)  # noqa: SLF001
+        if self._activity is not None:
+            self._activity._wait(waits=False)  # noqa: SLF001
 
 
 def _cpu_clock_of(ident: int) -> int | None:
