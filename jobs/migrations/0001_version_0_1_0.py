@@ -3,6 +3,7 @@
 import datetime
 import re
 from typing import Final
+
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
@@ -10,11 +11,12 @@ import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.comparison
 import django.db.models.functions.datetime
+from django.db import migrations, models
+
 import jobs.lifecycle.document
 import jobs.lifecycle.job
 import jobs.models.archive
 import nodes.models.word_search
-from django.db import migrations, models
 
 # The number that orders due documents.
 _NUMBERS: Final = "CREATE SEQUENCE jobs_document_number"
@@ -36,9 +38,9 @@ ALTER TABLE jobs_lanestate ALTER COLUMN lane_id SET (n_distinct = -0.1);
 ALTER TABLE jobs_binstate ALTER COLUMN bin_id SET (n_distinct = -0.1);
 """
 
-# Partitions by day: to drop a day takes milliseconds, to delete its rows does not. Django knows the table and not its
+# Partitions by day: a day is dropped in milliseconds, and a deletion of its rows would take long. Django knows the table and not its
 # partitions. A partition is named by its day, and the default one has the rows of all other days. The first days are
-# made here, because a one-shot crawl may begin at once.
+# made here, because a one-shot crawl may begin immediately.
 _DAYS: Final = """
 DO $$
 DECLARE

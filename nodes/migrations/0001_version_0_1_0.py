@@ -3,14 +3,16 @@
 import datetime
 import re
 from typing import Final
+
 import django.contrib.postgres.fields
 import django.contrib.postgres.functions
 import django.contrib.postgres.indexes
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import nodes.models.word_search
 from django.conf import settings
 from django.db import migrations, models
+
+import nodes.models.word_search
 
 # The database itself enforces that the status of an ended node is final and that a term only grows: both must also hold
 # against a process that wakes after years with old code. The WHEN clauses keep the triggers off the path of a heartbeat.

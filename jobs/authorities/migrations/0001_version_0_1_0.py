@@ -1,9 +1,10 @@
 """The tables of authorities, mappers and their groups."""
 
+import uuid
+
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import uuid
 from django.db import migrations, models
 
 

@@ -1,6 +1,7 @@
 """The tables of background tasks, and the template of the task that cleans their archive."""
 
 import datetime
+
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
