@@ -38,9 +38,9 @@ ALTER TABLE jobs_lanestate ALTER COLUMN lane_id SET (n_distinct = -0.1);
 ALTER TABLE jobs_binstate ALTER COLUMN bin_id SET (n_distinct = -0.1);
 """
 
-# Partitions by day: a day is dropped in milliseconds, and a deletion of its rows would take long. Django knows the table and not its
-# partitions. A partition is named by its day, and the default one has the rows of all other days. The first days are
-# made here, because a one-shot crawl may begin immediately.
+# Partitions by day: a day is dropped in milliseconds, and a deletion of its rows would take long. Django knows the table
+# and not its partitions. A partition is named by its day, and the default one has the rows of all other days. The first
+# days are made here, because a one-shot crawl may begin immediately.
 _DAYS: Final = """
 DO $$
 DECLARE
