@@ -19,7 +19,7 @@ class PartitionSerializer(serializers.Serializer[Any]):
     """Partition, as the partition that answers sees it."""
 
     name = serializers.CharField()
-    this_partition = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
+    here = serializers.BooleanField(source="is_here", help_text="True for the partition that answers.")
     control = serializers.BooleanField(source="is_control", help_text="True for the control partition.")
     slots = serializers.IntegerField(help_text="Number of slots that it has, of 1,024.")
     documents = serializers.IntegerField(allow_null=True, help_text="Null if it has sent no figures to this partition.")

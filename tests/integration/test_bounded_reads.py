@@ -27,7 +27,7 @@ from jobs.duties.windows import SCHEDULED_JOBS
 from jobs.loops.loop import calls
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.models import Job, QueueItem
-from jobs.queries.documents import lists as documents
+from jobs.queries.documents import conditions
 from jobs.queue.sql.arrays import register_arrays
 from nodes.lifecycle import CLUSTER_SCOPE
 from tests.support.addresses import addresses
@@ -266,7 +266,7 @@ def test_an_address_is_explained_by_indexes_among_many(administrator):
 
 
 def test_documents_of_a_host_with_very_many_lanes_are_found_by_an_index(queue, monkeypatch):
-    monkeypatch.setattr(documents, "_FEW_LANES", 0)
+    monkeypatch.setattr(conditions, "FEW_LANES", 0)
     client = client_of("administrator")
 
     with CaptureQueriesContext(django_connection) as executed:

@@ -42,7 +42,7 @@ def assert_rises_to(batch, connection):
     """
     Wait until the low-water mark is at this batch. Transactions of tests in parallel, on the same server, hold it back.
     """
-    wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=60)
+    wait_until(lambda: raise_as_far_as_possible(connection) == batch, within=300)
 
 
 def test_the_low_water_marks_rise_when_rows_are_finished(connection, offer):
