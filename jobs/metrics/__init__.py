@@ -1,4 +1,4 @@
 """
-Metrics: figures of the crawl (`crawl`) and of the whole cluster (`cluster`), all figures (`table`), and their page in
+Metrics of the crawl (`crawl`) and of the whole cluster (`cluster`), all metrics (`table`), and their page in
 the docs (`manual`).
 """

@@ -1,5 +1,5 @@
 """
-Figures of the whole cluster, which the web server reads from the database at each request for them.
+Metrics of the whole cluster, which the web server reads from the database at each request for them.
 
 Only web servers show them. Several web servers show the same values, so do not add them up.
 """

@@ -1,4 +1,4 @@
-"""Figures of the crawl, which managers and workers each count about their own work."""
+"""Metrics of the crawl, which managers and workers each count about their own work."""
 
 from typing import Final
 

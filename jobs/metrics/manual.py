@@ -1,4 +1,4 @@
-"""docs/metrics.md, generated from the figures: `python -m jobs.metrics.manual`."""
+"""docs/metrics.md, generated from the metrics: `python -m jobs.metrics.manual`."""
 
 from pathlib import Path
 from typing import Final
@@ -12,11 +12,11 @@ END: Final = "<!-- The metrics: end -->\n"
 
 
 def tables() -> str:
-    """Return the figures as tables in Markdown, under their headings."""
+    """Return the metrics as tables in Markdown, under their headings."""
     return "\n".join(
         f"### {heading}\n\n| metric | kind | labels | shown by | meaning |\n|---|---|---|---|---|\n"
-        + "".join(_row(figure) for figure in figures)
-        for heading, figures in SECTIONS.items()
+        + "".join(_row(metric) for metric in metrics)
+        for heading, metrics in SECTIONS.items()
     )
 
 
@@ -27,14 +27,14 @@ def rewritten(manual: str) -> str:
     return f"{before}{BEGIN}{tables()}{END}{after}"
 
 
-def _row(figure: Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in figure.labels)
-    shown_by = ", ".join(sorted(figure.shown_by))
-    return f"| `{figure.name}` | {_kind(figure)} | {labels} | {shown_by} | {figure.meaning} |\n"
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    shown_by = ", ".join(sorted(metric.shown_by))
+    return f"| `{metric.name}` | {_kind(metric)} | {labels} | {shown_by} | {metric.meaning} |\n"
 
 
-def _kind(figure: Metric) -> str:
-    match figure:
+def _kind(metric: Metric) -> str:
+    match metric:
         case Counter():
             return "counter"
         case Gauge():

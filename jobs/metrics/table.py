@@ -1,4 +1,4 @@
-"""All figures, and the figures that each kind of process shows."""
+"""All metrics, and the metrics that each kind of process shows."""
 
 from typing import Final
 
@@ -7,26 +7,26 @@ from nodes.distributed.engine import metrics as of_distributed_jobs
 from nodes.metrics import node_metrics
 from nodes.metrics.kinds import Metric, Process
 
-# The figures below each heading of docs/metrics.md.
+# The metrics below each heading of docs/metrics.md.
 SECTIONS: Final[dict[str, tuple[Metric, ...]]] = {
     "Each process": process.FIGURES,
     "Nodes": node_metrics.FIGURES,
     "The crawl": crawl.FIGURES,
     "The cluster, at the web server": cluster.FIGURES,
     "Authorities": authority.FIGURES,
-    "Distributed jobs": (*of_distributed_jobs.FIGURES, *of_distributed_jobs.JobFigures("<id>").all),
+    "Distributed jobs": (*of_distributed_jobs.METRICS, *of_distributed_jobs.JobMetrics("<id>").all),
 }
-# The figures of single jobs appear only once there are jobs.
+# The metrics of single jobs appear only once there are jobs.
 TABLE: Final[tuple[Metric, ...]] = (
     *process.FIGURES,
     *node_metrics.FIGURES,
     *crawl.FIGURES,
     *cluster.FIGURES,
     *authority.FIGURES,
-    *of_distributed_jobs.FIGURES,
+    *of_distributed_jobs.METRICS,
 )
 
 
 def shown_by(process: Process) -> tuple[Metric, ...]:
-    """Return the figures that this kind of process shows."""
-    return tuple(figure for figure in TABLE if process in figure.shown_by)
+    """Return the metrics that this kind of process shows."""
+    return tuple(metric for metric in TABLE if process in metric.shown_by)

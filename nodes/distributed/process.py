@@ -165,8 +165,8 @@ class JobsOfThisProcess:
             Refused: the store's address is invalid.
         """
         timeout = read_given(options)[NODE_TIMEOUT]
-        has_book = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
-        ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_book else []
+        has_records = settings.CRAWLCTL_COORDINATION != ZOOKEEPER or bool(current()[DATABASE_URL])
+        ours = [ForgetSilentNodes(dsn=find_database, timeout=timeout)] if has_records else []
         self._manager = DistributedJobManager(
             coordination_of_cluster(cluster, node=node, timeout=timeout),
             [*jobs, *ours],
@@ -175,7 +175,9 @@ class JobsOfThisProcess:
             observers=[CountingObserver(node), _ConnectionsOfRuns()],
         )
         show_standing(self._manager)
-        self._records = JobRecords(dsn=find_database, cluster=cluster, node=node, timeout=timeout) if has_book else None
+        self._records = (
+            JobRecords(dsn=find_database, cluster=cluster, node=node, timeout=timeout) if has_records else None
+        )
 
     def give_up_starting(self) -> None:
         self._manager.give_up_starting()

@@ -53,7 +53,7 @@ def options_of_others(first: int, *, address: str, number: int) -> tuple[tuple[s
 
 @contextmanager
 def metrics_shown(
-    figures: Iterable[Metric],
+    metrics: Iterable[Metric],
     *,
     address: str,
     port: int,
@@ -61,9 +61,9 @@ def metrics_shown(
     refresh: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """
-    Export these figures while the block runs; nothing if `port` is 0.
+    Export these metrics while the block runs; nothing if `port` is 0.
 
-    `more` returns figures that exist only once something was counted. `refresh` is called before each scrape.
+    `more` returns metrics that exist only once something was counted. `refresh` is called before each scrape.
 
     Raises:
         CommandError: the process cannot listen there.
@@ -71,7 +71,7 @@ def metrics_shown(
     if not port:
         yield
         return
-    registry = registry_of(figures, more=more, refresh=refresh)
+    registry = registry_of(metrics, more=more, refresh=refresh)
     try:
         with served(registry, address=address, port=port):
             yield

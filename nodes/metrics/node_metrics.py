@@ -1,4 +1,4 @@
-"""Figures of every node: its life in the cluster, and its database."""
+"""Metrics of every node: its life in the cluster, and its database."""
 
 from typing import Final
 

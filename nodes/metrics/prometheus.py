@@ -21,7 +21,7 @@ class CannotServe(Exception):
     """The process cannot listen at this address."""
 
 
-class FiguresCollector(Collector):
+class MetricsCollector(Collector):
     """
     A collector of these metrics, for a registry of the Prometheus library, including that of an embedding application.
     """
@@ -35,13 +35,13 @@ class FiguresCollector(Collector):
     ) -> None:
         """
         At each scrape, `refresh` is called first, and then `more`, which returns metrics that exist only once something
-        was counted.
+        was counter.
         """
-        self._figures, self._more, self._refresh = tuple(metrics), more, refresh
+        self._metrics, self._more, self._refresh = tuple(metrics), more, refresh
 
     def collect(self) -> Iterator[PrometheusMetric]:
         self._refresh()
-        for metric in (*self._figures, *self._more()):
+        for metric in (*self._metrics, *self._more()):
             yield _family(metric)
 
 
@@ -54,10 +54,10 @@ def registry_of(
     """
     Return a registry of these metrics and those of the process: memory, CPU, files.
 
-    `more` and `refresh` are those of `FiguresCollector`.
+    `more` and `refresh` are those of `MetricsCollector`.
     """
     registry = CollectorRegistry()
-    registry.register(FiguresCollector(metrics, more=more, refresh=refresh))
+    registry.register(MetricsCollector(metrics, more=more, refresh=refresh))
     ProcessCollector(registry=registry)
     return registry
 
@@ -120,18 +120,18 @@ def _as_text(bound: float) -> str:
 def _family(metric: Metric) -> PrometheusMetric:
     match metric:
         case Counter():
-            counted = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
             for values, amount in metric.read().items():
-                counted.add_metric(values, amount)
-            return counted
+                counter.add_metric(values, amount)
+            return counter
         case Gauge():
-            level = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
             for values, amount in metric.read().items():
-                level.add_metric(values, amount)
-            return level
+                gauge.add_metric(values, amount)
+            return gauge
         case Histogram():
-            spread = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
             for values, distribution in metric.read().items():
                 buckets = [(_as_text(bound), count) for bound, count in distribution.at_most]
-                spread.add_metric(values, buckets, sum_value=distribution.total)
-            return spread
+                histogram.add_metric(values, buckets, sum_value=distribution.total)
+            return histogram

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 from nodes.distributed import DistributedJob, Schedule
 from nodes.distributed.engine.counting import CountingObserver, show_standing
-from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
+from nodes.distributed.engine.metrics import METRICS, metrics_of_jobs
 from nodes.metrics.prometheus import registry_of, render
 from tests.support import behaviour
 
@@ -142,7 +142,7 @@ class Application:
         return getattr(self._parts["manager"], name)()
 
     def metrics(self):
-        return render(registry_of(FIGURES, more=figures_of_jobs))[0].decode()
+        return render(registry_of(METRICS, more=metrics_of_jobs))[0].decode()
 
     def confirm_reports(self):
         """Do nothing. The test waits for the answer, which arrives after all earlier reports."""

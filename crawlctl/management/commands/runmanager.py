@@ -19,7 +19,7 @@ from jobs.metrics.table import shown_by
 from nodes.assignment.names import DEFAULT
 from nodes.distributed import Tuning
 from nodes.distributed.engine.discovery import jobs_added
-from nodes.distributed.engine.metrics import figures_of_jobs
+from nodes.distributed.engine.metrics import metrics_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process
 from nodes.distributed.records import DEFAULT_CLUSTER
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         with ExitStack() as ends_with_us:
             ends_with_us.enter_context(
                 metrics_shown(
-                    shown_by(Process.MANAGER), address=metrics_address, port=metrics_port, more=figures_of_jobs
+                    shown_by(Process.MANAGER), address=metrics_address, port=metrics_port, more=metrics_of_jobs
                 )
             )
             address = self._serve_beside(http, ends_with_us) if http else ""

@@ -1,4 +1,4 @@
-"""Prometheus figures of distributed jobs: `DistributedJobManager(…, observers=[CountingObserver(node_id)])`."""
+"""Prometheus metrics of distributed jobs: `DistributedJobManager(…, observers=[CountingObserver(node_id)])`."""
 
 import datetime as dt
 import threading
@@ -78,14 +78,14 @@ class CountingObserver(Observer):
             self._waiting.get(job, set()).discard(items)
         self._count_waiting()
         djm.POOL_ACTIVE[djm.SCHEDULER].change(1, self._node)
-        djm.figures_of(job).active.change(1, self._node, job)
+        djm.metrics_of(job).active.change(1, self._node, job)
 
     def run_ended(self, job: str, items: frozenset[str], *, took: dt.timedelta, failure: BaseException | None) -> None:
         djm.POOL_ACTIVE[djm.SCHEDULER].change(-1, self._node)
         djm.POOL_RUNS[djm.SCHEDULER].observe(took.total_seconds(), self._node)
         djm.POOL_FAILURES[djm.SCHEDULER].add(failure is not None, self._node)
         djm.RUNS.add(1, self._node, job, "ok" if failure is None else "failed")
-        of_job = djm.figures_of(job)
+        of_job = djm.metrics_of(job)
         of_job.active.change(-1, self._node, job)
         of_job.runs.observe(took.total_seconds(), self._node, job)
 

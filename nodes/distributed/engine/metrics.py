@@ -1,8 +1,8 @@
 """
-Figures of a manager of distributed jobs, with the names of DJM and its label `djmNodeId`.
+Metrics of a manager of distributed jobs, with the names of DJM and its label `djmNodeId`.
 
 DJM has thread pools, and exports their queues, waits and sizes. Here each kind of work has a separate thread. So a
-pool's figures are the completed work, its duration, and the work that is running.
+pool's metrics are the completed work, its duration, and the work that is running.
 """
 
 from typing import Final
@@ -145,8 +145,8 @@ SHARE: Final = Gauge(
 )
 
 
-class JobFigures:
-    """The figures whose names contain the name of a job, as in DJM: dots and dashes become underscores."""
+class JobMetrics:
+    """The metrics whose names contain the name of a job, as in DJM: dots and dashes become underscores."""
 
     def __init__(self, job: str) -> None:
         name = f"djm_job_{job.replace('.', '_').replace('-', '_')}"
@@ -169,7 +169,7 @@ class JobFigures:
         return (self.runs, self.active)
 
 
-FIGURES: Final[tuple[Metric, ...]] = (
+METRICS: Final[tuple[Metric, ...]] = (
     INIT,
     CLOSE,
     *POOL_RUNS.values(),
@@ -188,19 +188,19 @@ FIGURES: Final[tuple[Metric, ...]] = (
     SHARE,
 )
 
-# The figures of jobs by name. Entries are never removed, because a process has few jobs.
-_of_jobs: dict[str, JobFigures] = {}
+# The metrics of jobs by name. Entries are never removed, because a process has few jobs.
+_of_jobs: dict[str, JobMetrics] = {}
 
 
-def figures_of(job: str) -> JobFigures:
+def metrics_of(job: str) -> JobMetrics:
     """
-    Return the figures of one job of this process. Ids that give the same name share figures, and differ in their
+    Return the metrics of one job of this process. Ids that give the same name share metrics, and differ in their
     labels.
     """
     name = job.replace(".", "_").replace("-", "_")
-    return _of_jobs.setdefault(name, JobFigures(job))
+    return _of_jobs.setdefault(name, JobMetrics(job))
 
 
-def figures_of_jobs() -> tuple[Metric, ...]:
-    """Return the figures of all jobs for which this process has counted anything."""
-    return tuple(figure for job in list(_of_jobs.values()) for figure in job.all)
+def metrics_of_jobs() -> tuple[Metric, ...]:
+    """Return the metrics of all jobs for which this process has counted anything."""
+    return tuple(metric for job in list(_of_jobs.values()) for metric in job.all)

@@ -11,7 +11,7 @@ from nodes.assignment.names import DEFAULT
 from nodes.coordination.opening import ZOOKEEPER
 from nodes.distributed import Tuning
 from nodes.distributed.engine.discovery import jobs_added
-from nodes.distributed.engine.metrics import FIGURES, figures_of_jobs
+from nodes.distributed.engine.metrics import METRICS, metrics_of_jobs
 from nodes.distributed.management.refusals import refusals_of_jobs
 from nodes.distributed.process import JobsOfThisProcess, name_of_this_process, run_jobs
 from nodes.distributed.records import DEFAULT_CLUSTER
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             check_database()
         with (
             refusals_of_jobs(),
-            metrics_shown(FIGURES, address=metrics_address, port=metrics_port, more=figures_of_jobs),
+            metrics_shown(METRICS, address=metrics_address, port=metrics_port, more=metrics_of_jobs),
         ):
             jobs = JobsOfThisProcess(
                 jobs_added(named=settings.CRAWLCTL_DISTRIBUTED_JOBS),
