@@ -65,8 +65,8 @@ class _Reader:
                 _read()
             except DatabaseError:
                 # Without the database, old figures would look like present ones, so they are cleared.
-                for figure in cluster.FIGURES:
-                    figure.set_all({})
+                for metric in cluster.METRICS:
+                    metric.set_all({})
                 cluster.DATABASE_UP.set(0)
             else:
                 cluster.DATABASE_UP.set(1)

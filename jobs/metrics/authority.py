@@ -37,7 +37,7 @@ SECONDS: Final = Histogram(
     bounds=_SECONDS,
     shown_by=_SHOWN_BY,
 )
-FIGURES: Final[tuple[Metric, ...]] = (REQUESTS, ANSWERS, KEPT, UNREACHABLE, SECONDS)
+METRICS: Final[tuple[Metric, ...]] = (REQUESTS, ANSWERS, KEPT, UNREACHABLE, SECONDS)
 
 
 def observe(connection: str, answer: str, *, seconds: float, is_kept: bool) -> None:

@@ -123,7 +123,7 @@ TASKS_ENDED: Final = Gauge(
     shown_by=_WEB,
 )
 
-FIGURES: Final[tuple[Gauge, ...]] = (
+METRICS: Final[tuple[Gauge, ...]] = (
     DATABASE_UP,
     DOCUMENTS,
     JOBS,

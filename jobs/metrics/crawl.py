@@ -187,7 +187,7 @@ LOST_ANSWERS: Final = Counter(
     shown_by=NODES,
 )
 
-FIGURES: Final[tuple[Metric, ...]] = (
+METRICS: Final[tuple[Metric, ...]] = (
     DOCUMENTS,
     TAKEN,
     TAKEN_TURNS,

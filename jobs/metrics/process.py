@@ -17,7 +17,7 @@ DISK_FREE: Final = Gauge(
     meaning="Free space of the disk with this directory of the process, for logs and an embedded database.",
     shown_by=_ALL,
 )
-FIGURES: Final[tuple[Gauge, ...]] = (BUILD, DISK_FREE)
+METRICS: Final[tuple[Gauge, ...]] = (BUILD, DISK_FREE)
 
 
 def show(*, version: str, directory: Path) -> None:

@@ -9,20 +9,20 @@ from nodes.metrics.kinds import Metric, Process
 
 # The metrics below each heading of docs/metrics.md.
 SECTIONS: Final[dict[str, tuple[Metric, ...]]] = {
-    "Each process": process.FIGURES,
-    "Nodes": node_metrics.FIGURES,
-    "The crawl": crawl.FIGURES,
-    "The cluster, at the web server": cluster.FIGURES,
-    "Authorities": authority.FIGURES,
+    "Each process": process.METRICS,
+    "Nodes": node_metrics.METRICS,
+    "The crawl": crawl.METRICS,
+    "The cluster, at the web server": cluster.METRICS,
+    "Authorities": authority.METRICS,
     "Distributed jobs": (*of_distributed_jobs.METRICS, *of_distributed_jobs.JobMetrics("<id>").all),
 }
 # The metrics of single jobs appear only once there are jobs.
 TABLE: Final[tuple[Metric, ...]] = (
-    *process.FIGURES,
-    *node_metrics.FIGURES,
-    *crawl.FIGURES,
-    *cluster.FIGURES,
-    *authority.FIGURES,
+    *process.METRICS,
+    *node_metrics.METRICS,
+    *crawl.METRICS,
+    *cluster.METRICS,
+    *authority.METRICS,
     *of_distributed_jobs.METRICS,
 )
 

@@ -66,7 +66,7 @@ CONNECTS: Final = Counter(
     shown_by=NODES,
 )
 
-FIGURES: Final[tuple[Metric, ...]] = (
+METRICS: Final[tuple[Metric, ...]] = (
     NODE,
     BEATS,
     BEAT_AGE,
