@@ -13,13 +13,13 @@ from django.utils.crypto import constant_time_compare
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from jobs.api.cluster_figures import refresh_cluster_figures
+from jobs.api.cluster_metrics import refresh_cluster_metrics
 from jobs.metrics import table
 from nodes.api.permission import NamedPermission, View
 from nodes.metrics.kinds import Process
 from nodes.metrics.prometheus import registry_of, render
 
-_REGISTRY: Final = registry_of(table.shown_by(Process.WEB), refresh=refresh_cluster_figures)
+_REGISTRY: Final = registry_of(table.shown_by(Process.WEB), refresh=refresh_cluster_metrics)
 
 
 class _MayRead(NamedPermission):

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from crawlctl import __version__
 from crawlctl.access.roles import VIEWER
-from jobs.api import cluster_figures
+from jobs.api import cluster_metrics
 from jobs.lifecycle.document import Stage
 from jobs.metrics.table import shown_by
 from jobs.models import InvariantCheck, Job, JobCounter
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_cached_figures(monkeypatch):
-    monkeypatch.setattr(cluster_figures, "_GOOD_FOR", 0.0)
+    monkeypatch.setattr(cluster_metrics, "_REUSED_FOR", 0.0)
 
 
 def read(client, **headers):
@@ -164,7 +164,7 @@ def test_a_scrape_needs_few_statements_and_the_next_scrape_needs_none(monkeypatc
         connection,
     ) as first:
         read(client)
-    monkeypatch.setattr(cluster_figures, "_GOOD_FOR", 60.0)
+    monkeypatch.setattr(cluster_metrics, "_REUSED_FOR", 60.0)
     with CaptureQueriesContext(connection) as second:
         read(client)
 

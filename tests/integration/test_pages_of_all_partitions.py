@@ -14,7 +14,7 @@ from django.db import connection as django_connection
 from django.db.models.functions import Now
 
 from crawlctl.languages import speaking
-from jobs.api import cluster_figures
+from jobs.api import cluster_metrics
 from jobs.attention import all_partitions as attention
 from jobs.connectors.repository.base import hash_of as address_hash
 from jobs.lifecycle.document import Stage
@@ -498,13 +498,13 @@ def test_only_the_control_partition_sends_messages_about_conditions(rule, job, s
 
 @pytest.mark.usefixtures("control", "patience")
 def test_the_metric_counts_each_line_of_the_attention_list_once():
-    assert cluster_figures._count_attention(NOON)["job_fails", "b"] == 1
+    assert cluster_metrics._count_attention(NOON)["job_fails", "b"] == 1
 
 
 def test_the_metric_names_a_silent_partition_only_in_the_control_partition(silent, settings):
-    assert cluster_figures._count_attention(NOON)["partition_silent", "b"] == 1
+    assert cluster_metrics._count_attention(NOON)["partition_silent", "b"] == 1
     be_partition(settings, "b")
-    assert cluster_figures._count_attention(NOON) == {}
+    assert cluster_metrics._count_attention(NOON) == {}
 
 
 # --- Explain -------------------------------------------------------------------------------------

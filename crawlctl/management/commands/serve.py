@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from crawlctl.web import server, sockets
-from jobs.api.cluster_figures import refresh_cluster_figures
+from jobs.api.cluster_metrics import refresh_cluster_metrics
 from jobs.metrics.table import shown_by
 from jobs.models import PartitionFact
 from jobs.partitions.agreement import check_other_partitions, check_partitions
@@ -84,8 +84,8 @@ def _check_partitions() -> None:
 
 
 def _read_cluster() -> None:
-    """Refresh the figures. Then close the connection: this thread ends with the answer, and would leave it open."""
+    """Refresh the metrics. Then close the connection: this thread ends with the answer, and would leave it open."""
     try:
-        refresh_cluster_figures()
+        refresh_cluster_metrics()
     finally:
         connection.close()

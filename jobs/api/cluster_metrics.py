@@ -1,5 +1,6 @@
 """
-The metrics of the cluster that the web server exports. A few statements read them, and none of these reads documents.
+Sets the metrics of the cluster that the web server exports. A few statements read their values, none of them from
+documents.
 """
 
 import datetime as dt
@@ -24,8 +25,8 @@ from nodes.decisions.items import ItemState
 from nodes.lifecycle import CLUSTER_SCOPE, LIVE_STATUSES, NodeKind
 from nodes.tasks.statistics import count_ended, count_scheduled, count_workers
 
-# Time for which figures that were read are reused, whatever the number of clients (seconds).
-_GOOD_FOR: Final = 5.0
+# Time for which the values are reused, whatever the number of clients (seconds).
+_REUSED_FOR: Final = 5.0
 
 _NODES: Final = """
 SELECT kind, status, count(*), sum(refused_writes)::bigint,
@@ -47,7 +48,7 @@ SELECT term.term, NOT term.resigned AND node.status = ANY(%s)
 
 
 class _Reader:
-    """Reads the figures for one process. Concurrent callers share one result."""
+    """Sets the metrics of one process. Concurrent callers share one read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,16 +56,16 @@ class _Reader:
 
     def refresh(self) -> None:
         """
-        Set the figures to the state of the database, unless that was done a few seconds ago. If the database is
-        unavailable, clear the figures, and set the figure that reports a missing database.
+        Set the metrics to the state of the database, unless that was done a few seconds ago. If the database is
+        unavailable, clear the metrics, and set the one that reports a missing database.
         """
         with self._lock:
-            if time.monotonic() - self._read_at < _GOOD_FOR:
+            if time.monotonic() - self._read_at < _REUSED_FOR:
                 return
             try:
                 _read()
             except DatabaseError:
-                # Without the database, old figures would look like present ones, so they are cleared.
+                # Without the database, old values would look like present ones, so they are cleared.
                 for metric in cluster.METRICS:
                     metric.set_all({})
                 cluster.DATABASE_UP.set(0)
@@ -157,4 +158,4 @@ def _rows(statement: str, values: Any = None) -> list[Any]:
         return list(cursor.fetchall())
 
 
-refresh_cluster_figures: Final = _Reader().refresh
+refresh_cluster_metrics: Final = _Reader().refresh
