@@ -15,7 +15,7 @@ REQUESTS: Final = Counter(
 ANSWERS: Final = Counter(
     name="crawlctl_authority_answers_total",
     labels=("connection", "answer"),
-    meaning="Answers of authorities by connection, kept ones included: authorized, user not found, unauthorized, unreachable.",
+    meaning="Answers of authorities by connection, cached ones included: authorized, user not found, unauthorized, unreachable.",
     shown_by=_SHOWN_BY,
 )
 KEPT: Final = Counter(

@@ -12,13 +12,13 @@ _WEB: Final = frozenset({Process.WEB})
 
 DATABASE_UP: Final = Gauge(
     name="crawlctl_database_up",
-    meaning="1 if the database answered; if 0, the other metrics of the cluster are absent.",
+    meaning="1 if the database answered. If 0, the other metrics of the cluster are absent, except the age of the last backup.",
     shown_by=_WEB,
 )
 DOCUMENTS: Final = Gauge(
     name="crawlctl_cluster_documents",
     labels=("state",),
-    meaning="Documents of the present runs of running jobs, by state: waiting, claimed, or their result. Read from counters.",
+    meaning="Documents of the present runs of running jobs, by state: pending, active (claimed), or their result. Read from counters.",
     shown_by=_WEB,
 )
 JOBS: Final = Gauge(
@@ -70,25 +70,25 @@ REFUSED: Final = Gauge(
 
 WAITING: Final = Gauge(
     name="crawlctl_cluster_waiting_documents",
-    meaning="Waiting documents of jobs that should move: not paused, not outside their window, not waiting for approval.",
+    meaning="Waiting documents of jobs that should make progress: not paused, not outside their window, not waiting for approval.",
     shown_by=_WEB,
 )
 PAUSED: Final = Gauge(
     name="crawlctl_cluster_job_paused",
     labels=("crawl", "by", "reason"),
-    meaning="1 for each paused job, with the reason. `by` is `operator`, or `crawlctl` where it paused the job itself. At most 1,000 jobs.",
+    meaning="1 for each paused job, with the reason. `by` is `operator`, or `crawlctl` if it paused the job itself. At most 1,000 jobs.",
     shown_by=_WEB,
 )
 ENDED: Final = Gauge(
     name="crawlctl_cluster_job_ended_timestamp_seconds",
     labels=("crawl",),
-    meaning="End of the last run of each job that has ended one (Unix time); the 1,000 last ones.",
+    meaning="End of the last run of each job that has ended one (Unix time), for the 1,000 jobs that ended last.",
     shown_by=_WEB,
 )
 ATTENTION: Final = Gauge(
     name="crawlctl_cluster_attention_lines",
     labels=("kind", "partition"),
-    meaning="Lines under “Needs attention”, by kind (`crawlctl status` lists them). The control partition of several shows those of all by `partition`, and the others show none, so each line counts once. A silent partition is a line with its name.",
+    meaning="Lines under “Needs attention”, by kind (`crawlctl status` lists them). With several partitions, only the control partition shows these lines, for all partitions, so each line counts once. The line about a silent partition has the name of that partition.",
     shown_by=_WEB,
 )
 DATABASE_BYTES: Final = Gauge(

@@ -124,7 +124,7 @@ FLUSHES: Final = Histogram(
 )
 OFFERED_REFERENCES: Final = Counter(
     name="crawlctl_offered_references_total",
-    meaning="References that this worker sent to the database: each identifier of a run once, or at most 1.3 times after it forgot some.",
+    meaning="References that this worker sent to the database: each identifier of a run once, or on average up to 1.3 times if the worker cannot remember all of them.",
     shown_by=_WORKERS,
 )
 FETCHES: Final = Histogram(
