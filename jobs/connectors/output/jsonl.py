@@ -197,8 +197,8 @@ class JsonLinesOutput:
 
     def _query_mark(self, cursor: psycopg.Cursor[Any]) -> str:
         """
-        Read the mark of the output, and prove by this query that the database has not ended this transaction. Return
-        the mark.
+        Return the mark of the output (`LengthMemory.read_mark`); "" if no lengths are remembered. The query also proves
+        that the database has not ended this transaction.
 
         If this process was frozen, it may have been marked failed, and another worker may have its documents. Then this
         process must not append its lines. The session of a failed node is ended before its documents are released, so

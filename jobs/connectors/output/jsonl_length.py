@@ -27,8 +27,8 @@ class Remembered:
     """
     A JSON lines file after an append.
 
-    `mark` is the output's `trusted_from` at the append. When `trusted_from` moves, all documents are written again, and
-    lengths that were remembered before are invalid.
+    `mark` is the output's `trusted_from` at the append. If `trusted_from` has changed since, all documents are written
+    again, and this length is no longer valid.
     """
 
     path: str
@@ -49,7 +49,7 @@ class LengthMemory:
         self._state, self._path, self._output_id, self._report = state, path, output_id, report
 
     def read_mark(self, cursor: psycopg.Cursor[Any]) -> str:
-        """Return the current mark of the output."""
+        """Return the output's present `trusted_from` as text (seconds since 1970); "" if it has none."""
         row = cursor.execute(_MARK, (self._output_id,)).fetchone()
         return str(row[0]) if row is not None else ""
 

@@ -256,7 +256,8 @@ class Activity:
 
     def unchanged(self, *, code: str, validators: str | None = None, read: bool) -> None:
         """
-        End: the outputs already hold the source's content. `read` tells whether the references given now are complete.
+        End: the outputs already hold the source's content. If `read`, the references reported now replace the stored
+        links, otherwise the stored links stay.
 
         Raises:
             BadPart: the connector reported parts, which an unchanged document does not take.

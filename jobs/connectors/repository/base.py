@@ -279,7 +279,7 @@ class Outcome:
     - `carries`: one of the references carries a value.
     - `gate`: the gate for which a waiting document waits.
     - `item`: the document for the job's pipeline, if it has one, and `part_items` its parts. `deliveries` are the
-      results, by output; None without.
+      results of the pipeline, by output; None without a pipeline.
     - `parts`: the parts of a document. With a pipeline, only the parts that outputs keep or remove.
     - `exchange`: the raw exchange, if the job keeps an archive; `stored` is its place there, once it has one.
     - `rejected`: identifiers that the document references and the job's rules refuse.

@@ -15,9 +15,9 @@ A file system as a source: one document is one file or one directory.
     changes while it is read               CHANGING, retried after a second and after five, then failed
     the disk fails, or a root is missing   IO_ERROR, NO_ROOT, retried in the same way
 
-All results except the last three are statements of the source. If such a result has no text, the document is removed
-from the outputs. A file with the same signature (time of change, size, inode, and access if the connection reads it) is
-not read again. Directories are always read, because the facts of a directory say nothing about the files below it.
+After each of these results except the last three, a document without text is removed from the outputs. A file with the
+same signature (time of change, size, inode, and access if the connection reads it) is not read again. Directories are
+always read, because the facts of a directory say nothing about the files below it.
 """
 
 import asyncio

@@ -117,7 +117,10 @@ class Exchange:
         repeated here, because a repetition would not keep the minimum gap.
 
         Raises:
-            aiohttp.ClientError, OSError, ValueError, aiohttp.http.HttpProcessingError
+            aiohttp.ClientError: the connection cannot be opened, or broke before the head of the answer.
+            OSError: the host has no address, or the address is not allowed.
+            ValueError: a header contains a line break, or is not Unicode.
+            aiohttp.http.HttpProcessingError: the head of the answer cannot be read.
         """
         path = url.index("/", 8)
         origin = url[:path]

@@ -26,7 +26,10 @@ class KeptConnections:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, idle_seconds: float = _IDLE_SECONDS, most: int | None = None
     ) -> None:
-        """`most` is the largest number of idle connections; by default half of the files that the process may open."""
+        """
+        `most` is the largest number of idle connections. By default, it is 4,096, or half of the files that the process
+        may open if that is less.
+        """
         self._loop = loop
         self._idle_seconds = idle_seconds
         self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2) if most is None else most

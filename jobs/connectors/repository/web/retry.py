@@ -17,8 +17,8 @@ _BACK_OFF: Final = "back-off"
 
 def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: Limits) -> None:
     """
-    Schedule a retry of the document: each attempt has the next of these delays. After the last delay, let the document
-    fail.
+    Schedule a retry of the document after the next of `limits.retry_delays`. After the last of these delays, let the
+    document fail.
     """
     delays = limits.retry_delays
     failures = document.failures_of(_NETWORK)
@@ -30,7 +30,7 @@ def retry_or_fail(code: str, document: Document, activity: Activity, *, limits: 
 
 
 def back_off(response: Response, document: Document, activity: Activity, *, limits: Limits) -> None:
-    """Let the host wait as long as its answer demands, and read the document again or fail it."""
+    """Back off from the host for as long as its answer demands, and retry the document or let it fail."""
     code = str(response.status)
     demanded = retry_after_of(response.headers, most=limits.longest_retry_after)
     activity.back_off(demanded)

@@ -1,9 +1,9 @@
 """
 robots.txt by RFC 9309: the rules of a site for crawlers, and their lifetime.
 
-An answer is fetched once for each origin and day, and all workers share it. `RobotsTable` holds the answers that this
-process knows. It also takes answers of other processes, and returns the answers that this process fetched, to be
-stored. `robots_rules` parses the rules. The status of robots.txt has these meanings:
+An answer is fetched once for each origin and run, and again after a day. All workers share it. `RobotsTable` holds the
+answers that this process knows. It also takes answers of other processes, and returns the answers that this process
+fetched, to be stored. `robots_rules` parses the rules. The status of robots.txt has these meanings:
 
 - 2xx: the rules in the whole lines of the first 500 KiB; a web page in the place of robots.txt has no rules;
 - 3xx: followed up to five hops, to any host; after more, or without a target: no rules;
