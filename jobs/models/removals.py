@@ -1,15 +1,16 @@
-"""Removals: the question of the delete guard, restorations, and deleted jobs."""
+"""Removals: requests of the delete guard for approval, restorations, and deleted jobs."""
 
 from django.db import models
 
 
 class RemovalQuestion(models.Model):
     """
-    The removals of a run's clean-up, as the delete guard counted them. Each job has one row: its last question.
+    A request of the delete guard for approval: the removals of a run's clean-up, as the guard counted them. Each job
+    has one row: its last request.
 
     `leaving` is the number of documents that would be removed, and `staying` the number that would be kept. `hosts`,
     `parents`, `seeds` and `examples` are bounded lists for the page and the API, with the most documents first. The
-    question is open while the job's `guard` waits.
+    request is open while the job's `guard` waits.
     """
 
     job = models.OneToOneField("jobs.Job", primary_key=True, on_delete=models.CASCADE, related_name="removal_question")

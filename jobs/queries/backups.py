@@ -74,7 +74,7 @@ SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_m
 
 
 # Time for which the state of the archiver is cached, for the metrics and the attention list (seconds).
-_GOOD_FOR: Final = 5.0
+_REUSED_FOR: Final = 5.0
 _last_reading: list[tuple[float, tuple[dt.datetime | None] | None]] = []
 
 
@@ -84,7 +84,7 @@ def _read_archiver() -> tuple[dt.datetime | None] | None:
     result may be a few seconds old.
     """
     now = time.monotonic()
-    if not _last_reading or now - _last_reading[0][0] > _GOOD_FOR:
+    if not _last_reading or now - _last_reading[0][0] > _REUSED_FOR:
         with connection.cursor() as cursor:
             cursor.execute(_ARCHIVER)
             _last_reading[:] = [(now, cursor.fetchone())]

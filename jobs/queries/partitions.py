@@ -25,12 +25,12 @@ _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
 """
-# Reads the newest fact that each partition has sent to this one, and this partition's own note.
+# Reads the newest fact with this key from each partition, this one included.
 _RECEIVED: Final[LiteralString] = """
 SELECT DISTINCT ON (source) source, body, sent_at FROM jobs_partitionfact
  WHERE key = %(key)s AND target = %(here)s ORDER BY source, number DESC
 """
-# Reads the newest facts with these keys: this partition's own notes, and facts of other partitions.
+# Reads the newest fact with each of these keys from each partition, this one included.
 _NOTED: Final[LiteralString] = """
 SELECT DISTINCT ON (source, key) source, key, body FROM jobs_partitionfact
  WHERE key = ANY(%(keys)s) AND target = %(here)s ORDER BY source, key, number DESC
@@ -85,7 +85,7 @@ class JobFigures:
 
 
 def figures_of_jobs(reading: psycopg.Connection[Any] | None = None) -> list[JobFigures]:
-    """Return the figures of all jobs of several partitions, over Django's connection or this one."""
+    """Return the counts of all jobs that several partitions crawl, over Django's connection or this one."""
     with reading.cursor() if reading else connection.cursor() as cursor:
         cursor.execute(_JOBS)
         jobs = cursor.fetchall()
@@ -97,7 +97,8 @@ def life_of(
     before: Mapping[str, Any] | None, *, processed: int, waiting: int, epoch: int | None, now: dt.datetime
 ) -> dict[str, Any]:
     """
-    Return the fact about the life of this partition: its documents, and its rate since the fact `before`.
+    Return the fact that shows that this partition is alive: its documents, and its rate, updated from the fact
+    `before`.
 
     `epoch` is the epoch of its map of slots. It is None while slots move, because documents that move are not the work
     of the partition.

@@ -154,8 +154,8 @@ def end_back_off(host_id: int, *, made_by: str, now: dt.datetime) -> Bin:
     End the back-off of a host, or its recovery, because an operator knows that the host works. The host immediately
     gets requests at its full rate.
 
-    Its refusals no longer count, even if the host requested a longer delay. Documents that failed at this host are
-    retried now, and keep their number of failures.
+    Its refusals no longer count, even if the host requested a longer delay. Documents that wait for a retry at this
+    host are due now, and keep their number of failures.
 
     Raises:
         Unknown: no host has this id.

@@ -50,7 +50,7 @@ def put_in_force(
 
     Raises:
         Invalid: the gap is out of range.
-        Refused: too many hosts have a limit, or another policy has the name of the list.
+        Refused: too many hosts have a limit, or a policy with the name of these limits does not apply everywhere.
         ControlledElsewhere: this is not the control partition.
     """
     check_gap(gap)

@@ -56,8 +56,8 @@ class PartOfJob:
 
     If `are_more_hosts`, the number `known_hosts` is a lower limit. `charges` are document-seconds of the last minutes
     by cause. `search_behind_since` is the time of the oldest text that the search index lacks, of any job. `latest` are
-    the latest requests in each partition, and `next_due_at` is the time of the next look, if the job runs. `silent` are
-    the partitions that did not answer.
+    the latest requests in each partition, and `next_due_at` is the time at which the next document may be handed out,
+    if the job runs. `silent` are the partitions that did not answer.
     """
 
     run_no: int
@@ -96,7 +96,7 @@ def read_part(job: RunOfJob, *, now: dt.datetime) -> PartOfJob:
 
 
 def with_next_looks(part: PartOfJob, job_id: int, *, now: dt.datetime) -> PartOfJob:
-    """Return the part of a running job with its latest requests and its next look."""
+    """Return the part of a running job with its latest requests and its `next_due_at`."""
     latest = read_latest_requests(now=now).of_jobs([job_id])
     return replace(part, latest=[latest], next_due_at=read_next_ready_at([job_id]))
 

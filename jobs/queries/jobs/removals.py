@@ -1,4 +1,4 @@
-"""The open request of a job's delete guard for approval."""
+"""The removals of a job that wait for approval or can be restored, and its restorations."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -63,8 +63,8 @@ def read_removals_everywhere(job_id: int) -> Removals | None:
     """
     Return the removals of a job in all partitions, with the ids of this partition; None if there is no such job.
 
-    The numbers of documents of a run, or of a removal from an output, are added up. The question needs no addition,
-    because it covers all partitions.
+    The numbers of documents of a run, or of a removal from an output, are added up. The numbers of the request for
+    approval are not, because it covers all partitions.
     """
     found: Merged[_Part | None] = read_everywhere(lambda: None, lambda _name: _read_part(job_id))
     own = read_removals(job_id)
