@@ -42,6 +42,8 @@ class Open:
 class Changes:
     """
     The changes for one rule: conditions that are new, need a reminder, have ended, are missing, or are present again.
+
+    `unmuted` are open conditions without a message, because the rule was muted when they began.
     """
 
     new: list[Seen] = field(default_factory=list)

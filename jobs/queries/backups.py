@@ -67,7 +67,8 @@ def file_of_log_state() -> Path:
     return path
 
 
-# True if the server itself archives its log, with a program such as pgBackRest.
+# Time at which the server itself archived its last file of the log, with a program such as pgBackRest. No row: it
+# archives nothing.
 _ARCHIVER: Final = """
 SELECT last_archived_time FROM pg_stat_archiver WHERE current_setting('archive_mode') <> 'off'
 """

@@ -49,7 +49,7 @@ class LimitedConnection:
         Return the answer of the connection within its time limit.
 
         Raises:
-            Unreachable: the connection gave no answer in time.
+            Unreachable: the connection gave no usable answer in time, or is silent and busy with another question.
         """
         if self.is_silent and self._probe.locked():
             raise Unreachable("It did not answer its last questions, and another question is trying it.")

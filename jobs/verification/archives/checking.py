@@ -182,7 +182,9 @@ def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -
 
 
 def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
-    """Mark the records that no copy has as lost. With a repair, the best copy replaces the other copies."""
+    """
+    Mark the records as lost that the best copy lacks: the copy that lacks the fewest records. With a repair, it replaces the other copies.
+    """
     compared = []
     for one in seen:
         if one.has_content:
@@ -243,7 +245,7 @@ def _driver() -> psycopg.Connection[Any]:
 
 
 def _store(verification: ArchiveVerification, check: Check) -> None:
-    """Schedule the documents whose body is lost, and store the faults."""
+    """Store the faults, with the documents whose body is lost. With a repair, schedule these documents."""
     documents = archived.read_without_body(_driver(), [check.file.pk])
     scheduled = set()
     if check.repairs:
