@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from jobs.admin.first_job import TimesForm
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.kind import bad_addresses, specification_of
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.repository.web.seed_check import SeedLook, look_at
@@ -57,7 +57,7 @@ def check_seed(request: HttpRequest) -> JsonResponse:
     if (refusal := _why_not_asked(bin_of(canonical(address)))) is not None:
         return _lines(problem=refusal)
     try:
-        wanted = specification_of(_asked(request, address))
+        wanted = specification_of(_source_settings(request, address))
         wanted.scope_around_seeds()
     except (BadSpecification, BadPattern) as bad:
         return _lines(problem=str(bad))
@@ -69,7 +69,7 @@ def check_seed(request: HttpRequest) -> JsonResponse:
         _LOOKS.release()
 
 
-def _asked(request: HttpRequest, address: str) -> Asked:
+def _source_settings(request: HttpRequest, address: str) -> SourceSettings:
     """Return the job of the form, with only those fields that decide which documents belong to it."""
     sent = request.POST
     specification: dict[str, Any] = {"scope": sent["specification_scope"]} if sent.get("specification_scope") else {}
@@ -84,7 +84,7 @@ def _asked(request: HttpRequest, address: str) -> Asked:
         if named.isdecimal() and len(named) < 19
         else None
     )
-    return Asked(
+    return SourceSettings(
         configuration=repository.configuration if repository else {},
         specification=specification,
         seeds=[address],

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from jobs.partitions import this_partition
 from jobs.partitions.moving import MovePhase
-from jobs.queries.partitions import look_at_move, look_at_partitions
+from jobs.queries.partitions import read_last_move, read_partitions
 from nodes.api.base import ContractView
 from nodes.api.strict import Nothing, read_query
 from nodes.database.clock import read_clock
@@ -80,7 +80,7 @@ class PartitionMovesView(ContractView):
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
         placement = this_partition.placement()
-        move = None if placement is None else look_at_move(placement)
+        move = None if placement is None else read_last_move(placement)
         return Response(MoveSerializer([] if move is None else [move], many=True).data)
 
 
@@ -96,5 +96,5 @@ class PartitionsView(ContractView):
     def get(self, request: Request) -> Response:
         read_query(Nothing, request)
         placement = this_partition.placement()
-        seen = [] if placement is None else look_at_partitions(placement, now=read_clock())
+        seen = [] if placement is None else read_partitions(placement, now=read_clock())
         return Response(PartitionSerializer(seen, many=True).data)

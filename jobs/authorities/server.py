@@ -22,7 +22,7 @@ from django.db import connection
 from jobs.authorities.contract import CONTENT_TYPE, Question, read_question, text_of
 from jobs.authorities.serializers import access_shown
 from jobs.authorities.service.plan import Answer, Snapshot
-from jobs.authorities.threaded_service import ConnectionNews, new_service, read_generation, read_silent, read_snapshot
+from jobs.authorities.threaded_service import UnstoredStates, new_service, read_generation, read_silent, read_snapshot
 from nodes.api.bearer import digest_of, token_in
 from nodes.database.outage import OUTAGES, outage
 from nodes.errors import Invalid
@@ -44,8 +44,8 @@ class RefreshedService:
     """
 
     def __init__(self) -> None:
-        self._news = ConnectionNews()
-        self.service = new_service(self._news)
+        self._unstored = UnstoredStates()
+        self.service = new_service(self._unstored)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="database")
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
@@ -78,8 +78,8 @@ class RefreshedService:
 
     def _read(self, known: Snapshot) -> Snapshot:
         try:
-            self._news.store()
-            self._news.saw(read_silent())
+            self._unstored.store()
+            self._unstored.note_stored(read_silent())
             return known if read_generation() == known.generation else read_snapshot()
         except OUTAGES:
             connection.close()

@@ -35,7 +35,7 @@ _MODELS: Final[Mapping[type, type[AuthorityConnection] | type[MappingConnection]
 _Key = tuple[type, int]
 
 
-class ConnectionNews:
+class UnstoredStates:
     """
     Changes that the service has noticed and that are not stored yet: connections that became silent, or answer again.
     """
@@ -57,8 +57,8 @@ class ConnectionNews:
                 self._answered.add(key)
                 self._silent.pop(key, None)
 
-    def saw(self, stored: Iterable[_Key]) -> None:
-        """Note which connections are stored as silent."""
+    def note_stored(self, stored: Iterable[_Key]) -> None:
+        """Remember the connections that the database has as silent."""
         self._stored_silent = frozenset(stored)
 
     def store(self) -> None:
@@ -69,19 +69,19 @@ class ConnectionNews:
             OperationalError, InterfaceError: the database does not answer. The changes stay for the next call.
         """
         with self._lock:
-            news = [*self._silent.items(), *((key, "") for key in self._answered & self._stored_silent)]
+            unstored = [*self._silent.items(), *((key, "") for key in self._answered & self._stored_silent)]
             self._silent, self._answered = {}, set()
-        for number, (key, why) in enumerate(news):
+        for number, (key, why) in enumerate(unstored):
             try:
                 _store(key, why)
             except OUTAGES:
-                self._keep(news[number:])
+                self._keep(unstored[number:])
                 raise
 
-    def _keep(self, news: Iterable[tuple[_Key, str]]) -> None:
+    def _keep(self, unstored: Iterable[tuple[_Key, str]]) -> None:
         """Keep the changes that could not be stored, unless a newer change of the same connection is known."""
         with self._lock:
-            for key, why in news:
+            for key, why in unstored:
                 if key in self._silent or key in self._answered:
                     continue
                 if why:
@@ -100,10 +100,10 @@ def _store(key: _Key, why: str) -> None:
         rows.update(silent_since=None, last_error="")
 
 
-def new_service(news: ConnectionNews) -> Service:
+def new_service(unstored: UnstoredStates) -> Service:
     """Return a service with the settings of this process."""
     lifetime: dt.timedelta = current()[CACHE_LIFETIME]
-    return Service(checks=current()[CHECKS], lifetime=lifetime.total_seconds(), on_result=news.note)
+    return Service(checks=current()[CHECKS], lifetime=lifetime.total_seconds(), on_result=unstored.note)
 
 
 def read_generation() -> UUID | None:
@@ -160,7 +160,7 @@ class ThreadedService:
     """The service of the web server, for callers in threads."""
 
     def __init__(self) -> None:
-        self._news = ConnectionNews()
+        self._unstored = UnstoredStates()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="authorities", daemon=True).start()
         self._service = self._wait(self._new())
@@ -170,21 +170,21 @@ class ThreadedService:
         """Return the answers of all authorities about the user of each domain."""
         self.refresh()
         answers = self._wait(self._service.ask(users))
-        self._news.store()
+        self._unstored.store()
         return answers
 
     def check(self, facts: Facts) -> Checked:
         """Check the system of a connection. Return the result, with a reason or a remark."""
         self.refresh()
         checked = self._wait(self._service.check(facts))
-        self._news.store()
+        self._unstored.store()
         return checked
 
     def check_all(self) -> dict[_Key, Checked]:
         """Check all connections at the same time."""
         self.refresh()
         found = self._wait(self._service.check_all())
-        self._news.store()
+        self._unstored.store()
         return found
 
     @property
@@ -197,11 +197,11 @@ class ThreadedService:
             if read_generation() != self._service.snapshot.generation:
                 snapshot = read_snapshot()
                 self._wait(self._install(snapshot))
-            self._news.saw(read_silent())
+            self._unstored.note_stored(read_silent())
             return self._service.snapshot
 
     async def _new(self) -> Service:
-        return new_service(self._news)
+        return new_service(self._unstored)
 
     async def _install(self, snapshot: Snapshot) -> None:
         self._service.install(snapshot)

@@ -23,10 +23,10 @@ from nodes.tasks import verbs as task_verbs
 from nodes.tasks.context import TaskContext
 
 # Time between two checks of the parts (seconds).
-_LOOK: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 # Time after which a silent partition ends an attempt of the task (seconds). The retry policy of the task begins the
 # next attempt.
-_PATIENCE: Final = 60.0
+_SILENT_SECONDS: Final = 60.0
 
 
 def begin(operation: BulkOperation) -> list[str]:
@@ -68,34 +68,34 @@ def follow(context: TaskContext, operation: BulkOperation, *, sleep: Callable[[f
     Raises:
         PartitionAway: a partition has not answered for a while.
     """
-    heard_at = time.monotonic()
-    while not look(operation):
+    answered_at = time.monotonic()
+    while not note_progress(operation):
         if context.is_cancelled():
             cancel(operation, made_by="crawlctl")
-            look(operation)
+            note_progress(operation)
             return
         silent = [name for name, part in operation.elsewhere.items() if part["silent"]]
         if not silent:
-            heard_at = time.monotonic()
-        elif time.monotonic() - heard_at > _PATIENCE:
+            answered_at = time.monotonic()
+        elif time.monotonic() - answered_at > _SILENT_SECONDS:
             raise PartitionAway(
                 f"Partition {', '.join(silent)} does not answer. The operation goes on there by itself."
             )
         shown = verbs.progress_of(operation)
         context.report({"operation": operation.pk, "changed": shown.changed, "of": shown.shown})
-        sleep(_LOOK)
+        sleep(_CHECK_SECONDS)
 
 
-def look(operation: BulkOperation) -> bool:
+def note_progress(operation: BulkOperation) -> bool:
     """Note the progress of the parts. Return True if all parts have ended."""
 
-    def look_there(_name: str) -> Mapping[str, Any] | None:
+    def read_part(_name: str) -> Mapping[str, Any] | None:
         part = BulkOperation.objects.filter(key=operation.key).first()
         if part is None:
             return None
         return {"state": verbs.state_of(part), "changed": part.changed, "skipped": part.skipped}
 
-    found = read_everywhere(lambda: None, look_there, among=operation.elsewhere)
+    found = read_everywhere(lambda: None, read_part, among=operation.elsewhere)
     silent = {one.name for one in found.silent}
     operation.elsewhere = {
         name: {**part, **(found.others.get(name) or {}), "silent": name in silent}

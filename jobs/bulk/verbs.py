@@ -15,7 +15,7 @@ from jobs.bulk.models import BulkOperation
 from jobs.models import Job, Outcome
 from jobs.partitions import this_partition
 from jobs.partitions.merged import PartitionAway, Silent, local_job, read_everywhere
-from jobs.queries.reports.asking import check_patterns
+from jobs.queries.reports.execution import check_patterns
 from jobs.queue.address_index import GRAM
 from jobs.queue.chosen_documents import Choice, Operation, count, read_examples
 from jobs.queue.sql.chosen_states import NAMES

@@ -13,7 +13,7 @@ from jobs.connectors.repository.archive.kind import ARCHIVE
 from jobs.connectors.repository.archive.specification import ArchiveSpecification
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.specification import FileSpecification
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.roots import why_not_read, why_not_written
 from jobs.connectors.schema import BadSpecification
 
@@ -26,9 +26,9 @@ def why_repository_outside(connector: str, configuration: Mapping[str, Any]) -> 
     """Return the reason why a confined repository may not be read, as a sentence; "" if it may."""
     try:
         if connector == FILE_SYSTEM.name:
-            return why_not_read(FileSpecification.read(Asked(configuration)).roots)
+            return why_not_read(FileSpecification.read(SourceSettings(configuration)).roots)
         if connector == ARCHIVE.name:
-            return why_not_read(ArchiveSpecification.read(Asked(configuration)).roots)
+            return why_not_read(ArchiveSpecification.read(SourceSettings(configuration)).roots)
     except BadSpecification:
         # The connector reports invalid values when it is opened.
         return ""

@@ -13,7 +13,7 @@ from jobs.partitions.existing_jobs import forget_deleted
 from jobs.partitions.facts import FactSender, forget_superseded
 from jobs.partitions.move_notes import is_on
 from jobs.partitions.slots import keep_map, read_map
-from jobs.queries.partitions import LIFE, figures_of_jobs, life_of
+from jobs.queries.partitions import ALIVE, alive_fact, figures_of_jobs
 from jobs.queue.flushing.arrivals import apply_arrivals
 from jobs.queue.flushing.redirects import FORGET_REDIRECTS
 from jobs.queue.sql.rows import named_rows
@@ -79,13 +79,13 @@ def send_figures(at: Pass) -> int:
         if not placement.is_control:
             body = {"run_no": one.run_no, "counts": asdict(one.counts)}
             sender.send(placement.control, f"figures:{one.number}", body)
-    before = sender.last(placement.here, LIFE)
+    before = sender.last(placement.here, ALIVE)
     epoch = None if is_on(at.connection) else read_map(at.connection, placement.names).epoch
-    life = life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=at.now)
+    life = alive_fact(before, processed=processed, waiting=waiting, epoch=epoch, now=at.now)
     if before is None or life | {"at": None} != {**before, "at": None}:
-        sender.send(placement.here, LIFE, life)
+        sender.send(placement.here, ALIVE, life)
     if not placement.is_control:
-        sender.send(placement.control, LIFE, life)
+        sender.send(placement.control, ALIVE, life)
     return 0
 
 

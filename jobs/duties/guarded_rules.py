@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked, RepositoryKind, Selective
+from jobs.connectors.repository.kind import RepositoryKind, Selective, SourceSettings
 from jobs.duties.context import Pass
 from jobs.guard.decision import Refused
 from jobs.models import Job, Seed
@@ -23,21 +23,21 @@ def compare_with_rules(at: Pass, job: Any, identifiers: Sequence[str]) -> Refuse
     if kind is None:
         return Refused()
     seeds = Seed.objects.filter(job_id=job.id, removed_at=None).values_list("urls", flat=True)
-    asked = Asked(
+    source = SourceSettings(
         configuration=row.repository.configuration,
         specification=row.specification,
         seeds=[url for urls in seeds for url in urls],
         redirects=at.connection.execute(_REDIRECTS, {"job": job.id}).fetchall(),
         is_confined=row.repository.is_confined,
     )
-    return asyncio.run(_compare(kind, asked, identifiers))
+    return asyncio.run(_compare(kind, source, identifiers))
 
 
-async def _compare(kind: RepositoryKind, asked: Asked, identifiers: Sequence[str]) -> Refused:
+async def _compare(kind: RepositoryKind, source: SourceSettings, identifiers: Sequence[str]) -> Refused:
     # Asynchronous, because a connector has to be set up and closed inside an event loop. No request is sent here.
     runtime = kind.runtime()
     try:
-        connector = runtime.open(asked)
+        connector = runtime.open(source)
         if not isinstance(connector, Selective):
             return Refused()
         refused = sum(not connector.admits(identifier) for identifier in identifiers)

@@ -7,7 +7,14 @@ from typing import Any, Final, LiteralString
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import Reference, RetryLimit
-from jobs.connectors.repository.kind import Asked, ReadsSeedsOtherwise, RepositoryKind, Ruled, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import (
+    ReadsSeedsOtherwise,
+    RepositoryKind,
+    Ruled,
+    Seeding,
+    SeedingFailed,
+    SourceSettings,
+)
 from jobs.duties.attempts import NO_FAILURES, failed_attempt
 from jobs.duties.context import Pass
 from jobs.duties.moves import move, move_as_owner
@@ -159,14 +166,14 @@ def _ask(kind: RepositoryKind, seed: Any) -> tuple[Mapping[str, Reference], str,
     documents.
     """
     named = Seeding()
-    asked = Asked(
+    source = SourceSettings(
         configuration=seed.configuration,
         specification=seed.specification,
         seeds=seed.urls,
         is_confined=seed.is_confined,
     )
-    version = kind.seed(asked, named, last_version=seed.last_version)
-    is_limited = isinstance(kind, Ruled) and kind.rules(asked).max_depth is not None
+    version = kind.seed(source, named, last_version=seed.last_version)
+    is_limited = isinstance(kind, Ruled) and kind.rules(source).max_depth is not None
     return named.references, version, is_limited or isinstance(kind, ReadsSeedsOtherwise)
 
 

@@ -1,4 +1,6 @@
-"""The explanation of one address: a section for each job that knows it, or a forecast for jobs that may come to know it."""
+"""
+The explanation of one address: a section for each job that knows it, or a forecast for jobs that may come to know it.
+"""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ from jobs.explain.link_paths import Step, read_ways
 from jobs.lifecycle.document import Stage
 from jobs.models import IndexedDocument, Job, OutLinks, OutputConnection, QueueItem, Robots, TrapSuspect
 from jobs.queries.documents.outputs import HeldBy
-from jobs.queries.documents.verdict import judge_item, see_job
+from jobs.queries.documents.verdict import judge_item, read_job_facts
 from jobs.queries.hosts.lines import HostStatus, read_host_statuses
 from jobs.queries.hosts.new_hosts import read_new_host
 from jobs.queries.jobs.facts import read_cluster
@@ -165,7 +167,7 @@ def _place_of(deciding: Judgement | None) -> int:
 
 def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) -> Verdict | None:
     """Return the verdict that a document would have if the job discovered it now."""
-    seen, cluster = see_job(job, now=now), read_cluster(job.node_scope, now=now)
+    seen, cluster = read_job_facts(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)
     # Assumptions about an unknown document: its lane would be ready, and the owner of the seed would hand the document
@@ -184,7 +186,7 @@ def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) ->
 
 
 def _hold(job: Job, *, now: dt.datetime) -> Verdict | None:
-    return hold_of(see_job(job, now=now), read_cluster(job.node_scope, now=now))
+    return hold_of(read_job_facts(job, now=now), read_cluster(job.node_scope, now=now))
 
 
 def _robots_of(rules: Mapping[int, RulesOfJob]) -> dict[str, Robots]:

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import hash_of
-from jobs.connectors.repository.kind import Asked, BadIdentifier, Judged, Judging
+from jobs.connectors.repository.kind import BadIdentifier, Judged, Judging, SourceSettings
 from jobs.connectors.repository.web.kind import WEB
 from jobs.connectors.repository.web.urls import OverLimit, bin_of, is_unicode, typed_without_userinfo
 from jobs.lifecycle.document import Stage
@@ -237,7 +237,7 @@ def _judge(
     redirects: Sequence[tuple[str, str]],
     policies: Mapping[int, str],
 ) -> RulesOfJob:
-    asked = Asked(
+    source = SourceSettings(
         configuration=job.repository.configuration,
         specification=job.specification,
         seeds=seeds,
@@ -249,7 +249,7 @@ def _judge(
         if not isinstance(kind, Judging):
             return RulesOfJob(None, policies=policies)
         is_seed = address.identifier in {kind.canonical(seed) for seed in seeds}
-        judged = kind.judge(asked, address.identifier, is_seed=is_seed)
+        judged = kind.judge(source, address.identifier, is_seed=is_seed)
     except (registry.UnknownConnector, ValueError) as problem:
         return RulesOfJob(None, problem=str(problem), policies=policies)
     return RulesOfJob(judged, is_seed=is_seed, policies=policies)

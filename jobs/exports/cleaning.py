@@ -23,7 +23,10 @@ CANCELLED: Final = "The export was cancelled."
 
 
 def clean_exports(context: TaskContext, _arguments: Mapping[str, Any]) -> dict[str, int]:
-    """Delete expired exports, and their files on this machine. Return the number of exports."""
+    """
+    End lost exports, and delete expired exports and the files of this machine without an export. Return the numbers of
+    deleted exports and files.
+    """
     end_lost_exports()
     connection.ensure_connection()
     now = moment_of_ages(connection.connection, now=read_clock())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final
 
-from jobs.api.reports.asked import documents_of, history_of
+from jobs.api.reports.parameters import documents_of, history_of
 from jobs.exports.parts import Part, Query, Row, Type
 from jobs.queries.reports.all_partitions import (
     read_busiest_everywhere,

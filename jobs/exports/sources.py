@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
-from jobs.api.reports.asked import (
+from jobs.api.reports.parameters import (
     BusyQuery,
     DocumentsQuery,
     HistogramQuery,
@@ -24,11 +24,11 @@ from jobs.exports.parts import Part, Query, Row, Type
 from jobs.exports.reports import BUSY, QUEUE, RESULTS, read_busy, read_queue, read_results
 from jobs.lifecycle.document import Action
 from jobs.partitions import this_partition
-from jobs.queries.reports.asking import ask
 from jobs.queries.reports.busiest import Measure
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_status import DocumentStatusLine
 from jobs.queries.reports.each_partition import read_in
+from jobs.queries.reports.execution import run_report
 from jobs.queries.reports.history_filter import HistoryFilter
 from jobs.queries.reports.simple_history import HistoryLine, read_simple_history
 from jobs.queries.reports.whole_documents import count_documents, read_part, result_of
@@ -39,7 +39,7 @@ from nodes.errors import Invalid
 
 _MOST_NAMED: Final = 1_000
 
-F = TypeVar("F", HistoryFilter, DocumentsAsked)
+F = TypeVar("F", HistoryFilter, StatusFilter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def _read_documents(query: Query, after: Any, limit: int) -> Part:  # noqa: ANN4
     return _in_turn(documents_of(dict(query)), _read_documents_of_one, after=after, limit=limit)
 
 
-def _read_documents_of_one(wanted: DocumentsAsked, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
+def _read_documents_of_one(wanted: StatusFilter, after: Any, limit: int) -> Part:  # noqa: ANN401 (a cursor is JSON)
     key = (uuid.UUID(hex=after[0]), int(after[1])) if after else None
     found, then = read_part(wanted, after=key, limit=limit)
     return Part([_document(row, line) for row, line in found], [then[0].hex, then[1]] if then else None)
@@ -262,7 +262,7 @@ def _count_history(query: Query) -> int:
 def _count_history_of_one(wanted: HistoryFilter) -> int:
     wanted.check()
     statement = f"SELECT count(*) AS rows FROM jobs_activity AS past WHERE {wanted.where}"  # noqa: S608 (our own words)
-    return int(ask(statement, wanted.values)[0].rows)
+    return int(run_report(statement, wanted.values)[0].rows)
 
 
 _OF_HISTORY: Final = "jobs.view_activity"

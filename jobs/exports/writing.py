@@ -18,7 +18,7 @@ from jobs.exports.cleaning import CANCELLED
 from jobs.exports.models import Export
 from jobs.exports.parts import Part, Query
 from jobs.exports.sources import Source, find, read_filter
-from jobs.queries.reports.asking import patient
+from jobs.queries.reports.execution import with_timeout
 from jobs.settings.kept import KEEP_EXPORTS
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -29,7 +29,7 @@ from nodes.tasks.models import Task
 # Number of rows in a part. The number limits the memory of an export.
 ROWS_OF_A_PART: Final = 20_000
 # Time limit of one statement (seconds).
-_PATIENCE: Final = 1800
+_STATEMENT_SECONDS: Final = 1800
 
 
 class AnotherAttempt(Exception):
@@ -104,7 +104,7 @@ def _has_all_parts(export: Export) -> bool:
 
 def _write_parts(context: TaskContext, export: Export, source: Source, query: Query) -> bool:
     """Write the missing parts. Return False if the task was cancelled."""
-    with patient(_PATIENCE):
+    with with_timeout(_STATEMENT_SECONDS):
         if export.total is None and source.count is not None:
             _update(export, total=source.count(query))
         while not export.is_read:

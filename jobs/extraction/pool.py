@@ -30,7 +30,7 @@ _PROGRAM: Final = (
 # The environment of a child. It has no variables of the worker, which may contain a database address or a secret.
 _ENVIRONMENT: Final = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 # Limit of the elapsed time for a file, as a multiple of its computing time. On a busy machine, computing takes longer.
-_PATIENCE: Final = 4
+_ELAPSED_FACTOR: Final = 4
 # Longest time for the start of a child (seconds).
 _START: Final = 60.0
 # Number of files after which a child is replaced, because libraries may leak memory.
@@ -65,7 +65,9 @@ class ChildPool:
         work: str = "jobs.extraction.work:EXTRACTION",
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """`work` names an object as `module:NAME` (jobs.extraction.work.Work), and `arguments` are for its `prepare`."""
+        """
+        `work` names an object as `module:NAME` (jobs.extraction.work.Work), and `arguments` are for its `prepare`.
+        """
         self._limits = limits
         self._work, self._arguments = work, arguments or {}
         self._free = asyncio.Semaphore(limits.processes)
@@ -192,10 +194,10 @@ class _Child:
         """
         self.files += 1
         try:
-            async with asyncio.timeout(_PATIENCE * limits.seconds):
+            async with asyncio.timeout(_ELAPSED_FACTOR * limits.seconds):
                 return _result_of(await self._exchange(message, limits))
         except TimeoutError as error:
-            raise ExtractionFailed(Reason.TIME, f"no result within {_PATIENCE * limits.seconds} s") from error
+            raise ExtractionFailed(Reason.TIME, f"no result within {_ELAPSED_FACTOR * limits.seconds} s") from error
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError) as error:
             # The child closed its pipe, which means that it is dead, or its output is no answer.
             self.kill()

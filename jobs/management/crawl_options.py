@@ -276,7 +276,7 @@ def _outputs(given: Sequence[str], *, job_name: str) -> list[OutputConnection]:
         facts = {"connector": wanted.connector, "configuration": wanted.configuration}
         connection = OutputConnection.objects.filter(name=wanted.name).first()
         if connection is not None:
-            connections.let_local_user(connection, configuration=wanted.configuration, made_by=_MADE_BY)
+            connections.remove_confinement(connection, configuration=wanted.configuration, made_by=_MADE_BY)
         open_output(connection or OutputConnection(name=wanted.name, **facts)).check()
         stored.append(connections.store_output_of_local_user(wanted))
     return stored

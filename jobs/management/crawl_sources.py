@@ -14,7 +14,7 @@ from jobs.connectors.repository.archive.places import read_place
 from jobs.connectors.repository.base import hash_of
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.paths import path_of
-from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind
+from jobs.connectors.repository.kind import BadIdentifier, RepositoryKind, SourceSettings
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
 from jobs.verbs import connections
@@ -83,7 +83,7 @@ def repository_of(
         name = f"{kind.name} {digest}".rstrip()
     if len(name) > _MOST_NAME:
         name = f"{name[: _MOST_NAME - 33]} {hash_of(name)}"
-    if problems := registry.check(kind, Asked(configuration=configuration)).problems:
+    if problems := registry.check(kind, SourceSettings(configuration=configuration)).problems:
         said = " ".join(sentence for sentences in problems.values() for sentence in sentences)
         raise CrawlRefused(
             f"The connector {kind.name} refused its settings: {said} Set fields with --field NAME=VALUE."
@@ -91,7 +91,7 @@ def repository_of(
     defaults = {"connector": kind.name, "configuration": kind.configuration.sealed(configuration)}
     # Another crawl may be storing the same connection at this moment.
     stored = RepositoryConnection.objects.get_or_create(name=name, defaults=defaults)[0]
-    return connections.let_local_user(stored, configuration=configuration, made_by="crawl")
+    return connections.remove_confinement(stored, configuration=configuration, made_by="crawl")
 
 
 def read_fields(kind: RepositoryKind, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from jobs.notices import texts
-from jobs.notices.decisions import Changes, Open, Seen, compare, room_of
+from jobs.notices.decisions import Changes, Open, Seen, compare, messages_left
 from jobs.notices.models import (
     LONGEST_ANSWER,
     NotificationChannel,
@@ -115,7 +115,7 @@ def _follow(rule: NotificationRule, seen: list[Seen], situation: Situation, *, n
     """Store the changes of a rule's conditions, and their messages; return the number of messages."""
     conditions = NotificationCondition.objects.filter(rule=rule, ended_at=None).select_for_update()
     keys = {(one.topic, one.key) for one in seen}
-    known = {condition.pk: condition for condition in conditions if not situation.hides(condition, keys)}
+    known = {condition.pk: condition for condition in conditions if not situation.may_still_hold(condition, keys)}
     open_ = [
         Open(
             id=condition.pk,
@@ -186,7 +186,7 @@ def _room(channel: NotificationChannel, *, now: dt.datetime) -> int:
         state__in=[State.SUPPRESSED, State.SUMMED_UP]
     )
     counted = sent.exclude(about__in=[About.TEST, About.REPORT]).values_list("at", flat=True)
-    return room_of(list(counted), most_an_hour=channel.most_an_hour, now=now)
+    return messages_left(list(counted), most_an_hour=channel.most_an_hour, now=now)
 
 
 def _is_muted(channel: NotificationChannel, *, now: dt.datetime) -> bool:

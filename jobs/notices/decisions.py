@@ -96,6 +96,6 @@ def compare(
     return changes
 
 
-def room_of(sent: Sequence[dt.datetime], *, most_an_hour: int, now: dt.datetime) -> int:
+def messages_left(sent: Sequence[dt.datetime], *, most_an_hour: int, now: dt.datetime) -> int:
     """Return the number of messages that a channel may get now. `sent` are the times of its earlier messages."""
     return max(0, most_an_hour - sum(now - at < dt.timedelta(hours=1) for at in sent))

@@ -67,7 +67,7 @@ class Situation:
     silent: frozenset[str] = frozenset()
     is_of_tasks_only: bool = False
 
-    def hides(self, condition: NotificationCondition, seen: Collection[tuple[str, str]]) -> bool:
+    def may_still_hold(self, condition: NotificationCondition, seen: Collection[tuple[str, str]]) -> bool:
         """True if a condition may still hold although its topic and key are not `seen`."""
         _key, _, partition = condition.key.rpartition(_IN)
         return partition in self.silent and (condition.topic, condition.key) not in seen

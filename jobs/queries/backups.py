@@ -14,11 +14,11 @@ from django.conf import settings
 from django.db import connection
 
 # Name of the file in the folder `VAR_DIR` that is used if the setting names no file.
-_USUAL: Final = "last-backup"
+_DEFAULT_NAME: Final = "last-backup"
 
 
 def file_of_last_backup() -> Path:
-    return Path(settings.CRAWLCTL_BACKUP_FILE) if settings.CRAWLCTL_BACKUP_FILE else settings.VAR_DIR / _USUAL
+    return Path(settings.CRAWLCTL_BACKUP_FILE) if settings.CRAWLCTL_BACKUP_FILE else settings.VAR_DIR / _DEFAULT_NAME
 
 
 def age_of_last_backup() -> float | None:

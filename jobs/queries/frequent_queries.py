@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 
-class Standing:
+class FrequentQuery:
     """
     A query without parameters, from a query set of `values_list`. Its statement is built at its first use.
 

@@ -23,7 +23,7 @@ from jobs.queries.jobs.running import read_running_jobs
 from jobs.queries.jobs.schedules import ScheduleLine, read_next_starts
 from jobs.queries.meter import add_histories, present
 from jobs.queries.partitions import read_silent
-from jobs.queries.progress import SPANS, USUAL_SPAN, Step, add_steps, read_progress
+from jobs.queries.progress import DEFAULT_SPAN, SPANS, Step, add_steps, read_progress
 from jobs.queue.counting.counters import RunCounts
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.crawl import CrawlVerdict, judge_crawl
@@ -81,7 +81,7 @@ class _Part:
     next_due_at: dt.datetime | None = None
 
 
-def read_overview(*, now: dt.datetime, span: str = USUAL_SPAN) -> OverviewPage:
+def read_overview(*, now: dt.datetime, span: str = DEFAULT_SPAN) -> OverviewPage:
     """Read the page with a few queries, whatever the size of the crawl. `span` is the span of time of its charts."""
     jobs = read_first_jobs(now=now)
     running, running_in_all = read_running_with(jobs, now=now)

@@ -20,7 +20,7 @@ from jobs.queries.jobs.counts import count_own_documents
 from jobs.queue.counting.counters import RunCounts
 
 # Key of the fact by which a partition shows that it is alive. The fact has its number of documents.
-LIFE: Final = "life:all"
+ALIVE: Final = "life:all"
 _JOBS: Final[LiteralString] = """
 SELECT known.job_id, known.number, job.run_no
   FROM jobs_partitionedjob AS known JOIN jobs_job AS job ON job.id = known.job_id
@@ -52,7 +52,7 @@ _ARRIVED: Final[LiteralString] = (
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSeen:
+class PartitionLine:
     """
     One partition.
 
@@ -93,7 +93,7 @@ def figures_of_jobs(reading: psycopg.Connection[Any] | None = None) -> list[JobF
     return [JobFigures(number, run_no, counts[job_id]) for job_id, number, run_no in jobs]
 
 
-def life_of(
+def alive_fact(
     before: Mapping[str, Any] | None, *, processed: int, waiting: int, epoch: int | None, now: dt.datetime
 ) -> dict[str, Any]:
     """
@@ -135,7 +135,7 @@ class PartOfMove:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveSeen:
+class LastMove:
     """The last move of slots. The parts are known in the control partition only."""
 
     number: int
@@ -157,7 +157,7 @@ class MoveSeen:
         return f"copies documents. {sent:,} chunks were sent, and {applied:,} have arrived."
 
 
-def look_at_move(placement: Placement) -> MoveSeen | None:
+def read_last_move(placement: Placement) -> LastMove | None:
     """Return the last move of slots, with the reports of the partitions; None before the first one."""
     with connection.cursor() as cursor:
         cursor.execute(_NOTED, {"here": placement.here, "keys": [MOVE_KEY, REPORT_KEY]})
@@ -185,7 +185,7 @@ def look_at_move(placement: Placement) -> MoveSeen | None:
                 applied=sum(sum(counts.values()) for counts in report.applied.values()),
             )
         )
-    return MoveSeen(move.number, move.phase, move.why, parts)
+    return LastMove(move.number, move.phase, move.why, parts)
 
 
 def read_silent(*, now: dt.datetime) -> list[Silent]:
@@ -197,7 +197,7 @@ def read_silent(*, now: dt.datetime) -> list[Silent]:
     if placement is None or not placement.is_control:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(_RECEIVED, {"key": LIFE, "here": placement.here})
+        cursor.execute(_RECEIVED, {"key": ALIVE, "here": placement.here})
         received: Mapping[str, dt.datetime] = {source: at for source, _, at in cursor.fetchall()}
     last = {name: received.get(name) for name in placement.others}
     return [Silent(name, at) for name, at in last.items() if at is None or now - at > _SILENT_AFTER]
@@ -211,10 +211,10 @@ def read_owners(placement: Placement) -> Sequence[str]:
     return SlotMap.from_json(noted and json.loads(noted[0]), placement.names).owners
 
 
-def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionSeen]:
+def read_partitions(placement: Placement, *, now: dt.datetime) -> list[PartitionLine]:
     """Return all partitions in the order of the settings."""
     with connection.cursor() as cursor:
-        cursor.execute(_RECEIVED, {"key": LIFE, "here": placement.here})
+        cursor.execute(_RECEIVED, {"key": ALIVE, "here": placement.here})
         received: Mapping[str, tuple[Any, dt.datetime]] = {source: (body, at) for source, body, at in cursor.fetchall()}
         cursor.execute(_BEHIND)
         behind = {slot: (lag, active) for slot, lag, active in cursor.fetchall()}
@@ -230,14 +230,14 @@ def look_at_partitions(placement: Placement, *, now: dt.datetime) -> list[Partit
         rate = life.get("rate")
         if name == placement.here:
             seen.append(
-                PartitionSeen(
+                PartitionLine(
                     name, is_here=True, is_control=placement.is_control, slots=share, documents=own, rate=rate
                 )
             )
             continue
         lag, active = behind.get(f"crawlctl_{placement.here}_to_{name}", (None, False))
         seen.append(
-            PartitionSeen(
+            PartitionLine(
                 name,
                 is_here=False,
                 is_control=name == placement.control,

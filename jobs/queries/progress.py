@@ -30,7 +30,7 @@ SPANS: Final[Mapping[str, Span]] = {
     "7d": Span(dt.timedelta(days=7), dt.timedelta(hours=2)),
     "30d": Span(dt.timedelta(days=30), dt.timedelta(hours=8)),
 }
-USUAL_SPAN: Final = "1h"
+DEFAULT_SPAN: Final = "1h"
 
 # A span has at most 2,016 rows, whatever the number of jobs. The states of a step come from its last sample.
 _PROGRESS: Final = """

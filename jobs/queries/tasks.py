@@ -102,7 +102,7 @@ class CountedEverywhere:
     has_next: bool = False
 
 
-def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
+def read_tasks_everywhere(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
     """
     Return the first page of tasks, of one group or of all groups. If a page is open (`is_open`), figures of other
     partitions may be some seconds old.
@@ -123,7 +123,9 @@ def see_tasks(*, group: str = "", is_open: bool = False) -> TasksEverywhere:
     )
 
 
-def see_scheduled(wanted: TaskFilter, *, after: Key | None = None, is_open: bool = False) -> ListedEverywhere:
+def read_scheduled_everywhere(
+    wanted: TaskFilter, *, after: Key | None = None, is_open: bool = False
+) -> ListedEverywhere:
     """
     Return a page of scheduled tasks: first the tasks with a worker, then waiting tasks by their dates.
 
@@ -140,7 +142,9 @@ def see_scheduled(wanted: TaskFilter, *, after: Key | None = None, is_open: bool
     return ListedEverywhere([*busy[:MOST_BUSY], *shown], key, is_cut, found.silent)
 
 
-def see_archived(wanted: TaskFilter, *, after: Key | None = None, is_open: bool = False) -> ListedEverywhere:
+def read_archived_everywhere(
+    wanted: TaskFilter, *, after: Key | None = None, is_open: bool = False
+) -> ListedEverywhere:
     """
     Return a page of ended tasks, the last ended first.
 
@@ -157,7 +161,7 @@ def see_archived(wanted: TaskFilter, *, after: Key | None = None, is_open: bool 
     return ListedEverywhere(shown, key, silent=found.silent)
 
 
-def see_templates(*, after: TemplateKey | None = None, is_open: bool = False) -> CountedEverywhere:
+def read_templates_everywhere(*, after: TemplateKey | None = None, is_open: bool = False) -> CountedEverywhere:
     """Return a page of templates with their next runs, sorted by name, then by partition."""
     found: Merged[tuple[Sequence[TemplateSeen], int]]
     if after is None:
@@ -175,7 +179,7 @@ def see_templates(*, after: TemplateKey | None = None, is_open: bool = False) ->
     return CountedEverywhere(rows[:MOST_TEMPLATES], _in_all(found), found.silent, len(rows) > MOST_TEMPLATES)
 
 
-def see_roster(*, after: WorkerKey | None = None, is_open: bool = False) -> CountedEverywhere:
+def read_roster_everywhere(*, after: WorkerKey | None = None, is_open: bool = False) -> CountedEverywhere:
     """Return a page of the task workers with their tasks, one partition after the other."""
     found: Merged[tuple[Sequence[TaskWorker], int]]
     if after is None:

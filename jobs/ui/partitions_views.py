@@ -14,7 +14,7 @@ from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
 from jobs.partitions.moving import MovePhase
 from jobs.partitions.placement import SLOTS
-from jobs.queries.partitions import MoveSeen, PartitionSeen, look_at_move, look_at_partitions
+from jobs.queries.partitions import LastMove, PartitionLine, read_last_move, read_partitions
 from jobs.ui.pages import page
 from nodes.database.clock import read_clock
 from nodes.web import formats
@@ -38,8 +38,8 @@ _MEANINGS: Final = {
 @require_safe
 def partitions(request: HttpRequest) -> HttpResponse:
     placement, now = this_partition.placement(), read_clock()
-    seen = [] if placement is None else look_at_partitions(placement, now=now)
-    move = None if placement is None else look_at_move(placement)
+    seen = [] if placement is None else read_partitions(placement, now=now)
+    move = None if placement is None else read_last_move(placement)
     context = {
         "placement": placement,
         "slots": formats.number(SLOTS),
@@ -73,7 +73,7 @@ def at_least(silent: Sequence[Silent], *, now: dt.datetime) -> str:
     return " ".join(said)
 
 
-def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:
+def _row(seen: PartitionLine, *, now: dt.datetime) -> dict[str, Any]:
     state, tone = _state(seen)
     roles = [word for word, holds in ((_("control"), seen.is_control), (_("this one"), seen.is_here)) if holds]
     return {
@@ -95,7 +95,7 @@ def _row(seen: PartitionSeen, *, now: dt.datetime) -> dict[str, Any]:
     }
 
 
-def _move(move: MoveSeen) -> dict[str, Any]:
+def _move(move: LastMove) -> dict[str, Any]:
     tone = {MovePhase.DONE: "indexed", MovePhase.REFUSED: "failed", MovePhase.CANCELLED: "quiet"}.get(
         move.phase, "working"
     )
@@ -121,7 +121,7 @@ def _move(move: MoveSeen) -> dict[str, Any]:
     }
 
 
-def _state(seen: PartitionSeen) -> tuple[str, str]:
+def _state(seen: PartitionLine) -> tuple[str, str]:
     if seen.is_here:
         return formats.UNKNOWN, ""
     if not seen.is_receiving:

@@ -4,7 +4,13 @@ from typing import Final
 
 from django.http import QueryDict
 
-from jobs.queries.tasks import see_archived, see_roster, see_scheduled, see_tasks, see_templates
+from jobs.queries.tasks import (
+    read_archived_everywhere,
+    read_roster_everywhere,
+    read_scheduled_everywhere,
+    read_tasks_everywhere,
+    read_templates_everywhere,
+)
 from jobs.ui.tasks_screens import archived_screen, roster_screen, scheduled_screen, tasks_screen, templates_screen
 from nodes.database.clock import read_clock
 from nodes.errors import TooSlow
@@ -35,18 +41,18 @@ def read_screen(name: str) -> Record:
     page, query = found
     now = read_clock()
     if page == "tasks-templates":
-        return templates_screen(see_templates(is_open=True), now=now)
+        return templates_screen(read_templates_everywhere(is_open=True), now=now)
     if page == "tasks-workers":
-        return roster_screen(see_roster(is_open=True), now=now)
+        return roster_screen(read_roster_everywhere(is_open=True), now=now)
     form = _FORMS[page](QueryDict(query))
     if not form.is_valid():
         raise TopicUnknown(name)
     wanted = form.as_filter()
     try:
         if page == "tasks":
-            return tasks_screen(see_tasks(group=wanted.group, is_open=True), now=now)
+            return tasks_screen(read_tasks_everywhere(group=wanted.group, is_open=True), now=now)
         if page == "tasks-scheduled":
-            return scheduled_screen(see_scheduled(wanted, is_open=True), now=now)
-        return archived_screen(see_archived(wanted, is_open=True), now=now)
+            return scheduled_screen(read_scheduled_everywhere(wanted, is_open=True), now=now)
+        return archived_screen(read_archived_everywhere(wanted, is_open=True), now=now)
     except TooSlow as slow:
         raise TopicUnknown(name) from slow

@@ -18,11 +18,11 @@ from jobs.queries.tasks import (
     ListedEverywhere,
     TemplateKey,
     WorkerKey,
-    see_archived,
-    see_roster,
-    see_scheduled,
-    see_tasks,
-    see_templates,
+    read_archived_everywhere,
+    read_roster_everywhere,
+    read_scheduled_everywhere,
+    read_tasks_everywhere,
+    read_templates_everywhere,
 )
 from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.tasks_screens import archived_screen, roster_screen, scheduled_screen, tasks_screen, templates_screen
@@ -38,7 +38,7 @@ from nodes.tasks.pages.topics import tasks_topic
 def tasks(request: HttpRequest) -> HttpResponse:
     form = TaskFilterForm(request.GET)
     group = form.as_filter().group if form.is_valid() else ""
-    seen, now = see_tasks(group=group), read_clock()
+    seen, now = read_tasks_everywhere(group=group), read_clock()
     context = {
         "tabs": tabs("tasks"),
         "form": form,
@@ -54,7 +54,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
 @require_safe
 def scheduled(request: HttpRequest) -> HttpResponse:
     form = ScheduledFilterForm(request.GET)
-    listed, context = _list(form, see_scheduled, name="tasks-scheduled", change="tasks-cancel")
+    listed, context = _list(form, read_scheduled_everywhere, name="tasks-scheduled", change="tasks-cancel")
     context["screen"] = scheduled_screen(listed, now=read_clock())
     return render(request, "tasks/scheduled.html", context)
 
@@ -63,7 +63,7 @@ def scheduled(request: HttpRequest) -> HttpResponse:
 @require_safe
 def archived(request: HttpRequest) -> HttpResponse:
     form = ArchivedFilterForm(request.GET)
-    listed, context = _list(form, see_archived, name="tasks-archived", change="tasks-reschedule")
+    listed, context = _list(form, read_archived_everywhere, name="tasks-archived", change="tasks-reschedule")
     context["screen"] = archived_screen(listed, now=read_clock())
     return render(request, "tasks/archived.html", context)
 
@@ -72,7 +72,7 @@ def archived(request: HttpRequest) -> HttpResponse:
 @require_safe
 def templates(request: HttpRequest) -> HttpResponse:
     key = _template_key(request)
-    found, now = see_templates(after=key), read_clock()
+    found, now = read_templates_everywhere(after=key), read_clock()
     context = {
         "screen": templates_screen(found, now=now, is_first=key is None),
         "silent": silent_partitions(found.silent, now=now),
@@ -86,7 +86,7 @@ def templates(request: HttpRequest) -> HttpResponse:
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
     key = _worker_key(request)
-    found, now = see_roster(after=key), read_clock()
+    found, now = read_roster_everywhere(after=key), read_clock()
     context = {
         "screen": roster_screen(found, now=now, is_first=key is None),
         "silent": silent_partitions(found.silent, now=now),

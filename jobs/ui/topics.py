@@ -11,7 +11,7 @@ from jobs.queries.hosts.all_partitions import list_busiest_for_open_page
 from jobs.queries.hosts.page import read_host_page
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.overview import read_overview
-from jobs.queries.progress import SPANS, USUAL_SPAN
+from jobs.queries.progress import DEFAULT_SPAN, SPANS
 from jobs.ui.clusters_screen import clusters_screen
 from jobs.ui.hosts_screen import host_screen, hosts_screen
 from jobs.ui.job_screen import job_screen
@@ -25,7 +25,7 @@ _ONE = re.compile(r"(job|host)-([1-9][0-9]{0,17})")
 
 
 def overview_topic(span: str) -> str:
-    return "overview" if span == USUAL_SPAN else f"overview-{span}"
+    return "overview" if span == DEFAULT_SPAN else f"overview-{span}"
 
 
 # The topics of the overview, one for each span of its charts.

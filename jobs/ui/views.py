@@ -34,7 +34,7 @@ from jobs.queries.jobs.chains import read_chains
 from jobs.queries.jobs.page import read_job_page
 from jobs.queries.jobs.set_up import read_set_up
 from jobs.queries.overview import read_overview
-from jobs.queries.progress import SPANS, USUAL_SPAN
+from jobs.queries.progress import DEFAULT_SPAN, SPANS
 from jobs.ui import document_rows, nodes_screen
 from jobs.ui.forms import DocumentFilterForm
 from jobs.ui.job_screen import job_screen
@@ -67,7 +67,7 @@ _OPERATIONS: Final[Sequence[tuple[str, Promise, bool]]] = (
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     now = read_clock()
-    span = request.GET.get("span", USUAL_SPAN)
+    span = request.GET.get("span", DEFAULT_SPAN)
     if span not in SPANS:
         raise Http404(_("Invalid span. Use one of: %(spans)s.") % {"spans": ", ".join(SPANS)})
     screen = overview_screen(read_overview(now=now, span=span), read_attention_for_open_page(now=now), now=now)

@@ -11,7 +11,7 @@ from jobs.connectors.confined import why_output_outside
 from jobs.connectors.output.base import WritesFile
 from jobs.connectors.output.registry import check_configuration, installed, open_output
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.schema import NOTHING, BadSpecification, Schema
 from jobs.models import OutputConnection, RepositoryConnection
 from nodes.errors import Invalid, NameTaken
@@ -69,7 +69,7 @@ def _check_repository(connector: str, configuration: Mapping[str, Any]) -> Mappi
     except registry.UnknownConnector as error:
         return {"connector": [str(error)]}
     # The connector checks the connection with a job that has no settings, so all problems are about the connection.
-    problems = registry.check(kind, Asked(configuration=configuration, is_confined=True)).problems
+    problems = registry.check(kind, SourceSettings(configuration=configuration, is_confined=True)).problems
     known = {*(field.name for field in kind.configuration.fields), *configuration}
     return {f"configuration.{name}" if name in known else "configuration": said for name, said in problems.items()}
 

@@ -148,7 +148,7 @@ def store_output_of_local_user(wanted: OutputWanted) -> OutputConnection:
     return stored
 
 
-def let_local_user(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
+def remove_confinement(connection: _C, *, configuration: Mapping[str, Any], made_by: str) -> _C:
     """
     Remove a connection's confinement to the roots, because a local user has named exactly its paths. Return the
     connection.

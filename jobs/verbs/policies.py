@@ -33,7 +33,7 @@ _NOT_ALLOWED: Final = (
 )
 
 # Gap between two starts at a host in a policy without any other limit (seconds).
-_USUAL_GAP: Final = 1.0
+_DEFAULT_GAP: Final = 1.0
 
 
 class PolicyFacts(LimitFacts, total=False):
@@ -83,7 +83,7 @@ class Rehearsed:
 
 def default_gap(*, unlimited: bool, starts: int | None) -> float:
     """Return the gap of a policy for which none is given (seconds): 0 if the policy has a rate or is unlimited."""
-    return 0.0 if unlimited or starts is not None else _USUAL_GAP
+    return 0.0 if unlimited or starts is not None else _DEFAULT_GAP
 
 
 def create(

@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import translation
 
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.guard.decision import Thresholds
 from jobs.lifecycle.job import HopMode, Kind, StartMethod
 from jobs.models import Job, SeedRedirect
@@ -78,7 +78,7 @@ def read_wanted(job_id: int, *, now: dt.datetime, **changes: Any) -> Wanted:
             job=job_id,
             connector=job.repository.connector,
             kind=Kind(job.kind),
-            asked=_asked(job, specification=job.specification, seeds=_addresses_of(job)),
+            source=_source_settings(job, specification=job.specification, seeds=_addresses_of(job)),
             hop_limits=job.hop_limits,
             hop_mode=HopMode(job.hop_mode),
             policies=_policies_of(job),
@@ -104,9 +104,9 @@ def _as_arguments(wanted: Wanted, changes: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "job": wanted.job,
         "change": {
-            "specification": wanted.asked.specification,
+            "specification": wanted.source.specification,
             # Unchanged seeds are left out, because a job may have a hundred thousand of them.
-            "seeds": list(wanted.asked.seeds) if changes.get("seeds") is not None else None,
+            "seeds": list(wanted.source.seeds) if changes.get("seeds") is not None else None,
             "kind": wanted.kind,
             "hop_limits": dict(wanted.hop_limits),
             "hop_mode": wanted.hop_mode,
@@ -132,7 +132,7 @@ def read_arguments(arguments: Mapping[str, Any], *, now: dt.datetime) -> Wanted:
         job=job.pk,
         connector=job.repository.connector,
         kind=Kind(change["kind"]),
-        asked=_asked(job, specification=change["specification"], seeds=seeds),
+        source=_source_settings(job, specification=change["specification"], seeds=seeds),
         # Tasks that an earlier release stored have no hop limits among their arguments.
         hop_limits=change.get("hop_limits", job.hop_limits),
         hop_mode=HopMode(change.get("hop_mode", job.hop_mode)),
@@ -153,8 +153,8 @@ def _find(job_id: int) -> Job:
     return job
 
 
-def _asked(job: Job, *, specification: Mapping[str, Any], seeds: list[str]) -> Asked:
-    return Asked(
+def _source_settings(job: Job, *, specification: Mapping[str, Any], seeds: list[str]) -> SourceSettings:
+    return SourceSettings(
         configuration=job.repository.configuration,
         specification=specification,
         seeds=seeds,

@@ -87,11 +87,11 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
             raise NothingRemoved(
                 f"Job {job.name} has no documents that were removed from output {name} and can be restored."
             )
-        give_back(job, output, made_by=made_by, now=now)
+        return_output(job, output, made_by=made_by, now=now)
         return _restore_into(job, output, cause="", made_by=made_by, now=now)
 
 
-def give_back(job: Job, output: OutputConnection, *, made_by: str, now: dt.datetime) -> None:
+def return_output(job: Job, output: OutputConnection, *, made_by: str, now: dt.datetime) -> None:
     """
     Give a job an output that it lost.
 

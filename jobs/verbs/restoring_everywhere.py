@@ -17,7 +17,7 @@ from nodes.errors import NotDone, Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedRestorations:
     """
     The requested restorations, first those of this partition. Each one names its partition.
 
@@ -50,7 +50,7 @@ class Asked:
 
 def restore(
     job_id: int, *, run_no: int | None = None, since: dt.datetime | None = None, made_by: str, now: dt.datetime
-) -> Asked:
+) -> RequestedRestorations:
     """
     Restore the removals of a job's run in all partitions, by default of the newest run with removals.
 
@@ -76,7 +76,7 @@ def restore(
     )
 
 
-def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
+def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetime) -> RequestedRestorations:
     """
     Restore documents that an operator removed from an output of a job, in all partitions. If the job has lost the
     output, it gets the output again.
@@ -95,7 +95,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
                 raise
             with transaction.atomic():
                 # The other partitions take the outputs of a job from this partition.
-                restoring.give_back(lock_job(job_id), output, made_by=made_by, now=now)
+                restoring.return_output(lock_job(job_id), output, made_by=made_by, now=now)
             return []
 
     def restore_there() -> list[Restoration]:
@@ -112,7 +112,7 @@ def restore_output(job_id: int, output_id: int, *, made_by: str, now: dt.datetim
     return _ask(own, restore_there, output_id=output_id, requires_own=True)
 
 
-def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
+def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> RequestedRestorations:
     """
     Restore the documents of a cleared output in all partitions, for all jobs that have the output.
 
@@ -133,7 +133,7 @@ def restore_cleared(output_id: int, *, made_by: str, now: dt.datetime) -> Asked:
     )
 
 
-def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Asked:
+def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> RequestedRestorations:
     """
     Restore a deleted job in all partitions, with the documents that its deletion removed.
 
@@ -200,7 +200,7 @@ def _ask(
     *,
     output_id: int | None = None,
     requires_own: bool = False,
-) -> Asked:
+) -> RequestedRestorations:
     """
     Request restorations here and in other partitions. Their rows get the ids that jobs and outputs have in this
     partition.
@@ -229,7 +229,7 @@ def _ask(
     for answer in answers:
         restorations += answer if isinstance(answer, list) else []
     refusals = [answer for answer in answers if isinstance(answer, str)]
-    found = Asked(restorations, [one.name for one in asked.silent], refusals)
+    found = RequestedRestorations(restorations, [one.name for one in asked.silent], refusals)
     if not restorations and not found.problems and problem is None:
         raise restoring.NothingRemoved("The removals are no longer kept.")
     if problem is not None and not restorations:

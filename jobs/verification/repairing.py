@@ -35,7 +35,7 @@ from nodes.settings.running import current
 
 _AT_ONCE: Final = 500
 
-# Results of a repair. The last five changed nothing.
+# Results of a repair. With one of the last five, the document is not repaired.
 READ_AGAIN: Final = "read again"
 REMOVED: Final = "removed"
 FORGOTTEN: Final = "record deleted"
@@ -48,7 +48,7 @@ OF_TWIN: Final = "of another output"
 _REPAIRED: Final = frozenset({READ_AGAIN, REMOVED, FORGOTTEN, IN_ORDER})
 
 # Thresholds of an output without a job: those of a new job.
-_USUAL: Final = (5, 20)
+_DEFAULT_THRESHOLDS: Final = (5, 20)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def repair(
         AnotherAttempt: another attempt carries out the verification.
     """
     assert isinstance(output, Lists)
-    note(verification, question=_question(verification))
+    note(verification, question=_why_ghosts_stay(verification))
     chosen = sorted({bucket_of(hash_.hex) for hash_ in _open(verification).values_list("hash", flat=True)})
     for group in read_groups(cursor_of_database(), verification.output_id, output, chosen):
         while True:
@@ -171,7 +171,7 @@ def _plan(
     return READ_AGAIN
 
 
-def _question(verification: OutputVerification) -> str:
+def _why_ghosts_stay(verification: OutputVerification) -> str:
     """Return the reason why ghosts may not be removed, as a sentence; "" if they may."""
     if verification.allows_removals or not verification.ghost:
         return ""
@@ -187,7 +187,9 @@ def _question(verification: OutputVerification) -> str:
 
 def _thresholds(output_id: int) -> Thresholds:
     """Return the strictest thresholds of the jobs that write to an output."""
-    rows = list(Job.objects.filter(outputs=output_id).values_list("guard_percent", "guard_documents")) or [_USUAL]
+    rows = list(Job.objects.filter(outputs=output_id).values_list("guard_percent", "guard_documents")) or [
+        _DEFAULT_THRESHOLDS
+    ]
     percents = [percent for percent, _ in rows if percent is not None]
     return Thresholds(
         percent=min(percents, default=None),

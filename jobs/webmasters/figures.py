@@ -39,7 +39,7 @@ _HOURS: Final = 24
 KEPT_FOR: Final = 10.0
 _MOST_KEPT: Final = 1_000
 # Longest wait of a visitor while figures are read for other visitors (seconds).
-_PATIENCE: Final = 2.0
+_LONGEST_WAIT: Final = 2.0
 
 _HOST: Final[LiteralString] = f"""
 SELECT {FACTS}, bin.back_off_until, bin.back_off_level FROM jobs_bin AS bin {BOUND}
@@ -116,7 +116,7 @@ class _Kept:
         self._by_host: dict[str, tuple[float, Figures]] = {}
 
     def read(self, name: str) -> Figures:
-        if not self._one_at_a_time.acquire(timeout=_PATIENCE):
+        if not self._one_at_a_time.acquire(timeout=_LONGEST_WAIT):
             raise TooSlow("Too many visitors ask at the same time. Try again in a few seconds.")
         try:
             until, figures = self._by_host.get(name, (0.0, None))

@@ -101,11 +101,11 @@ def _fill(rows: int) -> dt.datetime:
 def _reports(now: dt.datetime) -> dict[str, Callable[[], object]]:
     from jobs.queries.reports.busiest import Measure, read_busiest
     from jobs.queries.reports.histogram import read_histogram
-    from jobs.queries.reports.history_filter import USUAL_STRETCH, HistoryFilter
+    from jobs.queries.reports.history_filter import DEFAULT_SPAN, HistoryFilter
     from jobs.queries.reports.simple_history import read_simple_history, read_timeline
 
     def asked(**facts: object) -> HistoryFilter:
-        return HistoryFilter(since=now - USUAL_STRETCH, until=now, **facts)
+        return HistoryFilter(since=now - DEFAULT_SPAN, until=now, **facts)
 
     def simple() -> None:
         read_simple_history(asked(), limit=_A_PAGE)

@@ -292,7 +292,7 @@ def test_an_invalid_parameter_of_a_report_is_refused_by_name(viewer, address, fi
 
 
 def test_a_report_that_takes_too_long_ends_with_an_error(viewer, job, monkeypatch):
-    monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.queries.reports.execution._STATEMENT_TIMEOUT_SECONDS", 0.001)
     rows = {"started_at": NOON, "activity": "fetch", "repository": job.repository}
     Activity.objects.bulk_create(Activity(entity=f"{number}{'x' * 500}", **rows) for number in range(3000))
 

@@ -22,7 +22,7 @@ from jobs.connectors.repository.archive.originals import Originals
 from jobs.connectors.repository.archive.places import read_place
 from jobs.connectors.repository.archive.specification import ArchiveSpecification
 from jobs.connectors.repository.base import Document, Ending, hash_of
-from jobs.connectors.repository.kind import Asked, BadIdentifier, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import BadIdentifier, Seeding, SeedingFailed, SourceSettings
 from jobs.settings.table import FILE_ROOTS
 from tests.support.free_pace import FreePace
 from tests.support.stages import ReadsTypes
@@ -80,7 +80,9 @@ class Replay:
         return path
 
     def asked(self, *seeds, **facts):
-        return Asked({"roots": [str(self.root)]}, self.specification, seeds or [f"archive://{self.root}"], **facts)
+        return SourceSettings(
+            {"roots": [str(self.root)]}, self.specification, seeds or [f"archive://{self.root}"], **facts
+        )
 
     async def process(self, identifier, *, carried=None, configuration="1"):
         before = self.outcomes.get(identifier)

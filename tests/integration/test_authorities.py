@@ -12,7 +12,7 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from jobs.attention.sources import read_attention
 from jobs.authorities import verbs
 from jobs.authorities.models import AuthorityConnection, AuthorityGroup, MappingConnection, ServiceToken
-from jobs.authorities.threaded_service import ConnectionNews, authority_service, read_silent, read_snapshot, tokens_of
+from jobs.authorities.threaded_service import UnstoredStates, authority_service, read_silent, read_snapshot, tokens_of
 from jobs.models import RepositoryConnection
 from nodes.database.clock import read_clock
 from nodes.errors import Invalid
@@ -230,15 +230,15 @@ def test_the_state_of_an_authority_is_stored_after_an_outage_of_the_database(aut
     (facts,) = read_snapshot().authorities
     if not first:
         AuthorityConnection.objects.update(silent_since=read_clock(), last_error="gone")
-    news = ConnectionNews()
-    news.saw(read_silent())
-    news.note(facts, first)
+    unstored = UnstoredStates()
+    unstored.note_stored(read_silent())
+    unstored.note(facts, first)
 
     with pytest.raises(OperationalError), transaction.atomic(), connection.execute_wrapper(away):
-        news.store()
+        unstored.store()
     if then is not None:
-        news.note(facts, then)
-    news.store()
+        unstored.note(facts, then)
+    unstored.store()
 
     authority.refresh_from_db()
     assert (authority.silent_since is not None, authority.last_error) == (is_silent, "gone" if is_silent else "")

@@ -10,7 +10,7 @@ from jobs.attention.jobs import held_jobs
 from jobs.connectors.output.base import Entry, OutputError
 from jobs.connectors.output.registry import open_output
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
-from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import Seeding, SeedingFailed, SourceSettings
 from jobs.connectors.schema import BadSpecification
 from jobs.duties.connectors import watch_connectors
 from jobs.management.crawl_options import _outputs, _refuse_outside
@@ -145,7 +145,7 @@ def test_a_path_that_now_leads_outside_of_the_root_is_not_written(root, tmp_path
 def test_directories_that_are_now_outside_of_the_roots_are_not_read(root, tmp_path, settings):
     stored = store_files(root)
     allow(settings, tmp_path / "another")
-    asked = Asked(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
+    asked = SourceSettings(stored.configuration, seeds=[f"file://{root}/"], is_confined=stored.is_confined)
 
     with pytest.raises(SeedingFailed, match="CRAWLCTL_FILE_ROOTS"):
         FILE_SYSTEM.seed(asked, Seeding(), last_version="")

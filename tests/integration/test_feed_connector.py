@@ -12,7 +12,7 @@ from jobs.connectors.repository.base import Document, Ending, hash_of
 from jobs.connectors.repository.feed.connector import FeedConnector
 from jobs.connectors.repository.feed.kind import FEED, entries_wanted
 from jobs.connectors.repository.feed.reading import read_feed
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsTable
 from jobs.extraction.pool import ChildrenBroken
@@ -70,7 +70,7 @@ async def process(
         failing_for=0.0,
         carried=carried,
     )
-    asked = Asked({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
+    asked = SourceSettings({"allow_private_networks": True}, specification, seeds=[site.url("/feed")])
     connector = FeedConnector(entries_wanted(asked), feeds=feeds or ReadsHere(), fetcher=fetcher, robots=RobotsTable())
     activity = Activity(document, configuration)
     await connector.process(document, activity, FreePace())
@@ -191,7 +191,7 @@ async def test_a_feed_that_robots_txt_forbids_is_not_requested(fetcher):
     ],
 )
 def test_an_invalid_option_of_a_feed_job_is_refused_by_name(asked, field):
-    assert list(FEED.check(Asked(**asked)).problems) == [field]
+    assert list(FEED.check(SourceSettings(**asked)).problems) == [field]
 
 
 async def test_the_date_of_an_entry_is_the_origination_date_of_its_page(fetcher):

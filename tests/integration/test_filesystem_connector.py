@@ -20,7 +20,7 @@ from jobs.connectors.repository.filesystem.connector import FileConnector
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
 from jobs.connectors.repository.filesystem.paths import identifier_of, path_of
 from jobs.connectors.repository.filesystem.specification import FileSpecification
-from jobs.connectors.repository.kind import Asked, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import Seeding, SeedingFailed, SourceSettings
 from tests.support.free_pace import FreePace
 from tests.support.stages import ReadsTypes
 from tests.support.tables import each_row
@@ -55,7 +55,7 @@ class Crawl:
         return file
 
     def asked(self, *, seeds=None, roots=None, configuration=None, **specification):
-        return Asked(
+        return SourceSettings(
             configuration={"roots": roots or [str(self.root)], **(configuration or {})},
             specification=specification,
             seeds=seeds or [identifier_of(os.fsencode(self.root))],
@@ -442,7 +442,7 @@ async def test_a_large_directory_is_divided_among_a_few_bins(crawl):
 
 
 def check(**facts):
-    return FILE_SYSTEM.check(Asked(**facts)).problems
+    return FILE_SYSTEM.check(SourceSettings(**facts)).problems
 
 
 def test_seeds_outside_of_the_roots_are_refused():
@@ -480,7 +480,7 @@ def test_the_status_of_a_connection_names_a_missing_root(tmp_path):
 
 
 def test_a_run_does_not_start_while_the_root_is_missing(tmp_path):
-    asked = Asked(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
+    asked = SourceSettings(configuration={"roots": [str(tmp_path / "x")]}, seeds=[f"file://{tmp_path}/x/y"])
 
     with pytest.raises(SeedingFailed, match="No such file"):
         FILE_SYSTEM.seed(asked, Seeding(), last_version="")

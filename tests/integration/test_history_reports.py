@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs.models import Activity
-from jobs.queries.reports.asking import BadPattern, BadPosition
 from jobs.queries.reports.busiest import Measure, read_busiest
 from jobs.queries.reports.classes import HOST, class_of
+from jobs.queries.reports.execution import BadPattern, BadPosition
 from jobs.queries.reports.histogram import read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS, read_simple_history, read_timeline
@@ -206,7 +206,7 @@ def test_a_pattern_that_grows_beyond_the_memory_of_the_database_is_refused():
 
 
 def test_a_report_that_takes_too_long_is_cancelled(job, monkeypatch):
-    monkeypatch.setattr("jobs.queries.reports.asking._STATEMENT_TIMEOUT_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.queries.reports.execution._STATEMENT_TIMEOUT_SECONDS", 0.001)
     for number in range(300):
         happen(job, number)
 

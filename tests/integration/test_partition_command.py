@@ -16,7 +16,7 @@ from jobs.partitions.placement import SLOTS
 from jobs.partitions.slots import keep_map
 from jobs.partitions.this_partition import placement
 from jobs.queries.jobs.counts import count_present_runs
-from jobs.queries.partitions import LIFE, life_of
+from jobs.queries.partitions import ALIVE, alive_fact
 from tests.integration.test_partitioned_runs import here, main  # noqa: F401 (fixtures)
 from tests.support.cluster import NOON
 from tests.support.factories import make_documents, make_lane, make_running_job
@@ -36,7 +36,7 @@ def test_the_command_says_that_a_single_database_has_no_partitions(connection, c
 
 def test_the_list_of_partitions_has_shares_documents_and_the_age_of_figures(connection, here, capsys):  # noqa: F811
     here("a")
-    send_fact(connection, "b", "a", LIFE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
+    send_fact(connection, "b", "a", ALIVE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
 
     of_a, of_b = (json.loads(line) for line in shown(capsys, "--json"))
 
@@ -48,7 +48,7 @@ def test_the_list_of_partitions_has_shares_documents_and_the_age_of_figures(conn
 
 def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, admin_user):  # noqa: F811
     here("a")
-    send_fact(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
+    send_fact(connection, "b", "a", ALIVE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
     client.force_login(admin_user)
 
@@ -66,7 +66,7 @@ def test_counts_that_lack_a_silent_partition_are_marked_as_incomplete(connection
     job = make_running_job(main.node).job
     client.force_login(admin_user)
     said = "The true counts may be higher: partition b sent its last figures"
-    send_fact(connection, "b", "a", LIFE, {"documents": 1234, "rate": 2.5})
+    send_fact(connection, "b", "a", ALIVE, {"documents": 1234, "rate": 2.5})
     connection.execute("UPDATE jobs_partitionfact SET sent_at = now() - interval '10 minutes'")
 
     for address in ("/", "/jobs/", f"/jobs/{job.pk}/"):
@@ -85,7 +85,7 @@ def test_a_database_without_partitions_has_an_empty_page(client, admin_user):
 
 
 def life(before, *, processed, after, waiting=0, epoch=3):
-    return life_of(before, processed=processed, waiting=waiting, epoch=epoch, now=NOON + after * SECONDS)
+    return alive_fact(before, processed=processed, waiting=waiting, epoch=epoch, now=NOON + after * SECONDS)
 
 
 def test_a_partition_records_its_rate():

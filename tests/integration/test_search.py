@@ -289,7 +289,7 @@ def test_a_query_that_is_too_long_is_refused(db):
 
 
 def test_a_search_that_takes_too_long_is_cancelled(index, monkeypatch):
-    monkeypatch.setattr(search_query, "_PATIENCE", dt.timedelta(milliseconds=1))
+    monkeypatch.setattr(search_query, "_TIMEOUT", dt.timedelta(milliseconds=1))
     index(*(page("wombat " * 2000, url=f"http://a.example/{number}") for number in range(50)))
 
     with pytest.raises(TooSlow):

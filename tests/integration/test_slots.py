@@ -11,7 +11,7 @@ from jobs.partitions.facts import send_fact, sent_fact
 from jobs.partitions.placement import SLOTS, slot_of
 from jobs.partitions.slots import KEY, SlotMap, keep_map
 from jobs.partitions.this_partition import following, placement, placement_of_hosts
-from jobs.queries.partitions import look_at_partitions
+from jobs.queries.partitions import read_partitions
 from tests.support.cluster import NOON
 from tests.support.factories import make_running_job
 from tests.support.partitions import be_partition
@@ -57,7 +57,7 @@ def test_a_partition_applies_the_map_that_it_receives(connection, follower):
     assert keep_map(connection, placement())
 
     assert placement_of_hosts(connection).foreign(HOST) == "a"
-    assert [one.slots for one in look_at_partitions(placement(), now=NOON)] == [1, 1023]
+    assert [one.slots for one in read_partitions(placement(), now=NOON)] == [1, 1023]
 
 
 def test_a_partition_keeps_its_map_while_a_subscription_begins_again(connection, follower):

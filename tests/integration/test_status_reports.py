@@ -11,8 +11,7 @@ from jobs.lifecycle.document import CLAIMED, Action, Stage, manifoldcf_name
 from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.models import CounterDelta, Job, Lane, QueueItem
 from jobs.queries.reports.all_partitions import read_all_documents_everywhere
-from jobs.queries.reports.asking import BadPattern, BadPosition
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import (
     STATE_CONDITIONS,
     STATUS_CONDITIONS,
@@ -23,6 +22,7 @@ from jobs.queries.reports.document_states import (
     status_of,
 )
 from jobs.queries.reports.document_status import read_document_status
+from jobs.queries.reports.execution import BadPattern, BadPosition
 from jobs.queries.reports.queue_status import read_queue_status
 from tests.support.api import make_documents, make_job
 from tests.support.cluster import NOON, seconds
@@ -56,7 +56,7 @@ STATUSES_BY_NAME = {
 
 
 def asked(**facts):
-    return DocumentsAsked(**({"now": NOON} | facts))
+    return StatusFilter(**({"now": NOON} | facts))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from crawlctl.access.roles import ADMINISTRATOR, OPERATOR, VIEWER
 from crawlctl.live.topics import is_topic, read_screen
 from jobs.partitions.merged import Merged
 from jobs.queries import tasks
-from jobs.queries.tasks import TemplateKey, see_templates
+from jobs.queries.tasks import TemplateKey, read_templates_everywhere
 from nodes.tasks import queries, verbs
 from nodes.tasks.models import ArchivedTask, Task, TaskTemplate, TaskWorker
 from nodes.web.topics import TopicUnknown
@@ -641,6 +641,6 @@ def test_templates_of_one_name_continue_on_the_next_page_by_partition(monkeypatc
     TaskTemplate.objects.bulk_create(TaskTemplate(urn=urn, **like) for urn in ("a", "b"))
     monkeypatch.setattr(tasks, "read_everywhere", lambda own, elsewhere: Merged(own(), {"p": elsewhere("p")}))
 
-    behind = see_templates(after=TemplateKey("a")).rows
+    behind = read_templates_everywhere(after=TemplateKey("a")).rows
 
     assert [(one.line.template.urn, one.partition) for one in behind] == [("a", "p"), ("b", ""), ("b", "p")]

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, hash_of
-from jobs.connectors.repository.kind import Asked, Seeding
+from jobs.connectors.repository.kind import Seeding, SourceSettings
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.kind import WEB
@@ -399,7 +399,7 @@ async def test_a_page_that_the_job_does_not_index_is_removed_and_its_links_count
     ],
 )
 def test_invalid_rules_of_indexing_are_refused_by_field(rules, field, says):
-    checked = WEB.check(Asked(specification=rules, seeds=["http://a.example/"]))
+    checked = WEB.check(SourceSettings(specification=rules, seeds=["http://a.example/"]))
 
     assert list(checked.problems) == [field]
     assert says in checked.problems[field][0]
@@ -621,7 +621,7 @@ def test_seeds_are_made_canonical_and_listed_once():
     named = Seeding()
     typed = ["HTTP://a.example", "http://a.example/#x", "http://b.example:81", "not an address any more"]
 
-    WEB.seed(Asked(seeds=typed), named, last_version="")
+    WEB.seed(SourceSettings(seeds=typed), named, last_version="")
 
     assert [(s.identifier, s.bin) for s in named.references.values()] == [
         ("http://a.example/", "a.example"),
@@ -632,7 +632,7 @@ def test_seeds_are_made_canonical_and_listed_once():
 def test_refused_seeds_are_named_with_the_rule_and_the_remedy():
     seeds = [f"http://a.example/docs/{n}" for n in range(12)] + ["http://a.example/"]
 
-    checked = WEB.check(Asked(specification={"exclude": ["docs"]}, seeds=seeds))
+    checked = WEB.check(SourceSettings(specification={"exclude": ["docs"]}, seeds=seeds))
 
     assert checked.problems["seeds"][0] == (
         "The seed http://a.example/docs/0 would never be fetched: the exclude pattern 'docs' matches it."
@@ -643,7 +643,7 @@ def test_refused_seeds_are_named_with_the_rule_and_the_remedy():
 
 
 def test_seeds_that_are_no_web_addresses_are_refused():
-    checked = WEB.check(Asked(seeds=["http://a.example/", "ftp://a.example/", "nonsense"]))
+    checked = WEB.check(SourceSettings(seeds=["http://a.example/", "ftp://a.example/", "nonsense"]))
 
     assert [len(sentences) for sentences in checked.problems.values()] == [2]
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document, Ending, hash_of
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.shared import ClosedGate, Session
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.cookies import Cookie, Cookies
@@ -61,7 +61,7 @@ class Visitor:
         robots = RobotsTable()
         robots.learn(site.origin, ALLOW_ALL, lives_for=3600.0)
         self.connector = WebConnector(
-            specification_of(Asked(configuration, seeds=[site.url("/index")])), fetcher=fetcher, robots=robots
+            specification_of(SourceSettings(configuration, seeds=[site.url("/index")])), fetcher=fetcher, robots=robots
         )
 
     async def process(self, path, *, failures=0):

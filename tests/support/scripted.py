@@ -59,7 +59,6 @@ from jobs.connectors.repository.access import OPEN, Access
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Content, Document, RetryLimit, ScheduleBounds, hash_of
 from jobs.connectors.repository.kind import (
-    Asked,
     BadIdentifier,
     BinKind,
     Checked,
@@ -67,6 +66,7 @@ from jobs.connectors.repository.kind import (
     Runtime,
     Seeding,
     SeedingFailed,
+    SourceSettings,
 )
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from jobs.lifecycle.scan import Model
@@ -435,9 +435,9 @@ class SelectiveConnector(ScriptedConnector):
 
 
 class ScriptedRuntime(Runtime):
-    def open(self, asked: Asked) -> ScriptedConnector:
-        world = World(Path(asked.configuration["world"]))
-        excluded, separator = asked.specification.get("excludes", []), asked.specification.get("separator", "")
+    def open(self, source: SourceSettings) -> ScriptedConnector:
+        world = World(Path(source.configuration["world"]))
+        excluded, separator = source.specification.get("excludes", []), source.specification.get("separator", "")
         has_rules = excluded or separator
         return SelectiveConnector(world, ScriptedRules(excluded, separator)) if has_rules else ScriptedConnector(world)
 
@@ -465,16 +465,16 @@ class ScriptedKind:
     def canonical(self, typed: str) -> str:
         return url_of(name_of(typed))
 
-    def check(self, asked: Asked) -> Checked:
+    def check(self, source: SourceSettings) -> Checked:
         problems: dict[str, list[str]] = {}
-        for seed in asked.seeds:
+        for seed in source.seeds:
             try:
                 self.canonical(seed)
             except BadIdentifier as error:
                 problems.setdefault("seeds", []).append(str(error))
         for field, schema, said in (
-            ("configuration", self.configuration, asked.configuration),
-            ("specification", self.specification, asked.specification),
+            ("configuration", self.configuration, source.configuration),
+            ("specification", self.specification, source.specification),
         ):
             try:
                 schema.read(said)
@@ -486,8 +486,8 @@ class ScriptedKind:
         world = Path(configuration["world"])
         return "" if world.is_dir() else f"{world} is not a directory."
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
-        world = World(Path(asked.configuration["world"]))
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
+        world = World(Path(source.configuration["world"]))
         said = world.read_seeding()
         before = len(world.seedings())
         world.note("seed", "", last_version=last_version)
@@ -497,12 +497,12 @@ class ScriptedKind:
         if said["interruptions"] < 0 or before - said["asked_before"] < said["interruptions"]:
             limit = RetryLimit(**said["limit"]) if said["limit"] else None
             raise SeedingFailed("The world is not to be seeded now.", retry_after=said["retry_after"], limit=limit)
-        for url in (*asked.seeds, *map(url_of, said["names"])):
+        for url in (*source.seeds, *map(url_of, said["names"])):
             seeding.add(self.canonical(url), bin=bin_of(url))
         return str(said["version"])
 
-    def rules(self, asked: Asked) -> ScriptedRules:
-        read = self.specification.read(asked.specification)
+    def rules(self, source: SourceSettings) -> ScriptedRules:
+        read = self.specification.read(source.specification)
         return ScriptedRules(read.get("excludes", []), read.get("separator", ""))
 
     def runtime(self) -> ScriptedRuntime:

@@ -4,7 +4,7 @@ import datetime as dt
 
 from jobs.queries.cluster.all_partitions import checks_of_all
 from jobs.queries.cluster.history import JobThen, ProgressThen
-from jobs.queries.cluster.history_of_all import add, jobs_of_all, usual_minute
+from jobs.queries.cluster.history_of_all import add, default_minute, jobs_of_all
 from jobs.queries.cluster.page import CheckLine
 from jobs.queries.progress import States
 from jobs.queries.tasks import key_in_partition, sum_of_statistics
@@ -87,7 +87,7 @@ def test_the_next_page_begins_after_the_last_task_in_each_partition(partition, i
     ],
 )
 def test_the_default_minute_of_all_partitions_ignores_a_late_partition(last, is_of_all, expected):
-    assert usual_minute(last, present=NOON, is_of_all=is_of_all) == expected
+    assert default_minute(last, present=NOON, is_of_all=is_of_all) == expected
 
 
 class Part:

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.connectors.repository import registry
-from jobs.connectors.repository.kind import Asked, BinKind
+from jobs.connectors.repository.kind import BinKind, SourceSettings
 from jobs.connectors.repository.simple import SimpleKind
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 from tests.support.scripted import CONNECTORS
@@ -101,12 +101,12 @@ class Careless(SimpleKind):
     ],
 )
 def test_fields_are_checked_for_a_connector_that_checks_nothing(configuration, specification, fields):
-    checked = registry.check(Careless(), Asked(configuration=configuration, specification=specification))
+    checked = registry.check(Careless(), SourceSettings(configuration=configuration, specification=specification))
 
     assert set(checked.problems) == fields
 
 
 def test_input_is_read_by_the_types_of_the_fields():
-    asked = Asked(configuration={"place": "x", "most": 2}, specification={"share": 1})
+    asked = SourceSettings(configuration={"place": "x", "most": 2}, specification={"share": 1})
 
     assert asked.read(Careless()) == {"place": "x", "most": 2, "share": 1.0}

@@ -208,7 +208,7 @@ def test_a_file_that_was_cut_and_grew_again_gives_no_wrong_text(path, length):
 
 
 def test_a_writer_waits_for_a_free_file_and_gives_up_on_a_frozen_writer(path, monkeypatch):
-    monkeypatch.setattr(jsonl, "_LOCK_PATIENCE", 0.05)
+    monkeypatch.setattr(jsonl, "_LOCK_SECONDS", 0.05)
     path.touch()
     with path.open("rb") as frozen:
         fcntl.flock(frozen, fcntl.LOCK_EX)

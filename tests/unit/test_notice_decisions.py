@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.notices.channels.signing import new_secret, read_secret, signed_headers
-from jobs.notices.decisions import Open, Seen, compare, room_of
+from jobs.notices.decisions import Open, Seen, compare, messages_left
 from jobs.notices.topics import ATTENTION
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
@@ -66,8 +66,8 @@ def test_an_event_is_sent_unless_its_condition_lasts():
 def test_a_channel_sends_at_most_its_limit_of_messages_an_hour():
     sent = [NOON - 70 * MINUTE, NOON - 50 * MINUTE, NOON - MINUTE]
 
-    assert room_of(sent, most_an_hour=3, now=NOON) == 1
-    assert room_of(sent, most_an_hour=1, now=NOON) == 0
+    assert messages_left(sent, most_an_hour=3, now=NOON) == 1
+    assert messages_left(sent, most_an_hour=1, now=NOON) == 0
 
 
 def test_a_signature_is_that_of_the_specification():

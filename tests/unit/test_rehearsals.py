@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.kind import WEB
 from jobs.queries.rehearsals.comparing import (
     EXAMPLES,
@@ -31,7 +31,7 @@ def key(name):
 
 
 def rules_of(**specification):
-    return WEB.rules(Asked(specification=specification, seeds=[SEED]))
+    return WEB.rules(SourceSettings(specification=specification, seeds=[SEED]))
 
 
 def known(*urls, lane=LANE):
@@ -91,7 +91,7 @@ async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope
     paths = ["", "x", "dir/", "dir/1", "directory"]
     urls = [f"http://{host}/{path}" for host in HOSTS for path in paths]
     for _ in range(20):
-        asked = Asked(
+        asked = SourceSettings(
             specification={
                 "scope": scope,
                 "include": chance.sample(PATTERNS, chance.randrange(2)),
@@ -109,7 +109,7 @@ async def test_a_rehearsal_refuses_addresses_by_the_same_rules_as_a_worker(scope
 def test_a_document_with_a_dropped_parameter_leaves_unless_it_is_a_seed():
     documents = known("http://a.example/x?sid=1", "http://a.example/x?sid=2", "http://a.example/y?id=1&SID=3")
 
-    asked = Asked(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
+    asked = SourceSettings(specification={"drop_parameters": ["sid"]}, seeds=["http://a.example/x?sid=2"])
 
     found = sort_documents(documents, WEB.rules(asked))
 

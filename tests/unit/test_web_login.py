@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.fetch import Response
 from jobs.connectors.repository.web.forms import Form, forms_of
 from jobs.connectors.repository.web.kind import WEB, specification_of
@@ -18,7 +18,7 @@ SECRET = {"name": "password", "secret": "sesame"}
 
 
 def problems_of(*logins):
-    return WEB.check(Asked(configuration={"logins": list(logins)})).problems
+    return WEB.check(SourceSettings(configuration={"logins": list(logins)})).problems
 
 
 def test_a_valid_login_is_accepted():
@@ -52,7 +52,7 @@ def test_two_logins_with_one_name_are_refused():
 
 def test_logins_in_the_specification_of_a_job_are_refused():
     with pytest.raises(BadSpecification, match="logins: unknown"):
-        specification_of(Asked(specification={"logins": [LOGIN]}))
+        specification_of(SourceSettings(specification={"logins": [LOGIN]}))
 
 
 def test_secrets_are_sealed_once_and_read_unchanged():
@@ -63,7 +63,7 @@ def test_secrets_are_sealed_once_and_read_unchanged():
     assert "sesame" not in str(stored)
     assert CONFIGURATION.sealed(stored) == stored
     assert CONFIGURATION.read(stored)["logins"][0]["fields"][1]["secret"] == "sesame"
-    assert "sesame" not in repr(specification_of(Asked(configuration=stored)))
+    assert "sesame" not in repr(specification_of(SourceSettings(configuration=stored)))
 
 
 def test_a_secret_sealed_with_another_key_cannot_be_read(settings):
@@ -125,7 +125,7 @@ class OverTls:
 )
 async def test_a_form_is_not_sent_where_its_secrets_would_be_lost(action, reason):
     site = OverTls(action)
-    (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
+    (login,) = specification_of(SourceSettings(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
 
     with pytest.raises(LoginFailed, match=reason):
         await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())
@@ -146,7 +146,7 @@ class Moved:
 
 async def test_a_login_follows_a_redirect_in_binary_bytes():
     site = Moved(b"/caf\xe9".decode(errors="surrogateescape"))
-    (login,) = specification_of(Asked(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
+    (login,) = specification_of(SourceSettings(configuration={"logins": [{**LOGIN, "fields": [SECRET]}]})).logins
 
     with pytest.raises(LoginFailed, match="redirects more than 9 times"):
         await log_in(login, "https://a.example/in/", fetcher=site, headers={}, pace=FreePace())

@@ -3,7 +3,7 @@
 import pytest
 from django.test import override_settings
 
-from jobs.connectors.repository.kind import Asked
+from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.kind import specification_of
 from jobs.connectors.repository.web.scope import BadPattern, ScopeKind
 from jobs.connectors.repository.web.specification import WebSpecification
@@ -45,7 +45,7 @@ def test_a_missing_option_of_a_web_job_has_its_default():
 )
 def test_the_name_in_robots_txt_is_that_of_the_user_agent_unless_set(configuration, specification, name):
     with override_settings(CRAWLCTL_ENVIRONMENT={ROBOTS_NAME.path: "cluster-bot"}):
-        asked = specification_of(Asked(configuration, specification, ["http://a.example/"]))
+        asked = specification_of(SourceSettings(configuration, specification, ["http://a.example/"]))
 
     assert asked.robots_name_asked == name
 

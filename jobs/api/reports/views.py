@@ -13,7 +13,15 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from jobs.api.downloads import DownloadKind, Row, download
-from jobs.api.reports.asked import (
+from jobs.api.reports.lines import (
+    BusyLineSerializer,
+    DocumentStatusSerializer,
+    HistogramLineSerializer,
+    HistoryLineSerializer,
+    QueueLineSerializer,
+    page_of,
+)
+from jobs.api.reports.parameters import (
     BusyQuery,
     DocumentsQuery,
     DocumentStatusQuery,
@@ -23,14 +31,6 @@ from jobs.api.reports.asked import (
     SimpleHistoryQuery,
     documents_of,
     history_of,
-)
-from jobs.api.reports.lines import (
-    BusyLineSerializer,
-    DocumentStatusSerializer,
-    HistogramLineSerializer,
-    HistoryLineSerializer,
-    QueueLineSerializer,
-    page_of,
 )
 from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent

@@ -15,7 +15,7 @@ from jobs.authorities.service.cache import Cache
 from jobs.authorities.service.limited_connection import LimitedConnection, OnResult
 from jobs.authorities.service.plan import Answer, AuthorityFacts, Facts, MapperFacts, Snapshot, chain, questions
 from jobs.connectors.authority.kind import MOST_OF_A_NAME, NOT_FOUND, Access, Checked, Status, Unreachable
-from jobs.metrics import authority as figures
+from jobs.metrics import authority as metrics
 
 # The answer of a mapper: a name or None.
 _Mapped = tuple[str | None]
@@ -62,7 +62,7 @@ class Service:
 
     async def ask(self, users: Mapping[str, str]) -> list[Answer]:
         """Return the answers of all authorities about the user of each domain, in the order of their names."""
-        figures.REQUESTS.add()
+        metrics.REQUESTS.add()
         known = self._known
         asked = [self._answer(known, authority, user) for authority, user in questions(known.snapshot, users)]
         return list(await asyncio.gather(*asked))
@@ -111,7 +111,7 @@ class Service:
         except Unreachable as error:
             access = Access(Status.UNREACHABLE, why=str(error))
         seconds = time.monotonic() - began
-        figures.observe(authority.name, str(access.status), seconds=seconds, is_kept=is_kept)
+        metrics.observe(authority.name, str(access.status), seconds=seconds, is_kept=is_kept)
         return Answer(authority, name, access, seconds, is_kept)
 
     async def _access(self, known: _Known, authority: AuthorityFacts, name: str, *, began: float) -> Access:

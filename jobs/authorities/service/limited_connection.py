@@ -5,8 +5,8 @@ others.
 A question waits for a free place of its connection, then for one of the pool of the process, all within the time limit
 of the connection. After `UNANSWERED` questions without an answer in a row, the connection is *silent*. A silent
 connection gets one question at a time, outside of the pool. Further questions fail immediately. A question that waits
-longer than `PATIENCE` leaves the pool. So a connection that hangs takes places of the pool only for a moment, and even
-many of them do not delay other connections.
+longer than `POOL_SECONDS` leaves the pool. So a connection that hangs takes places of the pool only for a moment, and
+even many of them do not delay other connections.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from jobs.authorities.service.plan import AuthorityFacts, Facts
 from jobs.connectors.authority import registry
 from jobs.connectors.authority.kind import Checked, Opened, Unreachable
 from jobs.connectors.schema import BadSpecification
-from jobs.metrics import authority as figures
+from jobs.metrics import authority as metrics
 
 _T = TypeVar("_T")
 # Unanswered questions in a row that make a connection silent.
 UNANSWERED: Final = 3
 # Longest time for which a question occupies a place in the pool (seconds).
-PATIENCE: Final = 0.5
+POOL_SECONDS: Final = 0.5
 # A function that is called with a connection and a text: "" after each answer, the last error when the connection
 # becomes silent.
 OnResult = Callable[[Facts, str], None]
@@ -98,7 +98,7 @@ class LimitedConnection:
         with contextlib.ExitStack() as place:
             place.callback(self._pool.release)
             # A second close does nothing, so the place is released once.
-            early = asyncio.get_running_loop().call_later(PATIENCE, place.close)
+            early = asyncio.get_running_loop().call_later(POOL_SECONDS, place.close)
             try:
                 yield
             finally:
@@ -112,7 +112,7 @@ class LimitedConnection:
     def _failed(self, why: str) -> Unreachable:
         why = _storable(why)
         self._unanswered += 1
-        figures.UNREACHABLE.add(1, self._facts.name)
+        metrics.UNREACHABLE.add(1, self._facts.name)
         if self._unanswered == UNANSWERED:
             self._on_result(self._facts, why)
         return Unreachable(why)

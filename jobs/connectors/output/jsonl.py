@@ -38,7 +38,7 @@ _OPENING: Final = b'{"action":'
 
 # Longest wait for the file lock (seconds). An append takes milliseconds, so a process that holds the lock for longer is
 # frozen. A longer wait would keep the documents of this flush locked until the database ends the transaction.
-_LOCK_PATIENCE: Final = 3.0
+_LOCK_SECONDS: Final = 3.0
 _LOCK_PAUSE: Final = 0.005
 
 _TAIL_BLOCK: Final = 64 * 1024
@@ -219,14 +219,14 @@ class JsonLinesOutput:
         raise OutputError(f"{self._path} is not a regular file: JSON lines cannot be written to it.")
 
     def _lock(self, descriptor: int) -> None:
-        deadline = time.monotonic() + _LOCK_PATIENCE
+        deadline = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise OutputError(
-                        f"{self._path} has been locked by another process for {_LOCK_PATIENCE:g} s: it may be frozen."
+                        f"{self._path} has been locked by another process for {_LOCK_SECONDS:g} s: it may be frozen."
                     ) from None
                 time.sleep(_LOCK_PAUSE)
             else:

@@ -43,9 +43,9 @@ class BadIdentifier(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceSettings:
     """
-    A job's request to a source, as it is stored: the configuration of its connection, and its own specification.
+    The stored settings by which a job reads its source: the configuration of its connection, and its own specification.
 
     If it `is_confined`, pages or the API stored its connection. `redirects` are the followed redirects of its seeds to
     other hosts, as (source, target). If it `keeps_archive`, outcomes have raw exchanges.
@@ -115,7 +115,7 @@ class Rules(Protocol):
 class Ruled(Protocol):
     """A kind whose rules decide from identifiers alone which documents belong to a job."""
 
-    def rules(self, asked: Asked) -> Rules:
+    def rules(self, source: SourceSettings) -> Rules:
         """
         Return the rules, made by the same code as in a worker.
 
@@ -140,7 +140,7 @@ class ReadsSeedsOtherwise(Protocol):
 class Judging(Protocol):
     """A kind that can tell without a request how the rules of a job judge an identifier."""
 
-    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
+    def judge(self, source: SourceSettings, identifier: str, *, is_seed: bool) -> Judged:
         """
         Return the judgement, made by the same code as in a worker.
 
@@ -253,7 +253,7 @@ class Runtime(abc.ABC):
     """
 
     @abc.abstractmethod
-    def open(self, asked: Asked) -> RepositoryConnector:
+    def open(self, source: SourceSettings) -> RepositoryConnector:
         """
         Return a connector for a job.
 
@@ -341,9 +341,9 @@ class RepositoryKind(Protocol):
             BadIdentifier: the address names no document of this kind of source.
         """
 
-    def check(self, asked: Asked) -> Checked:
+    def check(self, source: SourceSettings) -> Checked:
         """
-        Return the problems of a job's request that only the connector can find, without a request to the source.
+        Return the problems of a job's settings that only the connector can find, without a request to the source.
 
         `registry.check` calls this method after it has checked the fields that `configuration` and `specification`
         declare.
@@ -352,7 +352,7 @@ class RepositoryKind(Protocol):
     def status(self, configuration: Mapping[str, Any]) -> str:
         """Return the reason why the source cannot be reached as configured, as a sentence for people; "" if it can."""
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
         """
         Name the documents with which a run begins, and return the version for the next call.
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document
-from jobs.connectors.repository.kind import Asked, BinKind, Pace, Runtime
+from jobs.connectors.repository.kind import BinKind, Pace, Runtime, SourceSettings
 
 # Delay until a document is tried again, perhaps by a worker that has the connector (seconds).
 _PUT_OFF: Final = 10.0
@@ -24,5 +24,5 @@ class MissingConnector:
 
 
 class MissingRuntime(Runtime):
-    def open(self, asked: Asked) -> MissingConnector:
+    def open(self, source: SourceSettings) -> MissingConnector:
         return MissingConnector()

@@ -16,7 +16,7 @@ from jobs.connectors.plugins import added
 from jobs.connectors.repository.archive.kind import ARCHIVE
 from jobs.connectors.repository.feed.kind import FEED
 from jobs.connectors.repository.filesystem.kind import FILE_SYSTEM
-from jobs.connectors.repository.kind import Asked, BadIdentifier, Checked, RepositoryKind
+from jobs.connectors.repository.kind import BadIdentifier, Checked, RepositoryKind, SourceSettings
 from jobs.connectors.repository.web.kind import WEB
 from jobs.models import RepositoryConnection
 from nodes.errors import Invalid
@@ -61,33 +61,37 @@ def namespaces_that_ask_first() -> list[str]:
     return sorted({kind.bins.namespace for kind in installed().values() if kind.bins.asks_first})
 
 
-def check(kind: RepositoryKind, asked: Asked) -> Checked:
+def check(kind: RepositoryKind, source: SourceSettings) -> Checked:
     """
-    Return the problems of a job's request, by the names of fields.
+    Return the problems of a job's settings, by the names of fields.
 
     The declared fields are checked first: their names, types and bounds. If they are valid, the connector checks
     everything else.
     """
-    problems = {**kind.configuration.problems(asked.configuration), **kind.specification.problems(asked.specification)}
-    return Checked(problems) if problems else kind.check(asked)
+    problems = {
+        **kind.configuration.problems(source.configuration),
+        **kind.specification.problems(source.specification),
+    }
+    return Checked(problems) if problems else kind.check(source)
 
 
 def check_specification(
     repository: RepositoryConnection, *, specification: Mapping[str, Any], seeds: Sequence[str]
 ) -> Checked:
     """
-    Return the problems of a job's request to this connection, and warnings about values that are probably unintended.
+    Return the problems of a job's settings with this connection, and warnings about values that are probably
+    unintended.
 
     Raises:
         UnknownConnector: the repository's connector is not installed.
     """
-    asked = Asked(
+    source = SourceSettings(
         configuration=repository.configuration,
         specification=specification,
         seeds=seeds,
         is_confined=repository.is_confined,
     )
-    return check(find(repository.connector), asked)
+    return check(find(repository.connector), source)
 
 
 def identifiers_meant(typed: str) -> list[str]:

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 from jobs.connectors.repository.activity import Activity
 from jobs.connectors.repository.base import Document
 from jobs.connectors.repository.kind import (
-    Asked,
     BadIdentifier,
     BinKind,
     Checked,
@@ -21,6 +20,7 @@ from jobs.connectors.repository.kind import (
     RepositoryKind,
     Runtime,
     Seeding,
+    SourceSettings,
 )
 from jobs.connectors.schema import NOTHING, Schema
 from jobs.lifecycle.scan import Model
@@ -70,9 +70,9 @@ class SimpleKind(abc.ABC):
     def open(self, said: Mapping[str, Any]) -> RepositoryConnector:
         """Return a connector for a job with these values, typed by the fields."""
 
-    def check(self, asked: Asked) -> Checked:
+    def check(self, source: SourceSettings) -> Checked:
         problems = []
-        for typed in asked.seeds:
+        for typed in source.seeds:
             try:
                 self.canonical(typed)
             except BadIdentifier as error:
@@ -82,8 +82,8 @@ class SimpleKind(abc.ABC):
     def status(self, configuration: Mapping[str, Any]) -> str:
         return ""
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
-        for typed in asked.seeds:
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
+        for typed in source.seeds:
             identifier = self.canonical(typed)
             seeding.add(identifier, bin=self.bin_of(identifier))
         return ""
@@ -96,5 +96,5 @@ class _Runtime(Runtime):
     def __init__(self, kind: SimpleKind) -> None:
         self._kind: Final = kind
 
-    def open(self, asked: Asked) -> RepositoryConnector:
-        return self._kind.open(asked.read(cast("RepositoryKind", self._kind)))
+    def open(self, source: SourceSettings) -> RepositoryConnector:
+        return self._kind.open(source.read(cast("RepositoryKind", self._kind)))

@@ -13,7 +13,6 @@ from jobs.connectors.repository.access import NO_RULES, JobAccess
 from jobs.connectors.repository.access_rules import read_rules
 from jobs.connectors.repository.freshness_goals import Goals, read_goals
 from jobs.connectors.repository.kind import (
-    Asked,
     BinKind,
     Database,
     Guarding,
@@ -21,6 +20,7 @@ from jobs.connectors.repository.kind import (
     RepositoryKind,
     Runtime,
     Selective,
+    SourceSettings,
 )
 from jobs.connectors.repository.missing import MISSING_BINS, MissingRuntime
 from jobs.connectors.transformation.pipeline import read_pipeline
@@ -126,7 +126,7 @@ class JobTable:
 
     def add(self, row: JobRow) -> None:
         """Set up a job's connector from the row of `read_job`; if that fails, its documents are retried later."""
-        asked = Asked(
+        source = SourceSettings(
             configuration=row.configuration,
             specification=row.specification,
             seeds=row.seeds,
@@ -147,11 +147,11 @@ class JobTable:
             kind = registry.find(row.connector)
             link_types = kind.link_types
             bins, runtime = kind.bins, self._runtime(kind)
-            connector = runtime.open(asked)
+            connector = runtime.open(source)
         except (registry.UnknownConnector, ValueError) as error:
             logger.error("this worker cannot process job %d: %s", row.id, error)  # noqa: TRY400 (its sentence says it all)
             runtime = MissingRuntime()
-            connector = runtime.open(asked)
+            connector = runtime.open(source)
         guard = connector.trap_guard if isinstance(connector, Guarding) else TrapGuard.OFF
         self._jobs[row.id, row.run_no] = JobAtWork(
             facts=JobFacts(

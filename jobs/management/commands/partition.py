@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs.partitions import this_partition
 from jobs.partitions.agreement import accept, add
 from jobs.partitions.placement import SLOTS, BadPartitions
-from jobs.queries.partitions import PartitionSeen, look_at_move, look_at_partitions
+from jobs.queries.partitions import PartitionLine, read_last_move, read_partitions
 from jobs.verbs import slots
 from nodes.database.address import database_dsn
 from nodes.database.clock import read_clock
@@ -97,9 +97,9 @@ class Command(BaseCommand):
         elif placement is None:
             self.stdout.write("This database is the only one: CRAWLCTL_PARTITIONS names no other.")
         else:
-            for seen in look_at_partitions(placement, now=read_clock()):
+            for seen in read_partitions(placement, now=read_clock()):
                 self.stdout.write(json.dumps(_as_json(seen)) if given["json"] else _in_words(seen))
-            if not given["json"] and (move := look_at_move(placement)) is not None:
+            if not given["json"] and (move := read_last_move(placement)) is not None:
                 self.stdout.write(f"Move {move.number}: {move.sentence}")
 
     def _move(self, given: dict[str, Any]) -> None:
@@ -235,7 +235,7 @@ def _lost_in_words(loss: slots.Loss) -> Iterator[str]:
     )
 
 
-def _as_json(seen: PartitionSeen) -> dict[str, Any]:
+def _as_json(seen: PartitionLine) -> dict[str, Any]:
     return {
         "name": seen.name,
         "here": seen.is_here,
@@ -251,7 +251,7 @@ def _as_json(seen: PartitionSeen) -> dict[str, Any]:
     }
 
 
-def _in_words(seen: PartitionSeen) -> str:
+def _in_words(seen: PartitionLine) -> str:
     roles = [word for word, holds in (("control", seen.is_control), ("here", seen.is_here)) if holds]
     name = f"{seen.name} ({', '.join(roles)})" if roles else seen.name
     facts = [f"{seen.slots} of {SLOTS} slots"]

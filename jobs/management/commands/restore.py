@@ -12,7 +12,7 @@ from jobs.loops.restoring import perform_restoration
 from jobs.models import Job, OutputConnection, Restoration
 from jobs.verbs import restoring_everywhere as restoring
 from jobs.verbs.restoring import find_deleted
-from jobs.verbs.restoring_everywhere import Asked
+from jobs.verbs.restoring_everywhere import RequestedRestorations
 from nodes.database.clock import read_clock
 from nodes.errors import NotDone
 from nodes.management.database import check_database
@@ -62,7 +62,7 @@ class Command(BaseCommand):
         if done.refused:
             raise CommandError(done.refused, returncode=1)
 
-    def _ask(self, name: str, given: dict[str, Any]) -> Asked:
+    def _ask(self, name: str, given: dict[str, Any]) -> RequestedRestorations:
         job = Job.objects.filter(name=name).first()
         if job is None:
             raise CommandError(f"No job has the name {name!r}. To restore a deleted job, add --deleted.", returncode=2)
@@ -71,13 +71,13 @@ class Command(BaseCommand):
         since = _moment(given["since"]) if given["since"] else None
         return restoring.restore(job.pk, run_no=given["run"], since=since, made_by=getpass.getuser(), now=read_clock())
 
-    def _restore_output_of_job(self, job: Job, name: str) -> Asked:
+    def _restore_output_of_job(self, job: Job, name: str) -> RequestedRestorations:
         output = OutputConnection.objects.filter(name=name).first()
         if output is None:
             raise CommandError(f"There is no output named {name!r}.", returncode=2)
         return restoring.restore_output(job.pk, output.pk, made_by=getpass.getuser(), now=read_clock())
 
-    def _restore_deleted_job(self, name: str) -> Asked:
+    def _restore_deleted_job(self, name: str) -> RequestedRestorations:
         deleted = find_deleted(name)
         if deleted is None:
             raise CommandError(f"No deleted job has the name {name!r}, or its retention has passed.", returncode=2)

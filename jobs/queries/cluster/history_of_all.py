@@ -51,10 +51,10 @@ def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") ->
 
 def find_default_minute(*, present: dt.datetime) -> dt.datetime:
     """Return the minute to show if none is chosen: the last one that was kept."""
-    return usual_minute(find_last_minute(), present=present, is_of_all=bool(this_partition.control_name()))
+    return default_minute(find_last_minute(), present=present, is_of_all=bool(this_partition.control_name()))
 
 
-def usual_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
+def default_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
     """
     Return the last minute that this partition kept.
 

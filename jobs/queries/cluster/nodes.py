@@ -13,7 +13,7 @@ from django.db import connection
 
 from jobs.partitions.last_answers import HeldAnswers
 from jobs.partitions.merged import Merged, Silent, read_everywhere
-from jobs.queries.frequent_queries import Standing
+from jobs.queries.frequent_queries import FrequentQuery
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from nodes.database.clock import read_clock
 from nodes.database.shared_results import cached_in_moment
@@ -43,7 +43,7 @@ _ENDED: Final = f"""
 SELECT {_COLUMNS}, false AS is_main, 0 AS batches FROM nodes_node AS node
  WHERE node.status = ANY(%(statuses)s) ORDER BY node.stopped_at DESC, node.id LIMIT {_ENDED_SHOWN}
 """
-_EVENTS: Final = Standing(
+_EVENTS: Final = FrequentQuery(
     lambda: NodeEvent.objects.order_by("-id").values_list("pk", "at", "node__name", "message")[:_EVENTS_SHOWN]
 )
 

@@ -13,7 +13,7 @@ from jobs.models import InvariantCheck
 from jobs.queries.cluster.failing_groups import FailingGroup, read_failing_groups
 from jobs.queries.cluster.nodes import NodeLine, read_live_nodes
 from jobs.queries.cluster.requests import PlanInBrief, progress_of, read_plans
-from jobs.queries.frequent_queries import Standing
+from jobs.queries.frequent_queries import FrequentQuery
 from nodes.lifecycle import CLUSTER_SCOPE, NodeKind, NodeStatus
 from nodes.models import ClusterRequest, MainTerm, NodeEvent
 
@@ -55,14 +55,14 @@ SELECT owner_id, count(*), sum(weight) FROM jobs_throttlegroup WHERE node_scope 
 """
 _OF_THE_CLUSTER: Final = NodeEvent.objects.filter(scope=CLUSTER_SCOPE).order_by("-at", "-id")
 _OF_AN_EVENT: Final = ("pk", "at", "kind", "node__name", "message", "detail")
-_EVENTS: Final = Standing(lambda: _OF_THE_CLUSTER.values_list(*_OF_AN_EVENT)[:EVENTS_SHOWN])
-_TERMS: Final = Standing(
+_EVENTS: Final = FrequentQuery(lambda: _OF_THE_CLUSTER.values_list(*_OF_AN_EVENT)[:EVENTS_SHOWN])
+_TERMS: Final = FrequentQuery(
     lambda: _OF_THE_CLUSTER.filter(kind=NodeEvent.Kind.ELECTED).values_list(*_OF_AN_EVENT)[:TERMS_SHOWN]
 )
-_TERM: Final = Standing(
+_TERM: Final = FrequentQuery(
     lambda: MainTerm.objects.filter(scope=CLUSTER_SCOPE).values_list("term", "since", "main", "resigned")
 )
-_CHECKS: Final = Standing(lambda: InvariantCheck.objects.values_list("name", "checked_at", "found", "example"))
+_CHECKS: Final = FrequentQuery(lambda: InvariantCheck.objects.values_list("name", "checked_at", "found", "example"))
 
 
 class GroupTile(NamedTuple):

@@ -27,7 +27,7 @@ from jobs.queue.sql.chosen_states import states_in
 
 A_PAGE: Final = 50
 # Milliseconds after which a list is given up: if few documents pass its filter, it may have to read all documents.
-_PATIENCE: Final = 5000
+_TIMEOUT_MS: Final = 5000
 
 # States to filter by, as conditions on the table. `job` is the document's job.
 STATES: Final = states_in("job.run_no")
@@ -187,7 +187,7 @@ class FilterTooWide(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            f"Too many documents to look through in {_PATIENCE // 1000} seconds. Choose a job or a host as well."
+            f"Too many documents to look through in {_TIMEOUT_MS // 1000} seconds. Choose a job or a host as well."
         )
 
 
@@ -218,7 +218,7 @@ def list_documents(wanted: DocumentFilter) -> DocumentList:
     sorts = order is not None and wanted.sort != DUE
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_PATIENCE)])
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(_TIMEOUT_MS)])
             conditions, values = _conditions(wanted)
             is_of_few = sorts or any(name in values for name in ("lanes", "found")) or _CLAIMED in conditions
             with keeping_to_keys(is_of_few=is_of_few):

@@ -31,7 +31,7 @@ from jobs.connectors.output.search_words import CONFIGURATIONS, JOINERS
 from nodes.errors import TooSlow
 
 _LONGEST_QUERY: Final = 1000
-_PATIENCE: Final = dt.timedelta(seconds=5)
+_TIMEOUT: Final = dt.timedelta(seconds=5)
 
 # Largest number of matches that are ranked. Ranking reads the vector of each matching document, so a word that occurs
 # everywhere would cost as much as reading the whole index.
@@ -237,7 +237,7 @@ def search(
 def _ask(facts: dict[str, Any]) -> _Found:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            milliseconds = str(round(_PATIENCE.total_seconds() * 1000))
+            milliseconds = str(round(_TIMEOUT.total_seconds() * 1000))
             cursor.execute(_FOR_THIS_SEARCH, [milliseconds])
             documents = cursor.fetchone()[-1]
             if facts["tokens"] and _expected_matches(cursor, facts["query"]) <= _SHARE_OF_UNKNOWN * max(documents, 1):
@@ -250,9 +250,7 @@ def _ask(facts: dict[str, Any]) -> _Found:
             return _run(cursor, _search(matches=condition), {**facts, "visible": visible})
     except OperationalError as error:
         if isinstance(error.__cause__, QueryCanceled):
-            sentence = (
-                f"The search took more than {_PATIENCE.total_seconds():g} seconds. Use more words, or rarer ones."
-            )
+            sentence = f"The search took more than {_TIMEOUT.total_seconds():g} seconds. Use more words, or rarer ones."
             raise TooSlow(sentence) from error
         raise
 

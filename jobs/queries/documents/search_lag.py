@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from jobs.models import SearchDocument
-from jobs.queries.frequent_queries import Standing
+from jobs.queries.frequent_queries import FrequentQuery
 from nodes.database.shared_results import cached_in_moment
 
-_NOT_FOUND_YET: Final = Standing(
+_NOT_FOUND_YET: Final = FrequentQuery(
     lambda: SearchDocument.objects.filter(vector=None).order_by("written_at").values_list("written_at")[:1]
 )
 

@@ -9,7 +9,7 @@ from jobs.models import Gate, GatedDocument, Job, QueueItem, ScheduleWindow
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.hosts.lines import HostStatus
 from jobs.queries.hosts.waiting import narrow
-from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster
+from jobs.queries.jobs.facts import job_facts, read_changes, read_cluster
 from jobs.queue.sql.order import RECHECKED
 from jobs.verdicts.causes import Verdict
 from jobs.verdicts.jobs import DocumentSeen, JobSeen, judge_document
@@ -33,7 +33,7 @@ def judge_item(item: QueueItem, host: HostStatus, *, now: dt.datetime) -> Verdic
         other_job=_read_other_job(item),
     )
     known = narrow({host.id: host.known}, lane_id=item.lane_id)[host.id]
-    return judge_document(seen, see_job(job, now=now), read_cluster(job.node_scope, now=now), known, now=now)
+    return judge_document(seen, read_job_facts(job, now=now), read_cluster(job.node_scope, now=now), known, now=now)
 
 
 def is_to_be_read(item: QueueItem, *, now: dt.datetime) -> bool:
@@ -47,11 +47,11 @@ def is_to_be_read(item: QueueItem, *, now: dt.datetime) -> bool:
     return item.stage == Stage.DONE and is_due and item.action == Action.PROCESS
 
 
-def see_job(job: Job, *, now: dt.datetime) -> JobSeen:
+def read_job_facts(job: Job, *, now: dt.datetime) -> JobSeen:
     """Read the facts of a job for the verdict on its documents."""
     windows = ScheduleWindow.objects.filter(job=job) if job.window != Window.INSIDE else ()
     coming = next_opening_of([window.times for window in windows], after=now)
-    return job_seen(
+    return job_facts(
         job.state,
         reason=job.reason,
         change=read_changes([job.pk]).get(job.pk),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import connection
 
 from jobs.models import Bin
-from jobs.queries.rehearsals.policies import LOOKED_AT, Counted
+from jobs.queries.rehearsals.policies import EXAMINED_HOSTS, Counted
 from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.throttling.patterns import matches, patterns_of
 
@@ -121,8 +121,8 @@ def find_denied(pattern: str) -> Counted:
     hosts is examined.
     """
     found, patterns = Counted(), patterns_of(pattern)
-    looked_at = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")
-    for name in looked_at.values_list("name", flat=True)[:LOOKED_AT]:
+    examined = Bin.objects.exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY]).order_by("pk")
+    for name in examined.values_list("name", flat=True)[:EXAMINED_HOSTS]:
         if any(matches(each, name) for each in patterns):
             found.add(name)
     return found

@@ -63,7 +63,7 @@ class Change(NamedTuple):
     kind: str
 
 
-def job_seen(
+def job_facts(
     state: JobState,
     *,
     reason: str,

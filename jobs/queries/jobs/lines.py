@@ -12,10 +12,10 @@ from django.db.models.functions import Coalesce
 from jobs.lifecycle.job import JobState, Phase, RunEnd, allowed_transitions
 from jobs.lifecycle.table import Owner, Transition
 from jobs.models import Job
-from jobs.queries.frequent_queries import Standing
+from jobs.queries.frequent_queries import FrequentQuery
 from jobs.queries.hosts.latest_requests import read_latest_requests
 from jobs.queries.jobs.counts import count_present_runs
-from jobs.queries.jobs.facts import is_held, job_seen, read_changes, read_cluster
+from jobs.queries.jobs.facts import is_held, job_facts, read_changes, read_cluster
 from jobs.queries.jobs.failed_seeds import read_failed_seeds
 from jobs.queries.meter import METER, STEP, STEPS, metered, present, smoothed
 from jobs.queue.counting.counters import RunCounts
@@ -44,9 +44,9 @@ def _in_order(jobs: QuerySet[Job], *order: Any) -> QuerySet[Job, Any]:
 
 # Running jobs, the latest start first; then jobs that ran last. Each query reads an index.
 _LATEST: Final = (Coalesce("started_at", "created_at").desc(), "id")
-_RUNNING: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
-_INACTIVE: Final = Standing(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
-_OBSERVED: Final = Standing(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:JOBS_OBSERVED])
+_RUNNING: Final = FrequentQuery(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
+_INACTIVE: Final = FrequentQuery(lambda: _in_order(Job.objects.filter(phase=Phase.INACTIVE), *_LATEST)[:JOBS_SHOWN])
+_OBSERVED: Final = FrequentQuery(lambda: _in_order(Job.objects.exclude(phase=Phase.INACTIVE), "-id")[:JOBS_OBSERVED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _first_jobs() -> list[Job]:
     return [*running, *_jobs(_INACTIVE)][:JOBS_SHOWN]
 
 
-def _jobs(question: Standing) -> list[Job]:
+def _jobs(question: FrequentQuery) -> list[Job]:
     return [Job.from_db(DEFAULT_DB_ALIAS, _COLUMNS, row) for row in question.rows()]
 
 
@@ -185,7 +185,7 @@ def _count(jobs: Sequence[Job], *, now: dt.datetime) -> list[JobLine]:
         runs = job.phase != Phase.INACTIVE
         is_recent = runs or (job.ended_at is not None and now - job.ended_at < _SHOWN_AFTER_THE_END)
         history = smoothed(METER.history(metered(job.pk))) if is_recent else []
-        seen = job_seen(
+        seen = job_facts(
             job.state,
             reason=job.reason,
             change=changes.get(job.pk),

@@ -13,7 +13,7 @@ from jobs.partitions import this_partition
 from jobs.partitions.merged import Silent
 from jobs.queries.cluster.failing_groups import FailingGroup
 from jobs.queries.hosts.latest_requests import judge_together
-from jobs.queries.jobs.facts import job_seen, read_changes, read_cluster, read_next_ready_at
+from jobs.queries.jobs.facts import job_facts, read_changes, read_cluster, read_next_ready_at
 from jobs.queries.jobs.forecast import RunForecast, read_forecast
 from jobs.queries.jobs.freshness import Freshness, read_freshness_for_open_page
 from jobs.queries.jobs.hosts import HostLine, queues_of
@@ -79,7 +79,9 @@ class JobPage:
 
     @property
     def closed_hosts(self) -> Sequence[str]:
-        """Return the names of the shown hosts that are stopped, denied or closed by a rule while documents wait there."""
+        """
+        Return the names of the shown hosts that are stopped, denied or closed by a rule while documents wait there.
+        """
         if not self.job.runs or self.job.hold is not None:
             return []
         return [line.host.name for line in self.hosts if line.pending and line.host.allowed_starts_per_second == 0]
@@ -138,7 +140,7 @@ def _judge(job: JobLine, part: PartOfJob, hosts: Sequence[HostOfJob], *, now: dt
     Return the verdict on a job. If the job waits for a window, the verdict has the moment at which the window opens.
     """
     changes = read_changes([job.id]) if job.runs else {}
-    seen = job_seen(
+    seen = job_facts(
         job.state,
         reason=job.reason,
         change=changes.get(job.id),

@@ -15,7 +15,7 @@ from django.db import connection
 
 from jobs.connectors.repository import registry
 from jobs.connectors.repository.base import hash_of
-from jobs.connectors.repository.kind import Asked, BadIdentifier, RepositoryKind, Ruled
+from jobs.connectors.repository.kind import BadIdentifier, RepositoryKind, Ruled, SourceSettings
 from jobs.connectors.repository.web.urls import bin_of
 from jobs.guard.decision import Facts, HostShare, Thresholds, should_ask
 from jobs.lifecycle.job import HopMode, Kind, Scan
@@ -38,13 +38,13 @@ class Wanted:
     """
     A job as a change would store it, with its outputs and its next starts `before`.
 
-    `asked` has its rules and seeds. `policies` are the policies of its seeds.
+    `source` has its rules and seeds. `policies` are the policies of its seeds.
     """
 
     job: int
     connector: str
     kind: Kind
-    asked: Asked
+    source: SourceSettings
     hop_limits: Mapping[str, int]
     hop_mode: HopMode
     policies: Sequence[int]
@@ -187,11 +187,11 @@ class _AllAdmitted:
 
 
 def _compare(wanted: Wanted, kind: RepositoryKind, others: Others, note: Progress) -> Compared:
-    redirects = [*wanted.asked.redirects, *others.redirects] if others.redirects else wanted.asked.redirects
-    rules = kind.rules(replace(wanted.asked, redirects=redirects)) if isinstance(kind, Ruled) else _AllAdmitted()
+    redirects = [*wanted.source.redirects, *others.redirects] if others.redirects else wanted.source.redirects
+    rules = kind.rules(replace(wanted.source, redirects=redirects)) if isinstance(kind, Ruled) else _AllAdmitted()
     question = Question(
         rules=rules,
-        seeds=frozenset(_hashes(wanted.asked.seeds, kind)),
+        seeds=frozenset(_hashes(wanted.source.seeds, kind)),
         removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
         can_be_followed=_can_be_followed(wanted),
         hop_limits=wanted.hop_limits,

@@ -18,7 +18,7 @@ from jobs.throttling.limits import Limits, strictest
 from jobs.throttling.patterns import Patterns
 from jobs.throttling.policies import PolicyValues, RuleValues
 
-LOOKED_AT: Final = 100_000
+EXAMINED_HOSTS: Final = 100_000
 COUNTED: Final = 1_000
 _CHANGES_SHOWN: Final = 20
 _NAMES_SHOWN: Final = 5
@@ -129,8 +129,8 @@ def read_preview(
     everywhere = after.applies_everywhere or (before is not None and before.applies_everywhere)
     own = {} if before is None else _names(BinLimit.objects.filter(policy=before.id).values_list("bin_id"))
     is_of_all_hosts = everywhere or not own
-    looked_at = _names(Bin.objects.values_list("pk")) if is_of_all_hosts else own
-    names = sorted(looked_at)[:LOOKED_AT]
+    examined = _names(Bin.objects.values_list("pk")) if is_of_all_hosts else own
+    names = sorted(examined)[:EXAMINED_HOSTS]
     limited_before = _Limited(before, own)
     limited_after = _Limited(after, own)
     hosts = Counted()
@@ -144,15 +144,15 @@ def read_preview(
             hosts.add(name)
             if len(changed) < _CHANGES_SHOWN:
                 changed.append(name)
-    others = read_other_limits([looked_at[name] for name in changed], but=[after.id], with_usual=everywhere, now=now)
-    documents = _count_documents([looked_at[name] for name in changed])
+    others = read_other_limits([examined[name] for name in changed], but=[after.id], with_usual=everywhere, now=now)
+    documents = _count_documents([examined[name] for name in changed])
     changes = []
     for name in changed:
         said = (limited_before.limits(name, now), limited_after.limits(name, now))
-        beside = others.get(looked_at[name], [])
+        beside = others.get(examined[name], [])
         in_force_before, in_force_after = (strictest([*beside, *([limits] if limits else [])]) for limits in said)
         changes.append(
-            HostChange(name, *said, in_force_before, in_force_after, documents=documents.get(looked_at[name], 0))
+            HostChange(name, *said, in_force_before, in_force_after, documents=documents.get(examined[name], 0))
         )
     return Preview(
         hosts=hosts,
@@ -165,7 +165,7 @@ def read_preview(
         per_address_after=after.per_address,
         among=len(names),
         is_of_all_hosts=is_of_all_hosts,
-        has_more=len(looked_at) > LOOKED_AT,
+        has_more=len(examined) > EXAMINED_HOSTS,
         warnings=warnings,
     )
 
@@ -209,7 +209,7 @@ def _names(hosts: "QuerySet[Any, Any]") -> dict[str, int]:
     Return the ids of these hosts by name, without bins that stand for addresses and policies. One host more than are
     examined shows that further hosts exist.
     """
-    chosen = hosts[: LOOKED_AT + 1]
+    chosen = hosts[: EXAMINED_HOSTS + 1]
     hosts = Bin.objects.filter(pk__in=chosen).exclude(namespace__in=[Bin.ADDRESS, Bin.POLICY])
     return dict(hosts.values_list("name", "pk"))
 

@@ -21,13 +21,13 @@ from jobs.partitions.merged import (
     merge_lines,
     numbers_of,
 )
-from jobs.queries.reports.asking import read_position, write_position
-from jobs.queries.reports.busiest import USUAL_INTERVAL, BusyLine, BusyPage, Measure, read_busiest
+from jobs.queries.reports.busiest import DEFAULT_INTERVAL, BusyLine, BusyPage, Measure, read_busiest
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import Status
 from jobs.queries.reports.document_status import DocumentStatusLine, DocumentStatusPage, read_document_status
 from jobs.queries.reports.each_partition import answers, read_named, refuse_parts
+from jobs.queries.reports.execution import read_position, write_position
 from jobs.queries.reports.histogram import ORDER as ORDER_OF_HISTOGRAM
 from jobs.queries.reports.histogram import HistogramLine, HistogramPage, read_histogram
 from jobs.queries.reports.history_filter import HistoryFilter
@@ -47,7 +47,7 @@ MOST_CLASSES: Final = 20_000
 # Number of documents that one query reads from each partition.
 _AT_ONCE: Final = 2_000
 
-F = TypeVar("F", HistoryFilter, DocumentsAsked)
+F = TypeVar("F", HistoryFilter, StatusFilter)
 L = TypeVar("L", HistoryLine, BusyLine, DocumentStatusLine)
 C = TypeVar("C", HistogramLine, QueueLine)
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def read_busiest_everywhere(
     wanted: HistoryFilter,
     *,
     measure: Measure,
-    interval: dt.timedelta = USUAL_INTERVAL,
+    interval: dt.timedelta = DEFAULT_INTERVAL,
     identifier_class: str = EVERYTHING,
     limit: int,
     after: str | None = None,
@@ -151,7 +151,7 @@ def read_busiest_everywhere(
     return BusyPage(lines, position, silent)
 
 
-def read_documents_everywhere(wanted: DocumentsAsked, *, limit: int, after: str | None = None) -> DocumentStatusPage:
+def read_documents_everywhere(wanted: StatusFilter, *, limit: int, after: str | None = None) -> DocumentStatusPage:
     """
     Return a page of the documents of all partitions, as `read_document_status`.
 
@@ -168,7 +168,7 @@ def read_documents_everywhere(wanted: DocumentsAsked, *, limit: int, after: str 
     return DocumentStatusPage(lines, position, silent)
 
 
-def read_all_documents_everywhere(wanted: DocumentsAsked) -> Iterator[Sequence[DocumentStatusLine]]:
+def read_all_documents_everywhere(wanted: StatusFilter) -> Iterator[Sequence[DocumentStatusLine]]:
     """
     Yield all documents of all partitions in pages. No connection or lock is held between two pages.
 
@@ -262,7 +262,7 @@ def read_histogram_everywhere(
 
 
 def read_queue_everywhere(
-    wanted: DocumentsAsked,
+    wanted: StatusFilter,
     *,
     identifier_class: str = EVERYTHING,
     limit: int,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, class_of
+from jobs.queries.reports.execution import check_patterns, read_position, run_report, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
 SHORTEST_INTERVAL: Final = dt.timedelta(seconds=1)
 LONGEST_INTERVAL: Final = dt.timedelta(days=1)
-USUAL_INTERVAL: Final = dt.timedelta(minutes=5)
+DEFAULT_INTERVAL: Final = dt.timedelta(minutes=5)
 
 
 class Measure(enum.StrEnum):
@@ -70,7 +70,10 @@ class BusyLine:
 
 @dataclass(frozen=True, slots=True)
 class BusyPage:
-    """A page of classes, the busiest first; `next` is the `after` of the page that follows. `silent` partitions are missing."""
+    """
+    A page of classes, the busiest first; `next` is the `after` of the page that follows. `silent` partitions are
+    missing.
+    """
 
     lines: Sequence[BusyLine]
     next: str | None
@@ -81,7 +84,7 @@ def read_busiest(
     wanted: HistoryFilter,
     *,
     measure: Measure,
-    interval: dt.timedelta = USUAL_INTERVAL,
+    interval: dt.timedelta = DEFAULT_INTERVAL,
     identifier_class: str = EVERYTHING,
     limit: int,
     after: str | Sequence[Any] | None = None,
@@ -112,7 +115,7 @@ def read_busiest(
         "last_class": last_class,
         "limit": limit + 1,
     }
-    found = ask(statement, values, by_many=identifier_class != EVERYTHING)
+    found = run_report(statement, values, by_many=identifier_class != EVERYTHING)
     shown = found[:limit]
     more = len(found) > limit
     lines = [BusyLine(row.class_, row.began_at, row.began_at + interval, row.amount) for row in shown]

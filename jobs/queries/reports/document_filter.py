@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from jobs.models import Job
 from jobs.queries.documents.conditions import containing
-from jobs.queries.reports.asking import check_patterns
 from jobs.queries.reports.document_states import STATE_CONDITIONS, STATUS_CONDITIONS, State, Status
+from jobs.queries.reports.execution import check_patterns
 from jobs.queue.sql.chosen_states import states_in
 
 _LISTED: Final = states_in("job.run_no")
@@ -19,7 +19,7 @@ item.lane_id IN (SELECT lane.id FROM jobs_lane AS lane JOIN jobs_bin AS bin ON b
 
 
 @dataclass(frozen=True)
-class DocumentsAsked:
+class StatusFilter:
     """
     The documents of a report; an empty field means no condition.
 

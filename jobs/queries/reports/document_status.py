@@ -9,9 +9,9 @@ from typing import Any, Final
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind, Phase, Scan
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import BadPosition, ask, read_position, write_position
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import Facts, State, Status, state_of, status_of
+from jobs.queries.reports.execution import BadPosition, read_position, run_report, write_position
 
 _ORDER: Final = "documents"
 
@@ -71,7 +71,7 @@ class DocumentStatusPage:
 
 
 def read_document_status(
-    wanted: DocumentsAsked, *, limit: int, after: str | Sequence[Any] | None = None
+    wanted: StatusFilter, *, limit: int, after: str | Sequence[Any] | None = None
 ) -> DocumentStatusPage:
     """
     Return a page of documents in the order of their keys.
@@ -83,7 +83,7 @@ def read_document_status(
     wanted.check()
     last_hash, last_job = _read_key(after) if after else (None, None)
     values = {**wanted.values, "last_hash": last_hash, "last_job": last_job, "limit": limit + 1}
-    found = ask(_LIST.format(where=wanted.where), values)
+    found = run_report(_LIST.format(where=wanted.where), values)
     lines = [line_of(row, now=wanted.now) for row in found[:limit]]
     end = lines[-1] if len(found) > limit else None
     return DocumentStatusPage(lines, write_position(end.position, of=_ORDER) if end else None)

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from jobs.models import PartitionedJob, RepositoryConnection
 from jobs.partitions.merged import Merged, PartitionAway, Silent, local_job, read_everywhere
-from jobs.queries.reports.asking import patience, patient
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
+from jobs.queries.reports.execution import timeout_seconds, with_timeout
 from jobs.queries.reports.history_filter import HistoryFilter
 
-F = TypeVar("F", HistoryFilter, DocumentsAsked)
+F = TypeVar("F", HistoryFilter, StatusFilter)
 T = TypeVar("T")
 
 
@@ -46,10 +46,10 @@ def read_named(wanted: F, read: Callable[[F, str], T], *, among: Sequence[str] |
     source = None
     if wanted.repository_id is not None:
         source = RepositoryConnection.objects.filter(pk=wanted.repository_id).values_list("name", flat=True).first()
-    seconds = patience()
+    seconds = timeout_seconds()
 
     def elsewhere(name: str) -> T | None:
-        with patient(seconds):
+        with with_timeout(seconds):
             local = _localized(wanted, source)
             return None if local is None else read(local, name)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, ITSELF, class_of
+from jobs.queries.reports.execution import check_patterns, read_position, run_report, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
 ORDER: Final = "histogram"
@@ -73,7 +73,7 @@ def read_histogram(
         "last_result": last_result,
         "limit": limit + 1,
     }
-    found = ask(statement, values, by_many=identifier_class != EVERYTHING)
+    found = run_report(statement, values, by_many=identifier_class != EVERYTHING)
     lines = [HistogramLine(*row) for row in found[:limit]]
     position = None
     if len(found) > limit:

@@ -9,10 +9,10 @@ from django.utils.functional import cached_property
 
 from jobs.lifecycle.activity import OF_JOBS, OF_OUTPUTS, ActivityName
 from jobs.models import OutputConnection, RepositoryConnection
-from jobs.queries.reports.asking import check_patterns
+from jobs.queries.reports.execution import check_patterns
 
 # Default span of a report, which is read quickly in any case.
-USUAL_STRETCH: Final = dt.timedelta(hours=1)
+DEFAULT_SPAN: Final = dt.timedelta(hours=1)
 
 
 @dataclass(frozen=True)

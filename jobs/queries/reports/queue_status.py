@@ -7,10 +7,10 @@ from typing import Any, Final
 from jobs.lifecycle.document import Action, Stage
 from jobs.lifecycle.job import Kind
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import ask, check_patterns, read_position, write_position
 from jobs.queries.reports.classes import EVERYTHING, class_of
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import QUEUED, STATUS_CONDITIONS, Status
+from jobs.queries.reports.execution import check_patterns, read_position, run_report, write_position
 from jobs.queue.sql.low_water import LOWEST_DELTA
 
 ORDER: Final = "queue"
@@ -112,7 +112,7 @@ class QueuePage:
 
 
 def read_queue_status(
-    wanted: DocumentsAsked, *, identifier_class: str = EVERYTHING, limit: int, after: str | Sequence[Any] | None = None
+    wanted: StatusFilter, *, identifier_class: str = EVERYTHING, limit: int, after: str | Sequence[Any] | None = None
 ) -> QueuePage:
     """
     Return the number of documents in each status, by class of identifier.
@@ -136,7 +136,7 @@ def read_queue_status(
         "last_class": last_class,
         "limit": limit + 1,
     }
-    found = ask(statement, values)
+    found = run_report(statement, values)
     lines = [
         QueueLine(row.identifier_class, row.documents, {status: getattr(row, status) for status in Status})
         for row in found[:limit]
@@ -147,8 +147,8 @@ def read_queue_status(
     )
 
 
-def _count_all(wanted: DocumentsAsked) -> list[QueueLine]:
-    amounts = {row.status: row.amount for row in ask(_OF_ALL, wanted.values)}
+def _count_all(wanted: StatusFilter) -> list[QueueLine]:
+    amounts = {row.status: row.amount for row in run_report(_OF_ALL, wanted.values)}
     counts = {
         status: amounts.get(status, 0) if not wanted.statuses or status in wanted.statuses else 0 for status in Status
     }

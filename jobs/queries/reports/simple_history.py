@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jobs.partitions.merged import Silent
-from jobs.queries.reports.asking import ask, read_position, write_position
+from jobs.queries.reports.execution import read_position, run_report, write_position
 from jobs.queries.reports.history_filter import HistoryFilter
 
 # Sort keys of rows. A missing value sorts below all other values.
@@ -128,7 +128,7 @@ def read_simple_history(
     rows = (_BY_TIME if sort == "start" else _BY_COLUMN).format(
         conditions=" AND ".join(conditions), column=column, direction=direction
     )
-    found = ask(_PAGE.format(rows=rows, direction=direction), values)
+    found = run_report(_PAGE.format(rows=rows, direction=direction), values)
     shown = found[:limit]
     lines = [_line(row) for row in shown]
     return HistoryPage(lines, write_position(lines[-1].position, of=order) if len(found) > limit else None)
@@ -145,7 +145,7 @@ def read_timeline(wanted: HistoryFilter, *, steps: int) -> Timeline:
     wanted.check()
     step = (wanted.until - wanted.since) / steps
     counts: dict[str, list[int]] = {}
-    for row in ask(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
+    for row in run_report(_TIMELINE.format(where=wanted.where), {**wanted.values, "step": step}):
         # The length of a step is rounded to whole microseconds, so the steps may end shortly before the span ends. The
         # last step takes the remaining time.
         number = min((row.began_at - wanted.since) // step, steps - 1)

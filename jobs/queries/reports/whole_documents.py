@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jobs.models.document import Outcome
-from jobs.queries.reports.asking import ask
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_status import FACTS, DocumentStatusLine, line_of
+from jobs.queries.reports.execution import run_report
 
 # In the order of the primary key, which no document changes. So a document that exists from the first part to the last
 # is in exactly one part.
@@ -32,7 +32,7 @@ Key = tuple[uuid.UUID, int]
 
 
 def read_part(
-    wanted: DocumentsAsked, *, after: Key | None, limit: int
+    wanted: StatusFilter, *, after: Key | None, limit: int
 ) -> tuple[Sequence[tuple[Any, DocumentStatusLine]], Key | None]:
     """
     Return the next rows, each with its line in the report, and the key after which the next call continues; None at the
@@ -44,12 +44,12 @@ def read_part(
     wanted.check()
     last_hash, last_job = after or (None, None)
     values = {**wanted.values, "last_hash": last_hash, "last_job": last_job, "limit": limit}
-    rows = ask(_PART.format(where=wanted.where, behind=_BEHIND if after else ""), values)
+    rows = run_report(_PART.format(where=wanted.where, behind=_BEHIND if after else ""), values)
     lines = [(row, line_of(row, now=wanted.now)) for row in rows]
     return lines, (rows[-1].hash, rows[-1].job_id) if len(rows) == limit else None
 
 
-def count_documents(wanted: DocumentsAsked) -> int:
+def count_documents(wanted: StatusFilter) -> int:
     """
     Return the number of documents of a filter.
 
@@ -57,7 +57,7 @@ def count_documents(wanted: DocumentsAsked) -> int:
         BadPattern, TooSlow: as for the report.
     """
     wanted.check()
-    return int(ask(_COUNT.format(where=wanted.where), wanted.values)[0].documents)
+    return int(run_report(_COUNT.format(where=wanted.where), wanted.values)[0].documents)
 
 
 def result_of(row: Any) -> str:

@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.models import Job, RepositoryConnection
 from jobs.queries.few_choices import offer_few
-from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
+from jobs.queries.reports.busiest import DEFAULT_INTERVAL, LONGEST_INTERVAL, SHORTEST_INTERVAL
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import State, Status
 from jobs.queries.reports.history_filter import HistoryFilter, list_activities
 from jobs.queries.reports.simple_history import SORTS
@@ -54,10 +54,10 @@ _moment = partial(forms.DateTimeField, required=False, widget=MomentInput, valid
 
 
 class ReportForm(forms.Form):
-    """A report's form, filled from its address. Missing parameters have their usual values."""
+    """A report's form, filled from its address. Missing parameters have their defaults."""
 
     use_required_attribute = False
-    usual: ClassVar[Mapping[str, str]] = {}
+    defaults: ClassVar[Mapping[str, str]] = {}
     # Fields that do not count as filters in the message of an empty report: they leave no row out, or are about the
     # time.
     of_form: ClassVar[frozenset[str]] = frozenset(
@@ -69,7 +69,7 @@ class ReportForm(forms.Form):
 
     def __init__(self, given: QueryDict) -> None:
         filled = given.copy()
-        for name, value in self.usual.items():
+        for name, value in self.defaults.items():
             filled.setdefault(name, value)
         super().__init__(filled, label_suffix="")
         for name, field in self.fields.items():
@@ -105,7 +105,7 @@ class ReportForm(forms.Form):
 class HistoryForm(ReportForm):
     """The form of a report about an interval of the history. Moments are UTC."""
 
-    usual = {"last": "1"}
+    defaults = {"last": "1"}
     none_yet = _("No activity in this time. Choose a longer time, or start a job.")
 
     repository = forms.ModelChoiceField(
@@ -163,7 +163,7 @@ class SimpleHistoryForm(HistoryForm):
 
 
 class BusyForm(HistoryForm):
-    usual = {"last": "1", "identifier_class": EVERYTHING, "interval": f"{USUAL_INTERVAL.total_seconds():g}"}
+    defaults = {"last": "1", "identifier_class": EVERYTHING, "interval": f"{DEFAULT_INTERVAL.total_seconds():g}"}
 
     identifier_class = _pattern(label=_("Identifier class"))
     interval = forms.FloatField(
@@ -175,11 +175,11 @@ class BusyForm(HistoryForm):
 
     @property
     def interval_asked(self) -> dt.timedelta:
-        return dt.timedelta(seconds=self.cleaned_data["interval"] or USUAL_INTERVAL.total_seconds())
+        return dt.timedelta(seconds=self.cleaned_data["interval"] or DEFAULT_INTERVAL.total_seconds())
 
 
 class HistogramForm(HistoryForm):
-    usual = {"last": "1", "identifier_class": EVERYTHING, "result_class": ITSELF}
+    defaults = {"last": "1", "identifier_class": EVERYTHING, "result_class": ITSELF}
 
     identifier_class = _pattern(label=_("Identifier class"))
     result_class = _pattern(label=_("Result class"))
@@ -199,10 +199,10 @@ class DocumentsForm(ReportForm):
     state = _some(label=_("States"), choices=list(STATES.items()), widget=FewLines)
     status = _some(label=_("Statuses"), choices=list(STATUSES.items()), widget=FewLines)
 
-    def as_filter(self, *, now: dt.datetime) -> DocumentsAsked:
+    def as_filter(self, *, now: dt.datetime) -> StatusFilter:
         """Return the filter of a valid form."""
         asked = self.cleaned_data
-        return DocumentsAsked(
+        return StatusFilter(
             now=asked["now"] or now,
             repository_id=asked["repository"].pk if asked["repository"] else None,
             job_ids=[job.pk for job in asked["job"]],
@@ -222,6 +222,6 @@ class DocumentsForm(ReportForm):
 
 
 class QueueForm(DocumentsForm):
-    usual = {"identifier_class": EVERYTHING}
+    defaults = {"identifier_class": EVERYTHING}
 
     identifier_class = _pattern(label=_("Identifier class"))

@@ -25,9 +25,9 @@ from jobs.queries.reports.all_partitions import (
     read_queue_everywhere,
     read_timeline_everywhere,
 )
-from jobs.queries.reports.asking import BadPattern, BadPosition
 from jobs.queries.reports.busiest import Measure
 from jobs.queries.reports.document_states import Status
+from jobs.queries.reports.execution import BadPattern, BadPosition
 from jobs.ui.partitions_views import silent_partitions
 from jobs.ui.reports import screens
 from jobs.ui.reports.forms import (

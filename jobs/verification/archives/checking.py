@@ -1,8 +1,9 @@
 """
 One archive file is compared with its copies and its rows, and repaired.
 
-If a copy is whole, damaged copies are written again from it. Otherwise the records that no copy has are marked as lost.
-If no record is left, the file is marked as lost, too. A document is scheduled only if its newest archived body is lost.
+If a copy is whole, damaged copies are written again from it. Otherwise the records that the best copy lacks are marked
+as lost. If no record is left, the file is marked as lost, too. A document is scheduled only if its newest archived body
+is lost.
 
 The transaction of a file also writes the counts and the id of the file, so each file counts once.
 """
@@ -22,14 +23,14 @@ from django.db.models import F
 from jobs.archive.records import Format
 from jobs.models import ArchiveFault, ArchiveFile, ArchiveRecord, ArchiveVerification, FileState
 from jobs.queue import archived
-from jobs.verification.archives.looking import (
+from jobs.verification.archives.inspection import (
     Compared,
+    InspectedCopy,
     Row,
-    Seen,
     State,
     compare,
-    look_at_local,
-    look_at_stored,
+    inspect_local,
+    inspect_stored,
 )
 from jobs.verification.archives.repairing import write_local, write_stored
 from jobs.verification.attempts import note
@@ -92,14 +93,14 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
             .values_list("id", "offset", "kind", "digest")
         ]
         check.records = len(rows)
-        seen = _look(file, lost_machine=verification.lost_machine)
+        seen = _inspect(file, lost_machine=verification.lost_machine)
         if file.removed_at is None and ArchiveFile.objects.filter(pk=file.pk, removed_at__isnull=False).exists():
             # A worker removed the local copy meanwhile, by its policy.
             seen = seen[1:]
         check.skipped = sum(one.state is State.UNREACHABLE for one in seen)
         whole = next((one for one in seen if one.state is State.WHOLE), None)
         if whole is not None:
-            _mend_copies(check, seen, whole)
+            _repair_copies(check, seen, whole)
             _compare_rows(check, whole, rows)
         elif file.sha256 == "":
             _check_unfinished(check, seen, rows)
@@ -112,29 +113,29 @@ def check_file(verification: ArchiveVerification, file: ArchiveFile) -> None:
     _store(verification, check)
 
 
-def _look(file: ArchiveFile, *, lost_machine: str) -> list[Seen]:
+def _inspect(file: ArchiveFile, *, lost_machine: str) -> list[InspectedCopy]:
     """Return the copies that should exist, the local one first. A lost machine has none."""
     seen = []
     if file.removed_at is None:
         place = f"{file.host}:{file.root}"
         if file.host == lost_machine:
-            seen.append(Seen(place, None, State.DELETED))
+            seen.append(InspectedCopy(place, None, State.DELETED))
         elif file.host == socket.gethostname():
-            seen.append(look_at_local(place, Path(file.root), file.path, length=file.length, sha256=file.sha256))
+            seen.append(inspect_local(place, Path(file.root), file.path, length=file.length, sha256=file.sha256))
         else:
-            seen.append(Seen(place, None, State.UNREACHABLE))
+            seen.append(InspectedCopy(place, None, State.UNREACHABLE))
     stores = sorted(file.stores)
-    return [*seen, *(look_at_stored(one, file.path, length=file.length, sha256=file.sha256) for one in stores)]
+    return [*seen, *(inspect_stored(one, file.path, length=file.length, sha256=file.sha256) for one in stores)]
 
 
-def _mend_copies(check: Check, seen: Sequence[Seen], whole: Seen) -> None:
+def _repair_copies(check: Check, seen: Sequence[InspectedCopy], whole: InspectedCopy) -> None:
     """Replace the copies that are not whole by a whole one."""
     for one in seen:
         if one.state in _FAULTS:
             check.add(_FAULTS[one.state], place=one.place, result=_write(check, one, whole) if check.repairs else "")
 
 
-def _write(check: Check, target: Seen, whole: Seen) -> str:
+def _write(check: Check, target: InspectedCopy, whole: InspectedCopy) -> str:
     """Write a copy again, and return the result."""
     file = check.file
     assert whole.copy is not None
@@ -152,12 +153,12 @@ def _write(check: Check, target: Seen, whole: Seen) -> str:
     return WRITTEN
 
 
-def _compare_rows(check: Check, whole: Seen, rows: Sequence[Row]) -> None:
+def _compare_rows(check: Check, whole: InspectedCopy, rows: Sequence[Row]) -> None:
     """Compare the records of a whole copy with the rows."""
     compared = _compare(check, whole, rows)
     if compared is None:
         return
-    _lose(check, compared.bad)
+    _mark_records_lost(check, compared.bad)
     if compared.surplus is not None and compared.surplus != check.file.surplus:
         check.add(_Fault.Kind.NO_ROW, result=ACCEPTED if check.repairs else "")
         if check.repairs:
@@ -165,23 +166,23 @@ def _compare_rows(check: Check, whole: Seen, rows: Sequence[Row]) -> None:
             check.file.save(update_fields=["surplus"])
 
 
-def _check_unfinished(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+def _check_unfinished(check: Check, seen: Sequence[InspectedCopy], rows: Sequence[Row]) -> None:
     """Check a file that no worker has ended or read yet, so that only its rows show its expected content."""
     for one in seen:
         if one.state is State.DELETED:
             check.add(_Fault.Kind.DELETED, place=one.place, result=MARKED_LOST)
-            _lose_file(check)
+            _mark_file_lost(check)
         elif one.copy is not None:
             compared = _compare(check, one, rows)
             bad = [] if compared is None else compared.bad
             if bad and len(bad) == len(rows):
                 check.add(_Fault.Kind.DAMAGED, place=one.place, result=MARKED_LOST)
-                _lose_file(check)
+                _mark_file_lost(check)
             else:
-                _lose(check, bad)
+                _mark_records_lost(check, bad)
 
 
-def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+def _save_remaining_records(check: Check, seen: Sequence[InspectedCopy], rows: Sequence[Row]) -> None:
     """
     Mark the records as lost that the best copy lacks: the copy that lacks the fewest records. With a repair, it replaces the other copies.
     """
@@ -197,7 +198,7 @@ def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[R
     if best is None or (rows and len(best[1].bad) == len(rows)):
         for one in seen:
             check.add(_FAULTS[one.state], place=one.place, result=MARKED_LOST)
-        _lose_file(check)
+        _mark_file_lost(check)
         return
     copy, found = best
     for one in seen:
@@ -205,7 +206,7 @@ def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[R
         if check.repairs:
             result = KEPT_OTHERS if one is copy else _write(check, one, copy)
         check.add(_FAULTS[one.state], place=one.place, result=result)
-    _lose(check, found.bad)
+    _mark_records_lost(check, found.bad)
     if check.repairs:
         file = check.file
         file.sha256, file.length = copy.sha256, copy.size
@@ -214,7 +215,7 @@ def _save_remaining_records(check: Check, seen: Sequence[Seen], rows: Sequence[R
         file.save(update_fields=["sha256", "length", "problem", "surplus"])
 
 
-def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared | None:
+def _compare(check: Check, seen: InspectedCopy, rows: Sequence[Row]) -> Compared | None:
     """Return the rows without their record in a copy, or None if the copy can no longer be read."""
     assert seen.copy is not None
     try:
@@ -224,7 +225,7 @@ def _compare(check: Check, seen: Seen, rows: Sequence[Row]) -> Compared | None:
         return None
 
 
-def _lose(check: Check, bad: Sequence[Row]) -> None:
+def _mark_records_lost(check: Check, bad: Sequence[Row]) -> None:
     """Mark the records of these rows as lost."""
     if bad:
         archived.lose_records(_driver(), [row.id for row in bad])
@@ -232,7 +233,7 @@ def _lose(check: Check, bad: Sequence[Row]) -> None:
             check.add(_Fault.Kind.NO_RECORD, place=f"offset {row.offset}", result=MARKED_LOST)
 
 
-def _lose_file(check: Check) -> None:
+def _mark_file_lost(check: Check) -> None:
     why = "A verification found no copy that could be read."
     archived.lose_file(_driver(), check.file.pk, why=why, now=read_clock())
 

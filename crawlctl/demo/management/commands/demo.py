@@ -32,7 +32,7 @@ from jobs.management.progress import Bar
 from jobs.models import Job
 from jobs.partitions import this_partition
 from jobs.queries.jobs.counts import count_present_runs
-from jobs.queries.partitions import look_at_move
+from jobs.queries.partitions import read_last_move
 from jobs.settings.table import PORT
 from nodes.database.clock import read_clock
 from nodes.database.outage import OUTAGES
@@ -280,7 +280,7 @@ def _refuse_other_machines() -> None:
 
 def _slots_move() -> bool:
     placement = this_partition.placement()
-    move = None if placement is None else look_at_move(placement)
+    move = None if placement is None else read_last_move(placement)
     return move is not None and not move.phase.is_over
 
 

@@ -16,7 +16,7 @@ from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 from nodes.permissions import may_do_everything
 
-_LOOK: Final = 0.2
+_CHECK_SECONDS: Final = 0.2
 _LISTED: Final = 20
 
 
@@ -102,7 +102,7 @@ class Command(BaseCommand):
         made = verbs.start(shown.token, may=may_do_everything, made_by=getpass.getuser())
         self.stdout.write(f"Operation {made.pk} is scheduled as task {made.task}.")
         while (state := verbs.state_of(made)) in {"waiting", "running"}:
-            time.sleep(_LOOK)
+            time.sleep(_CHECK_SECONDS)
             made.refresh_from_db()
         made.refresh_from_db()
         ended = verbs.progress_of(made)

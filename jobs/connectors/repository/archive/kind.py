@@ -12,7 +12,7 @@ from jobs.connectors.repository.archive.specification import CONFIGURATION, SPEC
 from jobs.connectors.repository.base import RetryLimit
 from jobs.connectors.repository.filesystem.kind import problem_of_root
 from jobs.connectors.repository.filesystem.tree import Tree
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import BinKind, Checked, Seeding, SeedingFailed, SourceSettings
 from jobs.connectors.roots import why_not_read
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.scan import Model
@@ -34,21 +34,21 @@ class ArchiveKind:
     def canonical(self, typed: str) -> str:
         return read_place(typed).identifier
 
-    def check(self, asked: Asked) -> Checked:
+    def check(self, source: SourceSettings) -> Checked:
         try:
-            specification = ArchiveSpecification.read(asked)
+            specification = ArchiveSpecification.read(source)
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
-        why = why_not_read(specification.roots) if asked.is_confined else ""
+        why = why_not_read(specification.roots) if source.is_confined else ""
         return Checked({"roots": [why]} if why else {})
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        roots = ArchiveSpecification.read(Asked(configuration)).roots
+        roots = ArchiveSpecification.read(SourceSettings(configuration)).roots
         return next(filter(None, map(problem_of_root, roots)), "")
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
-        specification = ArchiveSpecification.read(asked)
-        if asked.is_confined and (why := why_not_read(specification.roots)):
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
+        specification = ArchiveSpecification.read(source)
+        if source.is_confined and (why := why_not_read(specification.roots)):
             raise SeedingFailed(why, retry_after=_RETRY_SEEDING, limit=RetryLimit(attempts=1, aborts_job=True))
         tree = Tree(specification.roots, follows_links=False)
         for place in specification.seeds:

@@ -13,7 +13,7 @@ from jobs.connectors.repository.archive.places import Place, read_place
 from jobs.connectors.repository.filesystem.paths import is_within, shown
 from jobs.connectors.repository.filesystem.rules import compile_rule
 from jobs.connectors.repository.filesystem.specification import ROOTS, read_roots
-from jobs.connectors.repository.kind import Asked, BadIdentifier
+from jobs.connectors.repository.kind import BadIdentifier, SourceSettings
 from jobs.connectors.repository.web.index_rules import IndexRules
 from jobs.connectors.repository.web.robots_rules import is_name, name_of
 from jobs.connectors.repository.web.scope import BadPattern, Pattern, Scope, ScopeKind
@@ -84,14 +84,14 @@ class ArchiveSpecification:
     robots_name: str
 
     @classmethod
-    def read(cls, asked: Asked) -> Self:
+    def read(cls, source: SourceSettings) -> Self:
         """
-        Return the specification of a job's request.
+        Return the specification of a job's settings.
 
         Raises:
             BadSpecification: a key is unknown, or a value is invalid.
         """
-        said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
+        said = {**CONFIGURATION.read(source.configuration), **SPECIFICATION.read(source.specification)}
         roots = read_roots(said["roots"])
         name = said.get("robots_name", "")
         if name and not is_name(name):
@@ -103,7 +103,7 @@ class ArchiveSpecification:
         )
         return cls(
             roots=roots,
-            seeds=_read_seeds(asked.seeds, roots),
+            seeds=_read_seeds(source.seeds, roots),
             scope=_scope_of(said.get("include", ()), said.get("exclude", ())),
             index_rules=rules,
             earliest=_moment("earliest", said.get("earliest", ""), is_end=False),

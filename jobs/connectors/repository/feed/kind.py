@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from jobs.connectors.repository.feed.children import FeedReader
 from jobs.connectors.repository.feed.connector import FeedConnector
-from jobs.connectors.repository.kind import Asked, Judged
+from jobs.connectors.repository.kind import Judged, SourceSettings
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.kind import AddressKind, specification_of
 from jobs.connectors.repository.web.runtime import WebRuntime
@@ -63,11 +63,11 @@ class FeedKind(AddressKind):
     specification: Final = SCHEMA
     reads_seeds_otherwise: Final = True
 
-    def wanted(self, asked: Asked) -> WebSpecification:
-        return entries_wanted(asked)
+    def wanted(self, source: SourceSettings) -> WebSpecification:
+        return entries_wanted(source)
 
-    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
-        judged = super().judge(asked, identifier, is_seed=is_seed)
+    def judge(self, source: SourceSettings, identifier: str, *, is_seed: bool) -> Judged:
+        judged = super().judge(source, identifier, is_seed=is_seed)
         # The scope rules apply to entries only, and links of entries are not followed.
         return replace(judged, refusal="", rule="a feed of the job") if is_seed else judged
 
@@ -75,15 +75,15 @@ class FeedKind(AddressKind):
         return FeedRuntime()
 
 
-def entries_wanted(asked: Asked) -> WebSpecification:
+def entries_wanted(source: SourceSettings) -> WebSpecification:
     """
     Return the web specification of a feed job: its entries may be anywhere.
 
     Raises:
         BadSpecification: a key is unknown, or a value is invalid.
     """
-    configuration = {"scope": ScopeKind.ANY, **SCHEMA.read(asked.configuration)}
-    return specification_of(Asked(configuration, SCHEMA.read(asked.specification), asked.seeds))
+    configuration = {"scope": ScopeKind.ANY, **SCHEMA.read(source.configuration)}
+    return specification_of(SourceSettings(configuration, SCHEMA.read(source.specification), source.seeds))
 
 
 FEED: Final = FeedKind()

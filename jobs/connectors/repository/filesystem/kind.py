@@ -17,7 +17,7 @@ from jobs.connectors.repository.filesystem.specification import (
     Reading,
 )
 from jobs.connectors.repository.filesystem.tree import Tree
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding, SeedingFailed
+from jobs.connectors.repository.kind import BinKind, Checked, Judged, Seeding, SeedingFailed, SourceSettings
 from jobs.connectors.repository.web.scope import BadPattern
 from jobs.connectors.roots import why_not_read
 from jobs.connectors.schema import BadSpecification
@@ -44,19 +44,19 @@ class FileSystemKind:
     def canonical(self, typed: str) -> str:
         return paths.canonical(typed)
 
-    def check(self, asked: Asked) -> Checked:
+    def check(self, source: SourceSettings) -> Checked:
         try:
-            specification = FileSpecification.read(asked)
+            specification = FileSpecification.read(source)
             specification.rules()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
         except BadPattern as error:
             return Checked({"specification": [str(error)]})
-        why = why_not_read(specification.roots) if asked.is_confined else ""
+        why = why_not_read(specification.roots) if source.is_confined else ""
         return Checked({"roots": [why]} if why else {})
 
-    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
-        specification = FileSpecification.read(asked)
+    def judge(self, source: SourceSettings, identifier: str, *, is_seed: bool) -> Judged:
+        specification = FileSpecification.read(source)
         rules, path = specification.rules(), paths.path_of(identifier)
         if Tree(specification.roots, follows_links=False).root_of(path) is None:
             return Judged(refusal="outside of the directories of its connection")
@@ -65,14 +65,14 @@ class FileSystemKind:
         return Judged(rule="inside of the directories of its connection; the include and exclude rules admit it")
 
     def status(self, configuration: Mapping[str, Any]) -> str:
-        for root in FileSpecification.read(Asked(configuration)).roots:
+        for root in FileSpecification.read(SourceSettings(configuration)).roots:
             if problem := problem_of_root(root):
                 return problem
         return ""
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
-        specification = FileSpecification.read(asked)
-        if asked.is_confined and (why := why_not_read(specification.roots)):
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
+        specification = FileSpecification.read(source)
+        if source.is_confined and (why := why_not_read(specification.roots)):
             raise SeedingFailed(why, retry_after=_RETRY_SEEDING, limit=RetryLimit(attempts=1, aborts_job=True))
         tree = Tree(specification.roots, follows_links=False)
         for path in specification.seeds:

@@ -5,7 +5,7 @@ from typing import Final
 
 from jobs.connectors.repository.filesystem.connector import FileConnector
 from jobs.connectors.repository.filesystem.specification import FileSpecification
-from jobs.connectors.repository.kind import Asked, Runtime
+from jobs.connectors.repository.kind import Runtime, SourceSettings
 from jobs.connectors.roots import why_not_read
 
 _THREADS: Final = 8
@@ -15,15 +15,15 @@ class FileRuntime(Runtime):
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
 
-    def open(self, asked: Asked) -> FileConnector:
+    def open(self, source: SourceSettings) -> FileConnector:
         """
         Return the connector of a job.
 
         Raises:
             ValueError: the stored configuration is invalid, or outside of CRAWLCTL_FILE_ROOTS.
         """
-        specification = FileSpecification.read(asked)
-        if asked.is_confined and (why := why_not_read(specification.roots)):
+        specification = FileSpecification.read(source)
+        if source.is_confined and (why := why_not_read(specification.roots)):
             raise ValueError(why)
         return FileConnector(specification, threads=self._threads)
 

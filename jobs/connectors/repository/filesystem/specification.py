@@ -12,7 +12,7 @@ from jobs.connectors.repository.access_rules import why_no_tokens
 from jobs.connectors.repository.filesystem.paths import canonical, is_within, normal_path, path_of, shown
 from jobs.connectors.repository.filesystem.permissions import Permissions
 from jobs.connectors.repository.filesystem.rules import Rules
-from jobs.connectors.repository.kind import Asked, BadIdentifier
+from jobs.connectors.repository.kind import BadIdentifier, SourceSettings
 from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 
 _MOST_BYTES: Final = 20 * 1024 * 1024
@@ -126,14 +126,14 @@ class FileSpecification:
         return Permissions(self.access == Reading.FOLDERS, self.everyone, share)
 
     @classmethod
-    def read(cls, asked: Asked) -> Self:
+    def read(cls, source: SourceSettings) -> Self:
         """
-        Return the specification of a job's request.
+        Return the specification of a job's settings.
 
         Raises:
             BadSpecification: a key is unknown, or a value is invalid.
         """
-        said = {**CONFIGURATION.read(asked.configuration), **SPECIFICATION.read(asked.specification)}
+        said = {**CONFIGURATION.read(source.configuration), **SPECIFICATION.read(source.specification)}
         if said.get("max_bytes", 0) is None:
             del said["max_bytes"]
         for name in ("share_allow", "share_deny"):
@@ -148,7 +148,7 @@ class FileSpecification:
                 "access", "choose the permissions that are read; without them, all users see all files"
             )
         roots = read_roots(said.pop("roots"))
-        return cls(roots=roots, seeds=_read_seeds(asked.seeds, roots), **said)
+        return cls(roots=roots, seeds=_read_seeds(source.seeds, roots), **said)
 
     def rules(self) -> Rules:
         """

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from jobs.connectors.repository.kind import Asked, BinKind, Checked, Judged, Seeding
+from jobs.connectors.repository.kind import BinKind, Checked, Judged, Seeding, SourceSettings
 from jobs.connectors.repository.web.addresses import is_public
 from jobs.connectors.repository.web.runtime import WebRuntime
 from jobs.connectors.repository.web.scope import BadPattern, Scope
@@ -54,7 +54,7 @@ class AddressKind:
     # A job may keep an archive of raw requests and responses.
     has_exchanges: Final = True
 
-    def wanted(self, asked: Asked) -> WebSpecification:
+    def wanted(self, source: SourceSettings) -> WebSpecification:
         """
         Return the web specification of a job.
 
@@ -70,12 +70,12 @@ class AddressKind:
     def canonical(self, typed: str) -> str:
         return canonical(typed)
 
-    def check(self, asked: Asked) -> Checked:
-        problems = bad_addresses(asked.seeds)
+    def check(self, source: SourceSettings) -> Checked:
+        problems = bad_addresses(source.seeds)
         if problems:
             return Checked({"seeds": problems})
         try:
-            wanted = self.wanted(asked)
+            wanted = self.wanted(source)
             wanted.index_rules()
         except BadSpecification as error:
             return Checked({error.field: [str(error)]})
@@ -84,12 +84,12 @@ class AddressKind:
         except BadPattern as error:
             field = "include" if error.pattern in wanted.include else "exclude"
             return Checked({field: [str(error)]})
-        refused = self.refused(scope, asked.seeds)
-        private = () if wanted.allow_private_networks else private_addresses(asked.seeds)
+        refused = self.refused(scope, source.seeds)
+        private = () if wanted.allow_private_networks else private_addresses(source.seeds)
         return Checked({"seeds": refused} if refused else {}, private)
 
-    def judge(self, asked: Asked, identifier: str, *, is_seed: bool) -> Judged:
-        wanted = self.wanted(asked)
+    def judge(self, source: SourceSettings, identifier: str, *, is_seed: bool) -> Judged:
+        wanted = self.wanted(source)
         scope = wanted.scope_around_seeds()
         return Judged(
             refusal=scope.why_not(identifier) or "",
@@ -104,8 +104,8 @@ class AddressKind:
         """Return "": a connection to the web has no address that could be checked."""
         return ""
 
-    def seed(self, asked: Asked, seeding: Seeding, *, last_version: str) -> str:
-        name_addresses(asked.seeds, seeding)
+    def seed(self, source: SourceSettings, seeding: Seeding, *, last_version: str) -> str:
+        name_addresses(source.seeds, seeding)
         return ""
 
 
@@ -115,8 +115,8 @@ class WebKind(AddressKind):
     configuration: Final = CONFIGURATION
     specification: Final = SCHEMA
 
-    def wanted(self, asked: Asked) -> WebSpecification:
-        return specification_of(asked)
+    def wanted(self, source: SourceSettings) -> WebSpecification:
+        return specification_of(source)
 
     def refused(self, scope: Scope, seeds: Sequence[str]) -> list[str]:
         # As in ManifoldCF, the rules of a job also apply to its seeds.
@@ -128,15 +128,15 @@ class WebKind(AddressKind):
         more = len(reasons) - len(said)
         return [*said, f"The rules refuse {more:,} more seeds."] if more else said
 
-    def rules(self, asked: Asked) -> WebRules:
-        wanted = self.wanted(asked)
+    def rules(self, source: SourceSettings) -> WebRules:
+        wanted = self.wanted(source)
         return WebRules(wanted.scope_around_seeds(), wanted.max_depth, wanted.dropped_parameters)
 
     def runtime(self) -> WebRuntime:
         return WebRuntime(specification_of)
 
 
-def specification_of(asked: Asked) -> WebSpecification:
+def specification_of(source: SourceSettings) -> WebSpecification:
     """
     Return the web specification of a job: the connection's configuration, overridden by the job's own specification.
 
@@ -144,9 +144,9 @@ def specification_of(asked: Asked) -> WebSpecification:
         BadSpecification: a key is unknown, or a value is invalid.
     """
     defaults = {"user_agent": current()[USER_AGENT], "robots_name": current()[ROBOTS_NAME]}
-    own = SCHEMA.read(asked.specification)
-    said = _overridden(defaults, asked.configuration, own)
-    return WebSpecification.read(said, seeds=asked.seeds, redirects=asked.redirects)
+    own = SCHEMA.read(source.specification)
+    said = _overridden(defaults, source.configuration, own)
+    return WebSpecification.read(said, seeds=source.seeds, redirects=source.redirects)
 
 
 def _overridden(*levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from jobs.connectors.repository.kind import Asked, Database, Runtime
+from jobs.connectors.repository.kind import Database, Runtime, SourceSettings
 from jobs.connectors.repository.web.connector import WebConnector
 from jobs.connectors.repository.web.fetch import Fetcher
 from jobs.connectors.repository.web.robots import RobotsAnswer, RobotsKind, RobotsTable
@@ -21,20 +21,20 @@ _ROBOTS_LIFETIME: Final = dt.timedelta(hours=24)
 
 
 class WebRuntime(Runtime):
-    """The shared state of web jobs. `reads` is a function that returns the specification of a job's request."""
+    """The shared state of web jobs. `reads` is a function that returns the specification of a job's settings."""
 
-    def __init__(self, reads: Callable[[Asked], WebSpecification]) -> None:
+    def __init__(self, reads: Callable[[SourceSettings], WebSpecification]) -> None:
         self._reads = reads
         self.robots = RobotsTable()
         self._fetchers: dict[bool, Fetcher] = {}
         # Answers that this worker fetched, until they are certainly stored: a failed write is repeated.
         self._to_store: dict[str, RobotsAnswer] = {}
 
-    def open(self, asked: Asked) -> WebConnector:
-        specification = self._reads(asked)
+    def open(self, source: SourceSettings) -> WebConnector:
+        specification = self._reads(source)
         fetcher = self.fetcher(allow_private_networks=specification.allow_private_networks)
         return self.new_connector(
-            specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=asked.keeps_archive
+            specification, fetcher=fetcher, robots=self.robots, keeps_exchanges=source.keeps_archive
         )
 
     def new_connector(self, specification: WebSpecification, **options: Any) -> WebConnector:

@@ -20,7 +20,7 @@ from nodes.errors import Invalid, Refused, Unknown
 from nodes.management.database import check_database
 from nodes.permissions import may_do_everything
 
-_LOOK: Final = 0.2
+_CHECK_SECONDS: Final = 0.2
 
 
 class Command(BaseCommand):
@@ -76,7 +76,7 @@ class Command(BaseCommand):
         if not given["wait"] and given["to"] is None:
             return
         while (seen := verbs.look(export)).state in {"waiting", "running"}:
-            time.sleep(_LOOK)
+            time.sleep(_CHECK_SECONDS)
             export.refresh_from_db()
         yield _line(seen)
         if seen.state != "done":

@@ -5,11 +5,11 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from jobs.api.fields import HIGHEST_ID
-from jobs.queries.reports.busiest import LONGEST_INTERVAL, SHORTEST_INTERVAL, USUAL_INTERVAL
+from jobs.queries.reports.busiest import DEFAULT_INTERVAL, LONGEST_INTERVAL, SHORTEST_INTERVAL
 from jobs.queries.reports.classes import EVERYTHING, ITSELF
-from jobs.queries.reports.document_filter import DocumentsAsked
+from jobs.queries.reports.document_filter import StatusFilter
 from jobs.queries.reports.document_states import State, Status
-from jobs.queries.reports.history_filter import USUAL_STRETCH, HistoryFilter
+from jobs.queries.reports.history_filter import DEFAULT_SPAN, HistoryFilter
 from jobs.queries.reports.simple_history import SORTS
 from nodes.api.strict import MomentField, PageQuery, StrictSerializer
 from nodes.database.clock import read_clock
@@ -49,7 +49,7 @@ class HistoryQuery(ReportQuery):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         until = attrs.setdefault("until", read_clock())
-        since = attrs.setdefault("since", until - USUAL_STRETCH)
+        since = attrs.setdefault("since", until - DEFAULT_SPAN)
         if since >= until:
             raise serializers.ValidationError({"since": ["Choose a start before `until`."]})
         return attrs
@@ -67,7 +67,7 @@ class BusyQuery(HistoryQuery):
     interval = serializers.FloatField(
         min_value=SHORTEST_INTERVAL.total_seconds(),
         max_value=LONGEST_INTERVAL.total_seconds(),
-        default=USUAL_INTERVAL.total_seconds(),
+        default=DEFAULT_INTERVAL.total_seconds(),
         help_text="Seconds.",
     )
 
@@ -121,9 +121,9 @@ def history_of(query: dict[str, Any]) -> HistoryFilter:
     )
 
 
-def documents_of(query: dict[str, Any]) -> DocumentsAsked:
+def documents_of(query: dict[str, Any]) -> StatusFilter:
     """Return the documents that a valid query requests."""
-    return DocumentsAsked(
+    return StatusFilter(
         now=query["now"],
         repository_id=query.get("repository"),
         job_ids=query.get("job", ()),

@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InspectedCopy:
     """A copy with its state. `size` and `sha256` describe its content, if that could be read."""
 
     place: str
@@ -58,7 +58,7 @@ class Compared:
     surplus: int | None
 
 
-def look_at_local(place: str, root: Path, path: str, *, length: int, sha256: str) -> Seen:
+def inspect_local(place: str, root: Path, path: str, *, length: int, sha256: str) -> InspectedCopy:
     """
     Return the copy on this machine.
 
@@ -68,32 +68,34 @@ def look_at_local(place: str, root: Path, path: str, *, length: int, sha256: str
     """
     local = root / path
     if not files.is_mounted(root):
-        return Seen(place, None, State.UNREACHABLE)
+        return InspectedCopy(place, None, State.UNREACHABLE)
     try:
         size, found = local.stat().st_size, files.sha256_of(local)
     except (FileNotFoundError, NotADirectoryError):
-        return Seen(place, None, State.DELETED)
+        return InspectedCopy(place, None, State.DELETED)
     except OSError:
-        return Seen(place, None, State.UNREACHABLE)
-    return Seen(place, local, _judge(size, found, length=length, sha256=sha256), size, found)
+        return InspectedCopy(place, None, State.UNREACHABLE)
+    return InspectedCopy(place, local, _judge(size, found, length=length, sha256=sha256), size, found)
 
 
-def look_at_stored(address: str, path: str, *, length: int, sha256: str) -> Seen:
+def inspect_stored(address: str, path: str, *, length: int, sha256: str) -> InspectedCopy:
     """Return the copy in a store. All of it is read, because a store does not notice changed bits."""
     try:
         store = open_store(address)
         stored = store.head(path)
         if stored is None:
-            return Seen(address, None, State.DELETED)
+            return InspectedCopy(address, None, State.DELETED)
         size, digest = 0, hashlib.sha256()
         for start in range(0, stored.size, CHUNK):
             chunk = b"".join(store.get(path, start, CHUNK))
             size += len(chunk)
             digest.update(chunk)
     except StoreError:
-        return Seen(address, None, State.UNREACHABLE)
+        return InspectedCopy(address, None, State.UNREACHABLE)
     copy = StoredCopy(store, path, size=size)
-    return Seen(address, copy, _judge(size, digest.hexdigest(), length=length, sha256=sha256), size, digest.hexdigest())
+    return InspectedCopy(
+        address, copy, _judge(size, digest.hexdigest(), length=length, sha256=sha256), size, digest.hexdigest()
+    )
 
 
 def compare(copy: Copy, rows: Sequence[Row], *, form: Format) -> Compared:

@@ -13,7 +13,7 @@ from psycopg.rows import namedtuple_row
 from nodes.errors import Invalid, TooSlow
 
 _STATEMENT_TIMEOUT_SECONDS: Final = 15
-_patience: ContextVar[int | None] = ContextVar("patience", default=None)
+_timeout: ContextVar[int | None] = ContextVar("timeout_seconds", default=None)
 _TOO_SLOW: Final = "The report took more than {seconds} seconds. Choose a shorter time, fewer jobs, or a simpler pattern, or export it."
 _LONGEST_PATTERN: Final = 1_000
 
@@ -43,18 +43,18 @@ class BadPosition(Invalid):
 
 
 @contextmanager
-def patient(seconds: int) -> Iterator[None]:
-    """Allow each report within the `with` block this time in place of the usual one."""
-    before = _patience.set(seconds)
+def with_timeout(seconds: int) -> Iterator[None]:
+    """Give each report within the `with` block this time limit in place of the default one."""
+    before = _timeout.set(seconds)
     try:
         yield
     finally:
-        _patience.reset(before)
+        _timeout.reset(before)
 
 
-def patience() -> int:
-    """Return the time (seconds) that a report may take."""
-    return _patience.get() or _STATEMENT_TIMEOUT_SECONDS
+def timeout_seconds() -> int:
+    """Return the time limit of a report (seconds)."""
+    return _timeout.get() or _STATEMENT_TIMEOUT_SECONDS
 
 
 def check_patterns(patterns: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ def check_patterns(patterns: Mapping[str, str]) -> None:
             raise BadPattern(field, "it needs too much memory") from None
 
 
-def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> list[Any]:
+def run_report(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> list[Any]:
     """
     Return the rows of a report as named tuples. With `by_many`, several processors compute them: each row needs much
     work.
@@ -88,7 +88,7 @@ def ask(statement: str, values: Mapping[str, Any], *, by_many: bool = False) -> 
     Raises:
         TooSlow: the statement took too long.
     """
-    seconds = patience()
+    seconds = timeout_seconds()
     try:
         with transaction.atomic():
             with connection.cursor() as cursor:
