@@ -53,7 +53,7 @@ def control(database, settings, monkeypatch):
 
 
 @pytest.fixture
-def line(database, settings, monkeypatch):
+def proxy(database, settings, monkeypatch):
     """Return the proxy to partition `b`, which a test may cut."""
     monkeypatch.setattr(merged, "CHANGES_WITHIN", 1.0)
     with Proxy.of_database(database.dsn) as proxy:
@@ -143,8 +143,8 @@ def test_pages_the_api_and_the_command_show_the_documents_of_all_partitions(job,
     assert "This page shows partition" not in page
 
 
-def test_a_silent_partition_is_named_and_left_unchanged(job, line):
-    line.cut()
+def test_a_silent_partition_is_named_and_left_unchanged(job, proxy):
+    proxy.cut()
     page = client_of("operator").get(f"/jobs/{job.pk}/bulk/?operation=retry").content.decode()
     done = work(begin(job))
 
@@ -152,16 +152,16 @@ def test_a_silent_partition_is_named_and_left_unchanged(job, line):
     assert (done.elsewhere, done.changed, verbs.state_of(done)) == ({}, HERE, "done")
 
 
-def test_an_operation_waits_for_a_partition_that_stopped_answering(job, line, database, monkeypatch):
+def test_an_operation_waits_for_a_partition_that_stopped_answering(job, proxy, database, monkeypatch):
     made = begin(job)
-    line.cut()
+    proxy.cut()
     with pytest.raises(merged.PartitionAway, match="has not begun there"):
         work(made)
     made.refresh_from_db()
     assert (made.changed, verbs.state_of(made)) == (HERE, "waiting")
 
     monkeypatch.setattr(merged, "_silent_until", {})
-    line.heal()
+    proxy.heal()
     other_partitions.begin(made)
     work_in_b(database, monkeypatch, made.key)
     assert verbs.progress_of(work(made, retry_number=1)).changed == HERE + THERE
@@ -177,9 +177,9 @@ def test_a_part_of_an_operation_begins_once_despite_two_requests(job, control, d
     assert database.value("SELECT count(*) FROM bulk_bulkoperation") == 1
 
 
-def test_a_preview_with_a_partition_that_stopped_answering_is_refused(job, line):
+def test_a_preview_with_a_partition_that_stopped_answering_is_refused(job, proxy):
     shown = verbs.preview("retry", job.pk, {}, may=may)
-    line.cut()
+    proxy.cut()
 
     refused = client_of("operator").post("/api/v1/bulk/", {"token": shown.token}, format="json")
 

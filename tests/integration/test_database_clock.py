@@ -31,14 +31,14 @@ def server(dsn):
 
 
 @pytest.fixture
-def line(dsn):
+def proxy(dsn):
     with Proxy.of_database(dsn) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def connection(dsn, line):
-    with psycopg.connect(line.dsn(dsn), autocommit=True) as connection:
+def connection(dsn, proxy):
+    with psycopg.connect(proxy.dsn(dsn), autocommit=True) as connection:
         yield connection
 
 
@@ -48,19 +48,19 @@ def asks_each_time(monkeypatch):
 
 
 @contextmanager
-def far_away(line):
-    line.delay(DELAY)
+def far_away(proxy):
+    proxy.delay(DELAY)
     yield
-    line.delay(0.0)
+    proxy.delay(0.0)
 
 
 def time_of(server):
     return server.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
-def test_the_clock_is_not_ahead_of_a_database_with_a_slow_connection(server, connection, line):
+def test_the_clock_is_not_ahead_of_a_database_with_a_slow_connection(server, connection, proxy):
     clock = DatabaseClock()
-    with far_away(line):
+    with far_away(proxy):
         clock.now(connection)
     assert clock.now(connection) <= time_of(server)
 
@@ -72,10 +72,10 @@ def test_the_clock_lags_at_most_by_the_duration_of_a_query(server, connection):
     assert clock.now(connection) > before - seconds(time.monotonic() - began_at)
 
 
-def test_the_clock_continues_while_an_answer_is_late(connection, line, asks_each_time):
+def test_the_clock_continues_while_an_answer_is_late(connection, proxy, asks_each_time):
     clock = DatabaseClock()
     before = clock.now(connection)
-    with far_away(line):
+    with far_away(proxy):
         assert clock.now(connection) - before >= seconds(2 * DELAY)
 
 

@@ -164,10 +164,10 @@ def test_facts_arrive_in_both_directions(pair):
 def test_a_server_that_cannot_reach_a_partition_subscribes_to_it_later(pair, monkeypatch):
     a, b = pair
     b.unsubscribe()
-    with Proxy.of_database(a.address) as line, monkeypatch.context() as cut:
+    with Proxy.of_database(a.address) as proxy, monkeypatch.context() as cut:
         # The manager can connect to the other server, but its own database server cannot.
-        cut.setattr(exchange, "offer_links", lambda *_given: line.cut(refuses=True))
-        assert keep_subscriptions(b.connection, b.placement, {A: line.dsn(a.address)}) == 0
+        cut.setattr(exchange, "offer_links", lambda *_given: proxy.cut(refuses=True))
+        assert keep_subscriptions(b.connection, b.placement, {A: proxy.dsn(a.address)}) == 0
     assert b.connection.execute("SELECT 1").fetchone() == (1,)
 
     keep(a, b)

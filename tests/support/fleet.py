@@ -358,9 +358,9 @@ class Fleet:
                 instance.confirm_reports()
         return conflicts_in(self.ledger.runs_of())
 
-    def link_of(self, name):
-        """Return the connection of an application to the store, which can be cut and repaired."""
-        return self.bench.line(name)
+    def proxy_of(self, name):
+        """Return the proxy between an application and the store."""
+        return self.bench.proxy_of(name)
 
     def later(self, seconds, what):
         """Call a function after a delay, and return the thread that will call it."""

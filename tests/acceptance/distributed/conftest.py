@@ -48,15 +48,15 @@ class InDatabase:
     def __init__(self, database):
         self._database = database
 
-    def line(self):
+    def make_proxy(self):
         return Proxy.of_database(self._database.dsn)
 
-    def environment(self, line=None):
+    def environment(self, proxy=None):
         """
-        Return the environment for a process that reaches the store through the proxy `line`, or directly if `line` is
+        Return the environment for a process that reaches the store through `proxy`, or directly if `proxy` is
         None.
         """
-        address = {} if line is None else {"DATABASE_URL": Database(line.dsn(self._database.dsn)).url}
+        address = {} if proxy is None else {"DATABASE_URL": Database(proxy.dsn(self._database.dsn)).url}
         return {"CRAWLCTL_COORDINATION": "DATABASE", **address}
 
 
@@ -67,11 +67,11 @@ class InZooKeeper:
         self._port = server.port
         self._path = f"/tests-{uuid4().hex[:8]}"
 
-    def line(self):
+    def make_proxy(self):
         return Proxy(("127.0.0.1", self._port))
 
-    def environment(self, line=None):
-        port = self._port if line is None else line.port
+    def environment(self, proxy=None):
+        port = self._port if proxy is None else proxy.port
         return {"CRAWLCTL_COORDINATION": "ZOOKEEPER", "CRAWLCTL_ZOOKEEPER": f"127.0.0.1:{port}{self._path}"}
 
 

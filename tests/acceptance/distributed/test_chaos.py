@@ -26,8 +26,8 @@ EVERYTHING = {(job, item) for job, items in POOLS.items() for item in items}
 NAMES = [f"djm{number}" for number in range(6)]
 
 
-# Duration of a run: long enough to notice that two instances run an item at the same time, and short enough to end
-# before its lease.
+# Duration of a run, and of its end after it must stop: long enough to notice two instances that run an item at the same
+# time, and short enough to end before its lease.
 TAKES = LINGERS = dt.timedelta(seconds=0.15)
 
 
@@ -36,7 +36,7 @@ def start(fleet, name):
     fleet.start(name, *jobs)
 
 
-def everything_is_done(fleet):
+def wait_until_all_items_begin(fleet):
     """Wait until connected instances have begun every item within one second."""
     wait_until(lambda: fleet.ledger.items(since=time.monotonic() - 1) == EVERYTHING, within=40)
 
@@ -48,7 +48,7 @@ def test_no_item_runs_on_two_instances_at_once_despite_faults(fleet):
     connected, cut = set(NAMES), set()
     for name in NAMES:
         start(fleet, name)
-    everything_is_done(fleet)
+    wait_until_all_items_begin(fleet)
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -62,11 +62,11 @@ def test_no_item_runs_on_two_instances_at_once_despite_faults(fleet):
         step, name = chance.choice(sorted(steps))
         logger.info("%s %s", step, name)
         if step == "cut":
-            fleet.link_of(name).cut()
+            fleet.proxy_of(name).cut()
             connected.discard(name)
             cut.add(name)
         elif step == "heal":
-            fleet.link_of(name).heal()
+            fleet.proxy_of(name).heal()
             cut.discard(name)
             connected.add(name)
         elif step in {"close", "kill"}:
@@ -75,21 +75,21 @@ def test_no_item_runs_on_two_instances_at_once_despite_faults(fleet):
         else:
             start(fleet, name)
             connected.add(name)
-        everything_is_done(fleet)
+        wait_until_all_items_begin(fleet)
         assert fleet.conflicts() == []
 
 
 def test_every_item_keeps_running_during_rolling_restarts(fleet):
     for name in NAMES[:4]:
         start(fleet, name)
-    everything_is_done(fleet)
+    wait_until_all_items_begin(fleet)
 
     for group in ([NAMES[0]], [NAMES[1]], NAMES[2:4], NAMES[0:2]):
         for name in group:
             fleet.close(name)
-        everything_is_done(fleet)
+        wait_until_all_items_begin(fleet)
         for name in group:
             start(fleet, name)
-        everything_is_done(fleet)
+        wait_until_all_items_begin(fleet)
 
     assert fleet.conflicts() == []

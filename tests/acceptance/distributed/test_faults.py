@@ -10,7 +10,7 @@ import pytest
 
 from nodes.coordination.port import Refused, Unreachable
 from nodes.distributed import DistributedJobManager, Tuning, thread_per_item
-from tests.acceptance.distributed.test_sharing import TEN, settles
+from tests.acceptance.distributed.test_sharing import TEN, wait_for_shares
 from tests.support.fleet import TIMEOUT
 from tests.support.waiting import wait_until
 
@@ -21,14 +21,14 @@ SECOND = dt.timedelta(seconds=1)
 def test_an_item_has_one_holder_despite_faults_of_its_connection(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN, takes=SECOND / 5))
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
 
-    fleet.link_of("djm1").cut()
-    settles(fleet, "reports", TEN, on={"djm2"})
-    fleet.link_of("djm1").heal()
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    fleet.proxy_of("djm1").cut()
+    wait_for_shares(fleet, "reports", TEN, on={"djm2"})
+    fleet.proxy_of("djm1").heal()
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
     fleet.close("djm1")
-    settles(fleet, "reports", TEN, on={"djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm2"})
 
     assert fleet.conflicts() == []
 
@@ -40,7 +40,7 @@ def test_a_thousand_items_begin_again_within_two_timeouts_of_a_kill(fleet):
         fleet.start(name, fleet.job("reports", items=thousand, takes=SECOND / 5), timeout=timeout)
 
     while len(names) > 1:
-        shares = settles(fleet, "reports", thousand, on=set(names))
+        shares = wait_for_shares(fleet, "reports", thousand, on=set(names))
         killed, killed_at = names.pop(0), time.monotonic()
         fleet.kill(killed)
 
@@ -68,7 +68,7 @@ def test_a_run_that_loses_its_store_stops_before_its_lease_ends(fleet):
     wait_until(lambda: fleet.ledger.runs_of("mails"))
 
     cut_at = time.monotonic()
-    fleet.link_of("djm1").cut()
+    fleet.proxy_of("djm1").cut()
     fleet.start("djm2", fleet.job("mails"))
     wait_until(lambda: job.told_to_stop_at)
     wait_until(lambda: fleet.ledger.runs_of("mails", node="djm2"))
@@ -86,7 +86,7 @@ def test_a_cut_off_node_ends_a_short_run_normally_and_begins_no_run(fleet):
     instance = fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.runs_of("mails"))
 
-    fleet.link_of("djm1").cut()
+    fleet.proxy_of("djm1").cut()
     wait_until(lambda: not instance.status().is_member)
 
     since = time.monotonic()
@@ -101,10 +101,10 @@ def test_a_connection_that_is_cut_for_a_moment_disturbs_no_run(fleet):
     fleet.start("djm1", job)
     wait_until(lambda: fleet.ledger.runs_of("mails"))
 
-    fleet.link_of("djm1").cut()
+    fleet.proxy_of("djm1").cut()
     cut_at = time.monotonic()
     wait_until(lambda: time.monotonic() > cut_at + TIMEOUT.total_seconds() / 5)
-    fleet.link_of("djm1").heal()
+    fleet.proxy_of("djm1").heal()
 
     healed_at = time.monotonic()
     wait_until(lambda: time.monotonic() > healed_at + 1.5 * TIMEOUT.total_seconds())
@@ -115,24 +115,24 @@ def test_a_connection_that_is_cut_for_a_moment_disturbs_no_run(fleet):
 def test_other_instances_share_the_items_of_a_cut_off_instance(fleet):
     for name in ("djm1", "djm2", "djm3"):
         fleet.start(name, fleet.job("reports", items=TEN))
-    settles(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2", "djm3"})
 
-    fleet.link_of("djm3").cut()
+    fleet.proxy_of("djm3").cut()
 
-    assert sorted(map(len, settles(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
+    assert sorted(map(len, wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"}).values())) == [5, 5]
     assert fleet.conflicts() == []
 
 
 def test_a_new_instance_replaces_one_that_was_cut_off_and_killed(fleet):
     fleet.start("djm1", fleet.job("reports", items=TEN))
-    settles(fleet, "reports", TEN, on={"djm1"})
-    fleet.link_of("djm1").cut(refuses=True)
-    fleet.link_of("djm1").kill()
+    wait_for_shares(fleet, "reports", TEN, on={"djm1"})
+    fleet.proxy_of("djm1").cut(refuses=True)
+    fleet.proxy_of("djm1").kill()
     fleet.kill("djm1")
 
     fleet.start("djm2", fleet.job("reports", items=TEN))
 
-    assert settles(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
+    assert wait_for_shares(fleet, "reports", TEN, on={"djm2"}) == {"djm2": set(TEN)}
     assert fleet.conflicts() == []
 
 
@@ -155,46 +155,46 @@ def test_an_instance_that_was_frozen_runs_only_items_of_its_new_share(fleet):
     job = fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2)
     frozen = fleet.start("djm1", job)
     fleet.start("djm2", fleet.job("reports", items=TEN, running=thread_per_item, takes=SECOND / 2))
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
 
     frozen.freeze()
-    settles(fleet, "reports", TEN, on={"djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm2"})
     frozen.thaw()
 
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
     assert fleet.conflicts() == []
 
 
 def test_all_nodes_continue_after_a_restart_of_the_store(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
 
     fleet.bench.restart()
 
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
     assert fleet.conflicts() == []
 
 
 def test_a_main_node_that_is_cut_off_is_replaced(fleet):
     for name in ("djm1", "djm2"):
         fleet.start(name, fleet.job("reports", items=TEN))
-    settles(fleet, "reports", TEN, on={"djm1", "djm2"})
+    wait_for_shares(fleet, "reports", TEN, on={"djm1", "djm2"})
     (main,) = (name for name, instance in fleet.instances.items() if instance.status().leadership)
     (other,) = fleet.instances.keys() - {main}
 
-    fleet.link_of(main).cut()
+    fleet.proxy_of(main).cut()
 
     wait_until(lambda: fleet.instances[other].status().leadership is not None)
     assert fleet.instances[main].status().leadership is None
-    settles(fleet, "reports", TEN, on={other})
+    wait_for_shares(fleet, "reports", TEN, on={other})
 
 
 # --- A store that is unreachable or refuses ------------------------------------------------------
 
 
 def test_a_starting_node_retries_a_silent_store_and_logs_each_attempt(fleet, caplog):
-    fleet.link_of("a").cut(refuses=True)
+    fleet.proxy_of("a").cut(refuses=True)
 
     with pytest.raises(Unreachable):
         fleet.start("a", fleet.job("mails"), tuning=Tuning(start_within=5 * SECOND))
@@ -204,8 +204,8 @@ def test_a_starting_node_retries_a_silent_store_and_logs_each_attempt(fleet, cap
 
 
 def test_a_node_waits_for_a_store_that_answers_late(fleet):
-    fleet.link_of("a").cut()
-    healing = fleet.later(1.0, fleet.link_of("a").heal)
+    fleet.proxy_of("a").cut()
+    healing = fleet.later(1.0, fleet.proxy_of("a").heal)
 
     fleet.start("a", fleet.job("mails"))
 

@@ -18,8 +18,8 @@ SECOND = dt.timedelta(seconds=1)
 HOUR = dt.timedelta(hours=1)
 
 
-def lasts(seconds):
-    """Wait this many seconds, in which something must not happen."""
+def let_pass(seconds):
+    """Let this number of seconds pass, to check what does not happen in them."""
     until = time.monotonic() + seconds
     wait_until(lambda: time.monotonic() > until)
 
@@ -97,7 +97,7 @@ def test_a_job_whose_pool_cannot_be_read_stops_with_the_reason(fleet, caplog, it
     assert words in instance.status().jobs["reports"].problem
     assert "failed to access the work pool of job reports" in caplog.text
     stopped_at = time.monotonic()
-    lasts(0.5)
+    let_pass(0.5)
     assert fleet.ledger.runs_of("reports", since=stopped_at) == []
 
     job.items = ["north"]
@@ -176,7 +176,7 @@ def test_a_changed_schedule_applies_immediately(fleet, first):
     job = fleet.job("mails", every=HOUR, first=first)
     instance = fleet.start("a", job)
     wait_until(lambda: instance.status().jobs["mails"].runs.next_at is not None)
-    lasts(1)
+    let_pass(1)
     assert fleet.ledger.runs_of("mails") == []
 
     job.every = Schedule.by_delay(SECOND)
@@ -301,7 +301,7 @@ def test_items_of_a_run_are_locked_by_its_node(fleet):
     assert (lock.item, lock.holder) == (WorkItem("mails", "singleton"), "a")
     assert lock.since is not None
     # The lease is extended as long as the run lasts.
-    lasts(4)
+    let_pass(4)
     assert watcher.lock_of(lock.item).since == lock.since
     assert not watcher.lock_of(lock.item).has_expired
     assert len(fleet.ledger.runs_of("mails")) == 1

@@ -76,7 +76,7 @@ def test_a_node_shows_whether_it_is_a_member_and_main(fleet):
     assert scrape(second)["djm_member", "b"] == 1
     assert scrape(second)["djm_main", "b"] == 0
 
-    fleet.link_of("a").cut()
+    fleet.proxy_of("a").cut()
 
     wait_until(lambda: scrape(first)["djm_member", "a"] == scrape(first)["djm_main", "a"] == 0)
     wait_until(lambda: scrape(second)["djm_main", "b"] == 1)
@@ -97,7 +97,7 @@ def test_clean_ups_are_counted_at_the_main_node(fleet):
 
 
 def test_metrics_show_a_pool_that_cannot_be_read(fleet):
-    instance = fleet.start("a", fleet.job("mails", RuntimeError("the table is away")), counts=True)
+    instance = fleet.start("a", fleet.job("mails", RuntimeError("no such table")), counts=True)
 
     wait_until(lambda: scrape(instance).get(("djm_work_pool_problem", "mails", "a")) == 1)
     assert scrape(instance)["djm_work_pool_items", "mails", "a"] == 0

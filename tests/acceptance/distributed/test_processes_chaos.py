@@ -27,8 +27,8 @@ PATIENCE = 60.0
 class Instance:
     """A named `manage.py runjobs`, with its own connection to the store."""
 
-    def __init__(self, name, line, start):
-        self.name, self.line = name, line
+    def __init__(self, name, proxy, start):
+        self.name, self.proxy = name, proxy
         self._start = start
         self.process = None
         self.wakes_at = None
@@ -74,11 +74,11 @@ class Instance:
 
     def cut(self):
         self.is_cut = True
-        self.line.cut()
+        self.proxy.cut()
 
     def heal(self):
         self.is_cut = False
-        self.line.heal()
+        self.proxy.heal()
 
 
 @pytest.fixture
@@ -86,18 +86,18 @@ def instances(store, start_jobs, machine):
     """Return six instances of one cluster, with none started."""
     made = []
     for name in NAMES:
-        line = store.line()
-        made.append(Instance(name, line, partial(start_jobs, "--node", name, **store.environment(line))))
+        proxy = store.make_proxy()
+        made.append(Instance(name, proxy, partial(start_jobs, "--node", name, **store.environment(proxy))))
     yield made
     for instance in made:
         instance.thaw()
         instance.heal()
     machine.clean_up()
     for instance in made:
-        instance.line.__exit__()
+        instance.proxy.__exit__()
 
 
-def everything_is_done(instances, diary):
+def wait_until_all_items_begin(instances, diary):
     """Wait until every item was begun within two seconds."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -132,13 +132,13 @@ def test_no_item_runs_on_two_processes_at_once_despite_faults(instances, diary):
     chance = random.Random(seed)
     for instance in instances[:4]:
         instance.start()
-    everything_is_done(instances, diary)
+    wait_until_all_items_begin(instances, diary)
 
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         what, inject_fault = chance.choice(list(steps_of(instances, chance)))
         logger.info("seed %d: %s", seed, what)
         inject_fault()
-        everything_is_done(instances, diary)
+        wait_until_all_items_begin(instances, diary)
 
     assert conflicts_in(diary) == []

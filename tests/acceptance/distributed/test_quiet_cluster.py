@@ -2,7 +2,7 @@
 
 import time
 
-from tests.acceptance.distributed.test_sharing import TEN, settles
+from tests.acceptance.distributed.test_sharing import TEN, wait_for_shares
 from tests.support.waiting import wait_until
 
 NAMES = [f"djm{number}" for number in range(5)]
@@ -21,7 +21,7 @@ def test_a_cluster_without_changes_writes_only_locks(zookeeper_fleet):
     fleet = zookeeper_fleet
     for name in NAMES:
         fleet.start(name, fleet.job("reports", items=TEN), fleet.job("mails"))
-    settles(fleet, "reports", TEN, on=set(NAMES))
+    wait_for_shares(fleet, "reports", TEN, on=set(NAMES))
     watcher = fleet.watcher()
     with watcher._asking() as session:
         before = tree_of(session, watcher._tree.root, without=("locks",))

@@ -30,7 +30,7 @@ def wait_for(condition, *, of):
         time.sleep(0.05)
 
 
-def do_all(diary, *processes):
+def wait_until_shared(diary, *processes):
     """Wait until exactly these processes have run all items since the call, and each has run some items."""
 
     def shared():
@@ -56,10 +56,10 @@ def replace_database(database):
 
 def test_processes_share_the_items_and_the_last_one_runs_all(start, diary):
     one, other = start(), start()
-    do_all(diary, one, other)
+    wait_until_shared(diary, one, other)
 
     one.kill()
-    do_all(diary, other)
+    wait_until_shared(diary, other)
 
     other.send(signal.SIGTERM)
     assert other.wait() == 0
@@ -69,26 +69,26 @@ def test_processes_share_the_items_and_the_last_one_runs_all(start, diary):
 
 def test_managers_also_run_distributed_jobs_if_configured(start, machine, diary):
     one, other = (start("--jobs", command="runmanager") for _ in range(2))
-    do_all(diary, one, other)
+    wait_until_shared(diary, one, other)
     ours = "SELECT job FROM nodes_distributedjobonnode WHERE starts_with(job, 'crawlctl.')"
     wait_for(lambda: machine.database.rows(ours), of=[one, other])
 
     one.send(signal.SIGTERM)
     assert one.wait() == 0
-    do_all(diary, other)
+    wait_until_shared(diary, other)
     assert conflicts_in(diary) == []
 
 
 def test_the_database_lists_running_jobs_and_its_switch_stops_them(start, machine, diary):
     one, other = (start("--cluster", "ours") for _ in range(2))
-    do_all(diary, one, other)
+    wait_until_shared(diary, one, other)
 
-    def noted():
+    def are_listed():
         query = "SELECT items FROM nodes_distributedjobonnode WHERE (cluster, job) = ('ours', 'diary') AND runs > 0"
         rows = machine.database.rows(query)
         return sorted(item for (items,) in rows for item in items) == sorted(ITEMS)
 
-    wait_for(noted, of=[one, other])
+    wait_for(are_listed, of=[one, other])
     machine.database.rows(
         "INSERT INTO nodes_distributedjobswitch VALUES ('ours', 'diary', true, 'ann', now()) RETURNING job"
     )
@@ -98,7 +98,7 @@ def test_the_database_lists_running_jobs_and_its_switch_stops_them(start, machin
 
     wait_for(is_quiet, of=[one, other])
     machine.database.rows("UPDATE nodes_distributedjobswitch SET is_disabled = false RETURNING job")
-    do_all(diary, one, other)
+    wait_until_shared(diary, one, other)
     assert conflicts_in(diary) == []
 
 
@@ -135,7 +135,7 @@ def test_an_unreachable_store_is_retried_and_then_the_command_ends_with_1(start)
     ],
     ids=["no such job", "no object", "no job", "no such strategy", "bad node", "no time"],
 )
-def test_an_invalid_value_ends_the_command_with_2_and_a_list_of_valid_values(start, arguments, jobs, words):
+def test_an_invalid_value_ends_the_command_with_2_and_a_reason(start, arguments, jobs, words):
     process = start(*arguments, jobs=jobs)
 
     assert process.wait() == 2
@@ -145,7 +145,7 @@ def test_an_invalid_value_ends_the_command_with_2_and_a_list_of_valid_values(sta
 
 def test_a_process_ends_when_its_database_was_replaced(start_jobs, machine, diary):
     process = start_jobs(CRAWLCTL_COORDINATION="DATABASE")
-    do_all(diary, process)
+    wait_until_shared(diary, process)
 
     replace_database(machine.database)
 

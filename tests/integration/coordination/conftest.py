@@ -70,7 +70,7 @@ class Bench:
                 self.let_beat(node)
         return node
 
-    def line(self, name):
+    def proxy_of(self, name):
         """Return the proxy for the connections of the node with this name. The first call makes the proxy."""
         if name not in self.proxies:
             self.proxies[name] = self._proxy()
@@ -147,7 +147,7 @@ class DatabaseBench(Bench):
         """
         Return a constructor `(node, jobs, …)` of DistributedJobManager, which connects through the proxy of this name.
         """
-        return partial(DistributedJobManager.on_database, self.line(name).dsn(self._dsn), self.cluster)
+        return partial(DistributedJobManager.on_database, self.proxy_of(name).dsn(self._dsn), self.cluster)
 
 
 class ZooKeeperBench(Bench):
@@ -174,7 +174,7 @@ class ZooKeeperBench(Bench):
 
     def manager_of(self, name):
         """Return a constructor of DistributedJobManager, as `DatabaseBench.manager_of` does."""
-        hosts = f"127.0.0.1:{self.line(name).port}"
+        hosts = f"127.0.0.1:{self.proxy_of(name).port}"
         return partial(DistributedJobManager.on_zookeeper, hosts, f"{self.root}/{self.cluster}")
 
     def freeze(self):
