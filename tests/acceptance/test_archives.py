@@ -98,7 +98,9 @@ def test_a_killed_worker_leaves_whole_records_and_its_successor_ends_its_file(cl
     assert held_by(cluster.output) == site.documents
     assert_rows_agree_with_files()
     wait_for(
-        lambda: not cluster.database.rows(OPEN_FILES_OF_THE_DEAD), within=30, saying="the files of the dead have ended"
+        lambda: not cluster.database.rows(OPEN_FILES_OF_THE_DEAD),
+        within=30,
+        saying="the archive files of the killed worker are closed",
     )
     ended = ArchiveFile.objects.filter(state="complete")
     assert ended.exists()

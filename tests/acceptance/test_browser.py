@@ -99,7 +99,7 @@ def web(machine):
 
 def _address(command):
     said = wait_for(
-        lambda: re.search(r"http://127\.0\.0\.1:\d+", command.out), saying="the web server's address is told"
+        lambda: re.search(r"http://127\.0\.0\.1:\d+", command.out), saying="the web server prints its address"
     )
     return said[0]
 
@@ -197,7 +197,7 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         standing = amount(page, "processed")
 
         page.get_by_role("button", name="Resume", exact=True).click()
-        wait_for(lambda: amount(page, "processed") > standing, saying="it goes on")
+        wait_for(lambda: amount(page, "processed") > standing, saying="the crawl continues")
         assert site.count_requests() > asked
 
         # The buttons of the actions are at the arrows of the diagram.

@@ -85,7 +85,9 @@ def test_a_drop_survives_kills_of_its_processes(cluster, machine, start_worker, 
     executing_child(worker).kill()
     lock.release()
 
-    ended = wait_for(lambda: ArchivedTask.objects.filter(pk=operation.task).first(), within=60, saying="its end")
+    ended = wait_for(
+        lambda: ArchivedTask.objects.filter(pk=operation.task).first(), within=60, saying="the operation has ended"
+    )
     operation.refresh_from_db()
     assert (ended.why, operation.attempt) == ("done", 4)
     assert (operation.changed, operation.skipped) == (DOCUMENTS, 0)

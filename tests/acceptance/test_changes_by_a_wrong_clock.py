@@ -36,8 +36,10 @@ def answers(url):
 @WRONG_BY
 def test_a_new_schedule_starts_no_past_window_and_skips_no_future_window(cluster, machine, job, hours):
     manager = machine.start("runmanager", "--http", "127.0.0.1:0", **QUICK_HEARTS, **skewed_by(hours))
-    url = wait_for(lambda: manager.has_ended or manager.out.strip(), saying="it says where its pages are")
-    wait_for(lambda: answers(url), saying="its pages are there")
+    url = wait_for(
+        lambda: manager.has_ended or manager.out.strip(), saying="the manager prints the address of its pages"
+    )
+    wait_for(lambda: answers(url), saying="the manager serves its pages")
     wanted = {"start_method": "window_begin", "windows": [NIGHTLY]}
     token = token_client_of("administrator")._credentials["HTTP_AUTHORIZATION"]
     request = urllib.request.Request(

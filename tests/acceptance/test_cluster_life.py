@@ -49,7 +49,7 @@ def test_the_oldest_manager_is_main_and_later_ones_join(cluster):
 
     first.kill()
 
-    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
     assert cluster.main(first, second, third) is second
     assert cluster.node_of(first).status == "failed"
 
@@ -60,7 +60,7 @@ def test_a_main_that_ends_in_order_is_replaced_immediately_without_failures(clus
     first.send(signal.SIGTERM)
 
     assert first.wait() == 0
-    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
     assert cluster.main(first, second) is second
     assert count_events(cluster, "marked_failed") == 0
 
@@ -71,7 +71,7 @@ def test_a_hanging_older_manager_delays_no_election(cluster):
 
     elder.send(signal.SIGSTOP)
     main.kill()
-    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
     elder.send(signal.SIGCONT)
 
     assert cluster.main(main, elder, younger) is younger
@@ -83,7 +83,7 @@ def test_a_frozen_main_manager_is_replaced_in_time_and_stays_failed(cluster):
     goes_on_beating(cluster, heir)
 
     main.send(signal.SIGSTOP)
-    wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+    wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
     main.send(signal.SIGCONT)
 
     assert beats_to_takeover(cluster, main, heir) <= TAKEOVER_BEATS
@@ -130,13 +130,15 @@ def hours_of(environment):
 def test_two_processes_with_one_name_both_run_with_different_ids(cluster):
     one, other = (cluster.machine.start("runworker", "--name", "twin", **QUICK_HEARTS) for _ in range(2))
     cluster.start("runmanager")
-    wait_for(lambda: all(cluster.node_of(twin).status == "running" for twin in (one, other)), saying="both work")
+    wait_for(
+        lambda: all(cluster.node_of(twin).status == "running" for twin in (one, other)), saying="both managers run"
+    )
     assert cluster.node_of(one).name == cluster.node_of(other).name == "twin"
     assert cluster.node_of(one).id != cluster.node_of(other).id
 
     one.kill()
 
-    wait_for(lambda: cluster.node_of(one).status == "failed", saying="the one is failed")
+    wait_for(lambda: cluster.node_of(one).status == "failed", saying="the first manager is marked failed")
     goes_on_beating(cluster, other)
     assert cluster.node_of(other).status == "running"
 
@@ -157,12 +159,15 @@ def test_daemons_with_killed_sessions_work_again_within_two_heartbeats(cluster, 
     assert killed.sessions >= 2 * len(daemons)
 
     for daemon in daemons:
-        wait_for(lambda daemon=daemon: cluster.node_of(daemon).heartbeat_at > killed.at, saying="it beats again")
+        wait_for(
+            lambda daemon=daemon: cluster.node_of(daemon).heartbeat_at > killed.at,
+            saying="the daemon sends heartbeats again",
+        )
         assert (cluster.node_of(daemon).heartbeat_at - killed.at).total_seconds() < 2 * HEARTBEAT
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
     assert count_events(cluster, "marked_failed") == 0
-    wait_for(lambda: sessions_of(cluster, *daemons) == {2}, saying="each holds two connections")
+    wait_for(lambda: sessions_of(cluster, *daemons) == {2}, saying="each daemon has two sessions")
 
 
 def test_the_manager_of_a_crawl_keeps_its_sessions_open(machine, serve):
@@ -199,7 +204,7 @@ def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
             cluster = Cluster(machine)
             first, second = start_one_by_one(cluster, "runmanager", "runmanager")
             first.kill()
-            wait_for(lambda: term_of(cluster) == 2, saying="there is another main")
+            wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
             (third,) = cluster.start("runmanager")
 
             server.end(signal.SIGQUIT)
@@ -211,7 +216,7 @@ def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
             assert (term_of(cluster), cluster.main(first, second, third)) == (2, second)
             assert [cluster.node_of(each).status for each in (first, second, third)] == ["failed", "running", "running"]
             second.kill()
-            wait_for(lambda: term_of(cluster) == 3, within=PATIENCE, saying="the next term follows")
+            wait_for(lambda: term_of(cluster) == 3, within=PATIENCE, saying="the cluster has another main")
             assert cluster.main(first, second, third) is third
         finally:
             machine.clean_up()

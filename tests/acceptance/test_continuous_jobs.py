@@ -49,7 +49,7 @@ def test_a_document_lost_at_its_source_is_noticed_at_its_next_check(daemons, wor
     world.put("a", links=["b"])
     world.put("b")
     begin(daemons, world, recrawl_after=SHORTLY, recrawl_at_most=SHORTLY)
-    wait_for(lambda: len(held_by(daemons.output)) == 2, saying="both were indexed")
+    wait_for(lambda: len(held_by(daemons.output)) == 2, saying="both documents are indexed")
 
     world.remove("b")
 
@@ -63,7 +63,7 @@ def test_a_job_ends_by_itself_after_all_its_documents_expired(daemons, world):
 
     job = begin(daemons, world, expire_after=dt.timedelta(seconds=2))
 
-    wait_for(lambda: len(set(world.processed())) == 7, saying="all were read")
+    wait_for(lambda: len(set(world.processed())) == 7, saying="all documents were read")
     assert daemons.wait_for_end(job) == "finished"
     assert held_by(daemons.output) == set()
     assert not QueueItem.objects.exists()
@@ -182,7 +182,10 @@ def test_a_removal_that_an_output_refuses_is_retried_until_it_succeeds(daemons, 
     kept = daemons.output.rename(daemons.output.with_suffix(".kept"))
     daemons.output.mkdir()
     daemons.start_job(job)
-    wait_for(lambda: Job.objects.get().phase == "shutting_down" and Job.objects.get().reason, saying="it says why")
+    wait_for(
+        lambda: Job.objects.get().phase == "shutting_down" and Job.objects.get().reason,
+        saying="the job shows the reason of the refusal",
+    )
     daemons.output.rmdir()
     kept.rename(daemons.output)
 

@@ -203,7 +203,7 @@ def test_invalid_options_of_a_crawl_are_refused_and_change_nothing(machine):
         started[name] = machine.start("crawl", *arguments)
         # At most two commands run at a time. All at once would not be faster, and would slow other tests on this
         # machine.
-        wait_for(lambda: sum(not crawl.has_ended for crawl in started.values()) < 2, saying="refused")
+        wait_for(lambda: sum(not crawl.has_ended for crawl in started.values()) < 2, saying="at most one command runs")
     refused = {name: ended(crawl) for name, crawl in started.items()}
 
     assert {name: crawl.code for name, crawl in refused.items()} == dict.fromkeys(BAD_USAGE, 2)

@@ -98,7 +98,7 @@ def test_the_job_of_a_dead_one_shot_is_left_paused_and_can_be_resumed(cluster, s
 
     crawl.kill_with_children()
 
-    job = wait_for(lambda: Job.objects.filter(pause="paused").first(), saying="the job is stopped")
+    job = wait_for(lambda: Job.objects.filter(pause="paused").first(), saying="the job is paused")
     assert job.reason == "its process no longer exists"
     assert cluster.database.value("SELECT count(*) FROM jobs_queueitem WHERE batch_id IS NOT NULL") == 0
     assert ended(cluster.machine.start("crawl", "--resume", "--json")).counts["indexed"] == 150
@@ -124,11 +124,11 @@ def test_a_stopping_worker_releases_documents_that_have_not_started(cluster, ser
         )
 
     cluster.start_job(job)
-    wait_for(lambda: claimed() > 16, saying="the worker has more than it can have begun")
+    wait_for(lambda: claimed() > 16, saying="the worker has claimed more documents than it can start")
     # No started request can end while the site is silent, so each returned document had not begun.
     with site.silent():
         worker.send(signal.SIGTERM)
-        wait_for(lambda: claimed() <= 8, saying="documents that had not started are back")
+        wait_for(lambda: claimed() <= 8, saying="documents that had not started are released")
     cluster.start("runworker")
     assert worker.wait() == 0
     assert cluster.node_of(worker).status == "stopped"
@@ -147,7 +147,7 @@ def test_a_second_signal_ends_a_daemon_immediately_and_loses_nothing(cluster, se
     wait_for(lambda: site.count_requests() > 4, saying="requests are open")
     with site.silent():
         worker.send(signal.SIGTERM)
-        wait_for(lambda: cluster.node_of(worker).status != "running", saying="the first signal was heard")
+        wait_for(lambda: cluster.node_of(worker).status != "running", saying="the worker drains after the first signal")
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0
 
@@ -200,7 +200,10 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     assert wait_for_pause(cluster.database, job) < 2 + 0.1
     asked = site.lines
     last_beat_at = cluster.node_of(worker).heartbeat_at
-    wait_for(lambda: (cluster.node_of(worker).heartbeat_at - last_beat_at).total_seconds() > 1, saying="time goes by")
+    wait_for(
+        lambda: (cluster.node_of(worker).heartbeat_at - last_beat_at).total_seconds() > 1,
+        saying="the worker sends heartbeats for a second",
+    )
     assert site.lines == asked < 200
 
     # Resume: the run reaches its exact end.
@@ -219,7 +222,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
 
     # Delete: nothing is left.
     verb("delete")
-    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is gone")
+    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is deleted")
     assert held_by(cluster.output) == set()
     assert len([line for line in read_lines(cluster.output) if line["action"] == "delete"]) == 200
     assert cluster.database.documents() == {}

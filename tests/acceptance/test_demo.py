@@ -19,7 +19,7 @@ def start(machine):
         return machine.start(*arguments, CRAWLCTL_VAR=str(machine.directory / "var"))
 
     yield start
-    wait_for(lambda: not processes_in(machine.directory), saying="everything has ended")
+    wait_for(lambda: not processes_in(machine.directory), saying="all processes of the command have ended")
 
 
 def processes_in(directory):
@@ -53,7 +53,8 @@ def count_requests(directory):
 def address_in(command):
     """Wait until the command prints the address of its web server, and return it."""
     return wait_for(
-        lambda: re.search(r"^web interface: (http://127\.0\.0\.1:\d+)", command.out, re.MULTILINE), saying="address"
+        lambda: re.search(r"^web interface: (http://127\.0\.0\.1:\d+)", command.out, re.MULTILINE),
+        saying="the command prints the address of its pages",
     )[1]
 
 
@@ -68,11 +69,11 @@ def test_the_results_of_two_demos_in_a_row_are_exact(machine, start):
 
 def test_a_demo_survives_a_killed_worker_and_runs_until_it_is_interrupted(machine, start):
     demo = start("demo", "--pages", "300")
-    wait_for(lambda: count_requests(machine.directory) > 60, saying="it crawls")
+    wait_for(lambda: count_requests(machine.directory) > 60, saying="the demo crawls")
 
     node(machine.directory, "worker-1").kill()
 
-    wait_for(lambda: "finished after" in demo.out, saying=f"it has ended: {demo.err}")
+    wait_for(lambda: "finished after" in demo.out, saying=f"the demo has ended: {demo.err}")
     assert machine.database.documents()[2, "200"] == 300
     assert "worker-1 was ended by SIGKILL" in demo.err
     assert re.search(r"^administrator: admin password: \S+$", demo.out, re.MULTILINE)
@@ -85,9 +86,9 @@ def test_a_demo_survives_a_killed_worker_and_runs_until_it_is_interrupted(machin
 
 def test_a_killed_demo_leaves_no_process_and_the_next_demo_starts_afresh(machine, start):
     demo = start("demo", "--pages", "300")
-    wait_for(lambda: count_requests(machine.directory) > 20, saying="it crawls")
+    wait_for(lambda: count_requests(machine.directory) > 20, saying="the demo crawls")
     demo.kill()
-    wait_for(lambda: not processes_in(machine.directory), saying="its processes have ended")
+    wait_for(lambda: not processes_in(machine.directory), saying="the processes of the demo have ended")
 
     report = report_of(start("demo", "--exit", "--pages", "60"))
 
@@ -98,7 +99,9 @@ def test_a_demo_that_is_stopped_while_it_creates_partitions_ends_immediately(mac
     demo = start("demo", "--exit", "--partitions", "3")
     partitions = machine.directory / "var" / "demo-3-partitions"
     # The demo creates the database of the control partition first, and then both others at the same time.
-    wait_for(lambda: all((partitions / name).exists() for name in "bc"), saying="it creates partitions", within=300)
+    wait_for(
+        lambda: all((partitions / name).exists() for name in "bc"), saying="the demo creates partitions", within=300
+    )
 
     demo.send(signal.SIGTERM)
 
@@ -124,7 +127,7 @@ def test_the_processes_of_command_run_serve_until_it_is_stopped(machine, start):
     with urllib.request.urlopen(address_in(run), timeout=30) as page:
         assert page.status == 200
     running = "SELECT count(*) FROM nodes_node WHERE status = 'running'"
-    wait_for(lambda: machine.database.value(running) == 2, saying="a manager and a worker")
+    wait_for(lambda: machine.database.value(running) == 2, saying="a manager and a worker run")
 
     run.send(signal.SIGTERM)
 

@@ -78,7 +78,10 @@ def test_a_crawl_continues_after_a_full_disk(machine, serve, tmp_path):
 
         make_room = fill(disk)
         log = disk / "var" / "postgres" / "server.log"
-        wait_for(lambda: "No space left on device" in log.read_text(errors="replace"), saying="the server lacks room")
+        wait_for(
+            lambda: "No space left on device" in log.read_text(errors="replace"),
+            saying="the server reports the full disk",
+        )
         make_room()
 
         wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")

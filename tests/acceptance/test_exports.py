@@ -52,7 +52,9 @@ def test_an_export_survives_kills_of_its_process(cluster, start_worker, tmp_path
     worker.kill()
     start_worker()
 
-    done = wait_for(lambda: Export.objects.exclude(file="").filter(pk=export.pk).first(), within=90, saying="a file")
+    done = wait_for(
+        lambda: Export.objects.exclude(file="").filter(pk=export.pk).first(), within=90, saying="the export has a file"
+    )
     lines = (tmp_path / done.file).read_text().splitlines()
     assert done.attempt >= 2
     assert sorted(json.loads(line)["identifier"] for line in lines) == sorted(row.identifier for row in documents)

@@ -156,7 +156,7 @@ def test_manifoldcfs_sanity_test_counts_5_6_6_6_5_and_0_documents(cluster, tree)
     assert held_by(cluster.output) == {url(tree / name) for name in ("one.txt", "four.txt", "sub/three.txt")}
 
     control.delete(job.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: not Job.objects.exists(), saying="the job is gone")
+    wait_for(lambda: not Job.objects.exists(), saying="the job is deleted")
     assert held_by(cluster.output) == set()
 
 
@@ -192,4 +192,4 @@ def test_manifoldcfs_api_sanity_test_counts_5_6_6_and_5_documents(cluster, tree)
     history = api.get("/api/v1/reports/history/", {"repository": files})
     assert history.status_code == 200, history.content
     assert api.post(f"/api/v1/jobs/{job}/delete/").status_code in {200, 202}
-    wait_for(lambda: api.get(f"/api/v1/jobs/{job}/").status_code == 404, saying="the job is gone")
+    wait_for(lambda: api.get(f"/api/v1/jobs/{job}/").status_code == 404, saying="the job is deleted")

@@ -99,7 +99,7 @@ def test_the_page_of_a_job_shows_about_the_true_share_of_fresh_pages(cluster):
         )
         cluster.start_job(job)
 
-        wait_for(lambda: min(map(len, site.read.values())) >= LOOKS, saying="each page was read some times")
+        wait_for(lambda: min(map(len, site.read.values())) >= LOOKS, saying="each page was read several times")
         last = max(moments[-1] for moments in site.read.values())
         wait_for(lambda: time.time() >= last + LATER, saying="some pages are old")
         asked_at = time.time()

@@ -22,7 +22,7 @@ def test_a_crawl_pauses_below_the_limit_of_free_disk(cluster, serve):
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
     set_limit(100_000_000)
-    reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job says why it stands")
+    reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job shows a reason")
     wait_for(lambda: not cluster.database.rows(IN_HAND), saying="the worker has no claimed documents")
     asked = site.lines
 

@@ -90,7 +90,7 @@ def test_a_deleted_job_leaves_no_links_and_no_counts(daemons, tree):
     assert HopCount.objects.exists()
 
     control.delete(job.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is gone")
+    wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is deleted")
 
     assert not HopCount.objects.exists()
     assert not Link.objects.exists()

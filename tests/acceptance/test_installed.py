@@ -158,7 +158,10 @@ def choose_a_language_and_open_the_help(address, chromium):
 def test_an_installed_crawlctl_crawls_and_shows_its_help(user, page, chromium):
     crawl_it(user, page)
     with user.running("run", "--workers", "1") as said:
-        address = wait_for(lambda: re.search(r"http://127\.0\.0\.1:\d+", said.read_text()), saying="it serves")[0]
+        address = wait_for(
+            lambda: re.search(r"http://127\.0\.0\.1:\d+", said.read_text()),
+            saying="the command prints the address of its pages",
+        )[0]
         missing = choose_a_language_and_open_the_help(address, chromium)
 
     assert missing == []

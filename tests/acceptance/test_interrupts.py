@@ -80,12 +80,13 @@ def test_a_killed_crawl_is_resumed_and_loses_nothing(machine, site, output, what
 def test_a_job_in_progress_is_refused_and_a_second_interrupt_ends_immediately(machine, serve, output):
     site = serve(pages=20, traps=0, latency_ms=20_000)
     crawl = machine.start_crawl(site.start_url, "--job", "site", output=output)
-    wait_for(site.count_requests, saying="the site has been asked for something")
+    wait_for(site.count_requests, saying="the site has received a request")
 
     again = ended(machine.start_crawl("--job", "site", output=output))
     crawl.send(signal.SIGINT)
     wait_for(
-        lambda: machine.database.value("SELECT pause FROM jobs_job") == "pausing", saying="the interrupt was heard"
+        lambda: machine.database.value("SELECT pause FROM jobs_job") == "pausing",
+        saying="the job is pausing after the interrupt",
     )
     crawl.send(signal.SIGINT)
     began_at = time.monotonic()
@@ -106,7 +107,7 @@ def test_a_suspended_crawl_holds_no_lock_and_continues(machine, site, output):
 
     for _ in range(3):
         crawl.send(signal.SIGTSTP)
-        wait_for(lambda: psutil.Process(crawl.pid).status() == psutil.STATUS_STOPPED, saying="it has stopped")
+        wait_for(lambda: psutil.Process(crawl.pid).status() == psutil.STATUS_STOPPED, saying="the crawl is suspended")
         assert machine.database.value(transactions) == 0
         crawl.send(signal.SIGCONT)
 

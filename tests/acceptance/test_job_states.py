@@ -219,13 +219,16 @@ def test_a_job_starts_waits_and_continues_with_its_windows(walk):
     walk.ask("resume")
     shown = walk.reaches("ACTIVEWAIT")
     assert (shown["status"], walk.world.asked("b")) == ("Waiting", 0)
-    wait_for(lambda: "outside its window until " in walk.look()["reason"], saying="it says why it waits")
+    wait_for(
+        lambda: "outside its window until " in walk.look()["reason"],
+        saying="the job shows that it waits for its window",
+    )
 
     always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
     editing.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now())
     walk.ask("abort")
     walk.ends("aborted")
-    wait_for(lambda: Job.objects.get(pk=walk.job.pk).run_no == 2, saying="its new window starts it again")
+    wait_for(lambda: Job.objects.get(pk=walk.job.pk).run_no == 2, saying="the new window starts the job again")
     assert JobEvent.objects.filter(job=walk.job, kind="begin_window").count() == 2
 
 
@@ -247,8 +250,11 @@ def test_a_job_continues_when_its_next_window_opens(walk):
     always = Window(minutes=tuple(range(60)), duration=dt.timedelta(seconds=60))
     editing.change_job(walk.job.pk, windows=[always], made_by="a test", now=timezone.now() - dt.timedelta(minutes=2))
 
-    wait_for(lambda: walk.world.asked("b"), saying="it went on in its window")
-    wait_for(lambda: JobEvent.objects.filter(job=walk.job, kind="unwait").exists(), saying="it was let go on")
+    wait_for(lambda: walk.world.asked("b"), saying="the job continued in its window")
+    wait_for(
+        lambda: JobEvent.objects.filter(job=walk.job, kind="unwait").exists(),
+        saying="the journal shows that the job continued",
+    )
 
 
 # --- Seeding during the run --------------------------------------------------------------------------
@@ -278,7 +284,7 @@ def test_a_continuous_job_can_be_stopped_while_it_reads_its_seeds_again(walk):
 
     walk.reaches("ACTIVESEEDING")
     walk.world.signal("seed")
-    wait_for(lambda: walk.world.asked("b"), saying="what the source names by now was read")
+    wait_for(lambda: walk.world.asked("b"), saying="the document that the source lists now was read")
     walk.world.seeding(waits_for="seed again")
     walk.reaches("ACTIVESEEDING")
     walk.ask("abort")
@@ -435,7 +441,7 @@ def test_a_worker_that_dies_while_it_notifies_an_output_is_replaced(walk):
     walk.let_go()
     walk.sink.hold("complete")
     walk.ask("start")
-    wait_for(lambda: walk.sink.waits("complete"), saying="a worker tells the output")
+    wait_for(lambda: walk.sink.waits("complete"), saying="a worker notifies the output")
 
     walk.workers[0].kill()
     walk.sink.let_go("complete")

@@ -80,7 +80,7 @@ def test_another_worker_logs_in_if_the_first_one_dies_during_its_login(cluster, 
     site.answers.clear()
     job = make_job(cluster, site)
     cluster.start_job(job)
-    wait_for(lambda: site.logins, saying="somebody logs in")
+    wait_for(lambda: site.logins, saying="a worker logs in")
     node_id = cluster.database.value("SELECT node_id FROM jobs_gate")
 
     next(worker for worker in workers if cluster.node_of(worker).id == node_id).kill()
@@ -108,7 +108,8 @@ def test_a_wrong_password_pauses_the_job_after_one_attempt_with_a_reason(daemons
     # A resume tries the login once more, and nothing was lost.
     control.resume(job.pk, made_by="a test", now=NOON)
     wait_for(
-        lambda: len(site.logins) == 2 and Job.objects.get(pk=job.pk).pause == "paused", saying="it was tried once more"
+        lambda: len(site.logins) == 2 and Job.objects.get(pk=job.pk).pause == "paused",
+        saying="the login was tried once more, and the job is paused",
     )
     assert daemons.database.documents() == {(2, "200"): 1, (0, ""): PAGES}
 
@@ -129,7 +130,7 @@ def test_a_paused_job_finishes_after_its_password_is_corrected(daemons, site):
 def test_workers_apply_an_edited_connection_of_a_running_job_in_5_seconds(daemons, site):
     job = make_job(daemons, site, open_requests=1, min_gap=0.2)
     daemons.start_job(job)
-    wait_for(lambda: len(site.pages) >= 5, saying="the job is in its middle")
+    wait_for(lambda: len(site.pages) >= 5, saying="the job has read five pages")
 
     correct(job, user_agent="edited/1")
     edited_at = time.monotonic()

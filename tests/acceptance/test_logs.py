@@ -17,7 +17,7 @@ def test_each_line_of_run_is_json_and_names_nodes_and_runs(cluster, serve):
     cluster.start_job(job)
     assert cluster.wait_for_end(job) == "finished"
     os.kill(Node.objects.get(kind="worker", status="running").pid, signal.SIGKILL)
-    wait_for(lambda: "started again" in run.err, within=60, saying="the supervisor logs it")
+    wait_for(lambda: "started again" in run.err, within=60, saying="the supervisor logs a restart")
 
     run.send(signal.SIGTERM)
     run.wait()

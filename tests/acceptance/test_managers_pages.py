@@ -33,8 +33,10 @@ ASKED = (
 def start(machine, address="127.0.0.1:0", **environment):
     """Start a manager that serves pages. Return the manager and its address, once its pages answer."""
     manager = machine.start("runmanager", "--http", address, **(QUICK_HEARTS | environment))
-    url = wait_for(lambda: manager.has_ended or manager.out.strip(), saying="it says where its pages are")
-    wait_for(lambda: status(f"{url}/login/") == 200, saying="its pages are there")
+    url = wait_for(
+        lambda: manager.has_ended or manager.out.strip(), saying="the manager prints the address of its pages"
+    )
+    wait_for(lambda: status(f"{url}/login/") == 200, saying="the manager serves its pages")
     return manager, url
 
 
@@ -60,7 +62,7 @@ def web_parts(manager):
 
 def test_each_manager_serves_all_pages_and_lists_all_managers(machine, cluster):
     (first, at_first), (second, at_second) = start(machine), start(machine)
-    wait_for(lambda: cluster.node_of(second).status == "running", saying="both work")
+    wait_for(lambda: cluster.node_of(second).status == "running", saying="both managers run")
     token = token_client_of("viewer")._credentials["HTTP_AUTHORIZATION"]
 
     for url in (at_first, at_second):
@@ -74,7 +76,9 @@ def test_each_manager_serves_all_pages_and_lists_all_managers(machine, cluster):
 
 def test_one_login_is_valid_for_all_pages_of_all_managers(machine, cluster):
     managers = [start(machine), start(machine)]
-    wait_for(lambda: all(cluster.node_of(manager).status == "running" for manager, _ in managers), saying="both work")
+    wait_for(
+        lambda: all(cluster.node_of(manager).status == "running" for manager, _ in managers), saying="both managers run"
+    )
     opener, at_first = (
         urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar := CookieJar())),
         managers[0][1],
@@ -111,8 +115,8 @@ def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, clu
     (web_part,) = web_parts(manager)
 
     web_part.kill()
-    wait_for(lambda: [web_part] != web_parts(manager) != [], saying="there is another one")
-    wait_for(lambda: status(f"{url}/login/") == 200, saying="its pages are there again")
+    wait_for(lambda: [web_part] != web_parts(manager) != [], saying="another web server runs")
+    wait_for(lambda: status(f"{url}/login/") == 200, saying="the manager serves its pages again")
 
     assert "web-server was ended by SIGKILL; it is started again" in manager.err
     assert not manager.has_ended
@@ -127,7 +131,7 @@ def test_the_web_server_always_ends_with_its_manager(machine, number):
     manager.send(number)
 
     assert manager.wait() == (0 if number == signal.SIGTERM else -number)
-    wait_for(lambda: not web_part.is_running() or web_part.status() == "zombie", saying="it has ended")
+    wait_for(lambda: not web_part.is_running() or web_part.status() == "zombie", saying="the web server has ended")
     assert status(f"{url}/login/") == 0
 
 

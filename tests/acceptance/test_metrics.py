@@ -72,7 +72,7 @@ def test_each_process_shows_only_its_own_metrics(cluster):
             lambda port=port: (
                 (shown := {name for name, *_ in scrape(port)}) and "crawlctl_node_trusted" in shown and shown
             ),
-            saying="its heart beats",
+            saying="the process sends heartbeats",
         )
 
         unlabelled = {figure.name for figure in table.TABLE if isinstance(figure, Counter) and not figure.labels}
@@ -90,8 +90,13 @@ def test_a_lost_worker_is_counted_as_failed_and_its_documents_as_released(cluste
 
     worker.kill()
 
-    wait_for(lambda: scrape(of_manager)["crawlctl_nodes_marked_failed_total",] == 1, saying="it is marked failed")
-    wait_for(lambda: scrape(of_manager)["crawlctl_released_documents_total",] > 0, saying="its documents go back")
+    wait_for(
+        lambda: scrape(of_manager)["crawlctl_nodes_marked_failed_total",] == 1, saying="the worker is marked failed"
+    )
+    wait_for(
+        lambda: scrape(of_manager)["crawlctl_released_documents_total",] > 0,
+        saying="documents of the worker are released",
+    )
 
 
 def test_the_web_server_shows_the_state_of_the_cluster(cluster, serve):
@@ -121,7 +126,10 @@ def test_a_one_shot_shows_its_own_and_its_workers_metrics(machine, serve, tmp_pa
     crawl = machine.start_crawl(site.start_url, "--workers", "1", "--metrics-port", port, output=tmp_path / "out.jsonl")
 
     assert scrape_when_up(port)["crawlctl_nodes_marked_failed_total",] == 0
-    wait_for(lambda: scrape_when_up(port + 1).get(("crawlctl_worker_capacity_documents",)), saying="its worker works")
+    wait_for(
+        lambda: scrape_when_up(port + 1).get(("crawlctl_worker_capacity_documents",)),
+        saying="the worker of the crawl shows metrics",
+    )
     crawl.send(signal.SIGINT)
     crawl.wait()
 

@@ -70,7 +70,7 @@ def test_a_group_that_moves_back_and_forth_is_crawled_without_a_pause(cluster, s
     for place in range(4):
         to = two if owner_of(group) == one else one
         move(group, to=to)
-        wait_for(lambda to=to: owner_of(group) == to, saying="the group has arrived")
+        wait_for(lambda to=to: owner_of(group) == to, saying="the group has its new owner")
         count = site.count_requests()
         wait_for(lambda count=count: site.count_requests() > count + 10, saying=f"the crawl goes on after move {place}")
 
@@ -93,12 +93,12 @@ def test_a_move_finishes_although_its_owner_is_killed(cluster, serve):
     move(group, to=to)
     wait_for(lambda: owner_of(group) == to, saying="a manager that is not main owns the group")
 
-    wait_for(lambda: freezes_without_locks(cluster, owner), saying="it is frozen between two transactions")
+    wait_for(lambda: freezes_without_locks(cluster, owner), saying="the owner is frozen between two transactions")
     move(group, to=cluster.node_of(heir).id)
     assert ThrottleGroup.objects.get(pk=group.pk).state == "releasing"
     owner.kill()
 
-    wait_for(lambda: owner_of(group) == cluster.node_of(heir).id, saying="the group has arrived")
+    wait_for(lambda: owner_of(group) == cluster.node_of(heir).id, saying="the group has its new owner")
     assert cluster.wait_for_end(job) == "finished"
     assert_whole(cluster, site)
 
@@ -119,7 +119,7 @@ def test_a_manager_that_starts_later_gets_its_share_during_the_crawl(cluster, se
 
     both = {cluster.node_of(first).id: 2, cluster.node_of(second).id: 2}
     wait_for(lambda: Counter(_owned()) == both, saying="each manager has two groups")
-    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="all have ended")
+    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="all jobs have ended")
     assert sorted(request.url for request in site.requests()) == sorted(pages)
 
 

@@ -133,7 +133,9 @@ def test_the_next_successor_is_offered_when_a_successor_starts(machine, serve):
         machine.start(daemon)
 
     control.start(job.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: Job.objects.get(pk=job.pk).run_no and site.count_requests() > 215, saying="all was asked for")
+    wait_for(
+        lambda: Job.objects.get(pk=job.pk).run_no and site.count_requests() > 215, saying="all pages were requested"
+    )
     wait_for(lambda: Job.objects.get(pk=job.pk).phase == "inactive", saying="the job has ended")
 
     # A turn of 50 documents lasts two seconds.
@@ -158,9 +160,11 @@ def test_a_worker_at_its_limit_still_takes_a_successor_in_time(machine, serve):
     machine.start("runworker", CRAWLCTL_CLAIMED_PER_WORKER="256")
 
     control.start(paced.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: Job.objects.get(pk=paced.pk).run_no and quick.count_requests() > 5, saying="the host is asked")
+    wait_for(
+        lambda: Job.objects.get(pk=paced.pk).run_no and quick.count_requests() > 5, saying="the host gets requests"
+    )
     control.start(filling.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the host was read")
+    wait_for(lambda: Job.objects.get(pk=paced.pk).phase == "inactive", saying="the job of the host has ended")
 
     assert slow.count_requests() > 150
     # A turn is an eighth of the worker's limit of claims. It lasts 2 s, in which the next turn must arrive.
@@ -182,7 +186,7 @@ def test_a_mistaken_gap_of_an_hour_ends_with_its_correction(machine, serve):
         machine.start(daemon)
     control.start(job.pk, made_by="a test", now=timezone.now())
     # Dozens of documents are claimed by then.
-    wait_for(lambda: site.count_requests() > 80, saying="the host is served")
+    wait_for(lambda: site.count_requests() > 80, saying="the host gets requests")
 
     policies.change(policy.pk, min_gap=3600.0, everywhere=True)
     wait_for(
@@ -213,16 +217,14 @@ def test_turns_offered_before_an_edit_and_taken_later_apply_the_edit(machine, se
         policies.change(running.seed.policy_id, min_gap=1.0, everywhere=False)
 
         machine.start("runworker")
-        wait_for(
-            lambda: not QueueItem.objects.filter(stage=Stage.ACTIVE).exists(), saying="none of them is in progress"
-        )
+        wait_for(lambda: not QueueItem.objects.filter(stage=Stage.ACTIVE).exists(), saying="no document is in progress")
         wait_for(lambda: offer(timezone.now()), saying="the returned documents are offered again")
 
         def is_asked_three_times():
             offer(timezone.now())
             return site.count_requests() > 2
 
-        wait_for(is_asked_three_times, saying="the host is asked")
+        wait_for(is_asked_three_times, saying="the host gets requests")
 
     assert_paced(everything(site), gap=1.0)
 
@@ -235,12 +237,12 @@ def test_a_mistaken_limit_of_ten_bytes_a_second_ends_with_its_correction(machine
     for daemon in ("runmanager", "runworker"):
         machine.start(daemon)
     control.start(job.pk, made_by="a test", now=timezone.now())
-    wait_for(lambda: site.count_requests() > 5, saying="the host is served")
+    wait_for(lambda: site.count_requests() > 5, saying="the host gets requests")
 
     policies.change(policy.pk, bytes_per_second=10, everywhere=True)
     wait_for(
         lambda: LaneState.objects.filter(ready_at__gt=timezone.now() + dt.timedelta(minutes=5)).exists(),
-        saying="the host waits until a page is paid for",
+        saying="the host waits for its limit of bytes",
     )
     asked = site.count_requests()
     policies.change(policy.pk, bytes_per_second=10_000_000, everywhere=True)
@@ -267,7 +269,7 @@ def test_two_policies_keep_the_strictest_limits_of_a_shared_host(machine, serve)
         control.start(job.pk, made_by="a test", now=timezone.now())
         wait_for(lambda job=job: Job.objects.get(pk=job.pk).phase == "active", saying="the job runs")
     owners = {row.owner_id for row in machine.database.rows("SELECT owner_id FROM jobs_throttlegroup")}
-    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="both have ended")
+    wait_for(lambda: not Job.objects.exclude(phase="inactive").exists(), saying="both jobs have ended")
 
     requests = site.requests()
     assert sorted(request.url for request in requests) == sorted(pages)

@@ -35,7 +35,7 @@ def start_demo(machine):
         return machine.start(*command, CRAWLCTL_VAR=str(machine.directory / "var"))
 
     yield start
-    wait_for(lambda: not list(processes_in(machine.directory)), saying="everything has ended")
+    wait_for(lambda: not list(processes_in(machine.directory)), saying="all processes of the demo have ended")
 
 
 def report_of(demo):
@@ -57,7 +57,9 @@ def test_kills_in_both_partitions_lose_no_document(start_demo, machine):
     for number, kill in enumerate(kills, start=1):
         enough = number * pages // (len(kills) + 2)
         wait_for(
-            lambda enough=enough: count_requests(machine.directory) > enough, within=ENDS_WITHIN, saying="it crawls"
+            lambda enough=enough: count_requests(machine.directory) > enough,
+            within=ENDS_WITHIN,
+            saying="the demo crawls",
         )
         kill()
     report = report_of(demo)
@@ -70,7 +72,7 @@ def test_kills_in_both_partitions_lose_no_document(start_demo, machine):
 def test_two_partitions_fetch_a_site_exactly_like_one_partition_while_slots_move(start_demo, machine):
     pages = 600
     demo = start_demo("--pages", str(pages), "--hosts", "20")
-    wait_for(lambda: count_requests(machine.directory) > pages / 6, within=ENDS_WITHIN, saying="it crawls")
+    wait_for(lambda: count_requests(machine.directory) > pages / 6, within=ENDS_WITHIN, saying="the demo crawls")
     addresses = partitions_of(machine.directory)
 
     # The site has no separate process, so that the crawl does not end before the move begins.

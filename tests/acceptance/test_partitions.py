@@ -64,16 +64,18 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
     proxy.cut(direction)
-    wait_for(lambda: not any(is_at_work(cluster, daemon) for daemon in daemons), saying="all are silent")
+    wait_for(lambda: not any(is_at_work(cluster, daemon) for daemon in daemons), saying="all daemons are silent")
     wait_until_silent_for(cluster, 1.5 * NODE_TIMEOUT)
     proxy.heal()
     healed_at, already = cluster.database.value("SELECT clock_timestamp()"), site.count_requests()
 
     began_at = time.monotonic()
-    wait_for(lambda: site.count_requests() > already, saying="it fetches again")
+    wait_for(lambda: site.count_requests() > already, saying="the crawl sends requests again")
     fetched_after = time.monotonic() - began_at
     first_beats = [
-        wait_for(lambda daemon=daemon: beat_after(cluster, daemon, healed_at), saying="it beats again")
+        wait_for(
+            lambda daemon=daemon: beat_after(cluster, daemon, healed_at), saying="the daemon sends heartbeats again"
+        )
         for daemon in daemons
     ]
     assert max(first_beats) < 2 * HEARTBEAT
@@ -125,10 +127,10 @@ def test_a_cut_off_worker_closes_its_requests_before_others_start_theirs(cluster
     wait_for(lambda: open_connections(worker, ports), saying="a request is open")
 
     proxy.cut()
-    wait_for(lambda: not open_connections(worker, ports), saying="its requests are closed")
+    wait_for(lambda: not open_connections(worker, ports), saying="the requests of the worker are closed")
 
     assert cluster.node_of(worker).status == "running"
-    wait_for(lambda: cluster.node_of(worker).status == "failed", saying="it is failed after its timeout")
+    wait_for(lambda: cluster.node_of(worker).status == "failed", saying="the worker is marked failed")
     proxy.heal()
     assert worker.wait() == 1
     assert cluster.node_of(worker).status == "failed"
@@ -145,14 +147,14 @@ def test_a_cut_off_main_is_replaced_in_time_and_changes_nothing_later(cluster, s
     site = serve(pages=150, hosts=2, traps=3, latency_ms=60)
     proxy = proxies()
     (main,) = cluster.start("runmanager", **behind(proxy, cluster))
-    wait_for(lambda: cluster.database.value("SELECT term FROM nodes_mainterm") == 1, saying="it is main")
+    wait_for(lambda: cluster.database.value("SELECT term FROM nodes_mainterm") == 1, saying="the first manager is main")
     heir, _ = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site)
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
 
     proxy.cut(direction)
-    wait_for(lambda: cluster.database.value("SELECT term FROM nodes_mainterm") == 2, saying="there is another main")
+    wait_for(lambda: cluster.database.value("SELECT term FROM nodes_mainterm") == 2, saying="another manager is main")
 
     assert cluster.main(main, heir) is heir
     assert beats_to_takeover(cluster, main, heir) <= TAKEOVER_BEATS
@@ -216,8 +218,8 @@ def test_a_cluster_without_notifications_works_more_slowly(cluster, serve, proxi
 def test_pages_and_the_api_report_a_lost_database_and_recover(cluster, proxies):
     proxy = proxies()
     server = cluster.machine.start("serve", "--port", 18_000, **behind(proxy, cluster))
-    address = wait_for(lambda: server.out, saying="it listens").strip()
-    wait_for(lambda: ask(address, "/")[0] == 200, saying="it answers, with the form to log in")
+    address = wait_for(lambda: server.out, saying="the web server prints its address").strip()
+    wait_for(lambda: ask(address, "/")[0] == 200, saying="the web server answers with the form to log in")
 
     proxy.cut()
 

@@ -54,14 +54,14 @@ def test_a_job_starts_reseeds_expires_and_ends_within_seconds(daemons, world):
     asked_at = time.time()
     daemons.start_job(job)
 
-    wait_for(lambda: Activity.objects.filter(activity="document deletion").exists(), saying="it expired")
+    wait_for(lambda: Activity.objects.filter(activity="document deletion").exists(), saying="a document expired")
     assert moments_of(world, "process")[0] - asked_at < SOON
     read, gone = (
         Activity.objects.filter(activity=name, entity__endswith="b").earliest("started_at").started_at
         for name in ("document ingest", "document deletion")
     )
     assert gone - read < seconds(5 + SOON)
-    wait_for(lambda: len(moments_of(world, "seed")) >= 3, saying="it was seeded again and again")
+    wait_for(lambda: len(moments_of(world, "seed")) >= 3, saying="the job was seeded three times")
     first, second, third = moments_of(world, "seed")[:3]
     assert max(second - first, third - second) < 2 + SOON
     control.abort(job.pk, made_by="a test", now=timezone.now())
@@ -75,9 +75,13 @@ def test_a_job_waits_within_seconds_of_the_end_of_its_window(daemons, world):
     window = Window(hours=(now.hour,), minutes=(now.minute,), duration=open_for)
     job = world.make_job(seeds=["a"], start_method="window_inside", windows=[window], now=now)
 
-    wait_for(lambda: Job.objects.get(pk=job.pk).window_ends_at, saying="its window started it")
+    wait_for(lambda: Job.objects.get(pk=job.pk).window_ends_at, saying="the window started the job")
     ends_at = Job.objects.get(pk=job.pk).window_ends_at
-    wait_for(lambda: JobEvent.objects.filter(job=job, kind="wait").exists(), within=60, saying="its window ended")
+    wait_for(
+        lambda: JobEvent.objects.filter(job=job, kind="wait").exists(),
+        within=60,
+        saying="the job waits after its window",
+    )
 
     assert JobEvent.objects.get(job=job, kind="wait").at - ends_at < seconds(SOON)
 
@@ -89,7 +93,7 @@ def test_a_new_job_sends_its_first_request_in_seconds_despite_a_backlog(cluster,
     cluster.start("runmanager", "runworker")
     long = make_job("long", urls=[f"{first_host}/"], policy=make_policy(open_requests=4, min_gap=0.1))
     cluster.start_job(long)
-    wait_for(lambda: site.count_requests() > 1, saying="the long job is at work")
+    wait_for(lambda: site.count_requests() > 1, saying="the long job sends requests")
     with connection.cursor() as cursor:
         cursor.execute(BACKLOG, {"job": long.pk, "host": first_host, "documents": documents})
 
@@ -99,7 +103,7 @@ def test_a_new_job_sends_its_first_request_in_seconds_despite_a_backlog(cluster,
     wait_for(
         lambda: any(request.url.startswith(other_host) for request in site.requests()),
         within=NEWCOMERS_PATIENCE,
-        saying="the new job has asked its host",
+        saying="the new job has sent a request",
     )
 
 
@@ -138,7 +142,7 @@ def test_thousands_of_sleeping_hosts_continue_soon_after_their_gap_is_cut(cluste
 
     policies.change(policy.pk, min_gap=1.0, everywhere=False)
 
-    wait_for(lambda: not asleep.exists(), within=10, saying="all of them are awake")
+    wait_for(lambda: not asleep.exists(), within=10, saying="all lanes are awake")
 
 
 def test_an_idle_worker_indexes_texts_that_another_worker_left(cluster):

@@ -73,7 +73,7 @@ def test_documents_of_a_missing_connector_wait(world, cluster):
 
     cluster.start_job(job)
     wait_for(
-        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="its document was postponed"
+        lambda: cluster.database.value("SELECT failures FROM jobs_queueitem") == 1, saying="the document was postponed"
     )
 
     assert world.asked("a") == 0
@@ -86,7 +86,7 @@ def test_a_source_that_lists_its_documents_slowly_delays_no_other_source(daemons
     quick.put("b")
     waiting = slow.make_job("slow", seeds=["a"])
     daemons.start_job(waiting)
-    wait_for(slow.seedings, saying="the slow source is asked")
+    wait_for(slow.seedings, saying="the slow source is seeding")
 
     assert daemons.run(quick.make_job("quick", seeds=["b"])) == "finished"
     assert slow.seedings() == [""]

@@ -43,10 +43,11 @@ def test_a_running_node_applies_a_changed_interval_of_heartbeats(cluster):
     wait_for_version(cluster, manager, 1)
 
     before = cluster.node_of(manager).heartbeat_at
-    wait_for(lambda: cluster.node_of(manager).heartbeat_at > before, saying="it beats")
+    wait_for(lambda: cluster.node_of(manager).heartbeat_at > before, saying="the manager sends heartbeats")
     first = cluster.node_of(manager).heartbeat_at
     second = wait_for(
-        lambda: (at := cluster.node_of(manager).heartbeat_at) > first and at, saying="it beats again soon"
+        lambda: (at := cluster.node_of(manager).heartbeat_at) > first and at,
+        saying="the manager soon sends another heartbeat",
     )
 
     assert (second - first).total_seconds() < 1.5

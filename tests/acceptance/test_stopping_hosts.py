@@ -56,7 +56,7 @@ def test_workers_close_requests_of_a_stopped_host_and_start_none(cluster, serve,
         site.requests()
         return [fetch for fetch in fetches(read_log(starts), read_log(ends)) if fetch.end == float("inf")]
 
-    wait_for(lambda: len(open_now()) == OPEN, saying="the site is asked for all that may be open")
+    wait_for(lambda: len(open_now()) == OPEN, saying="the site has all requests that may be open")
 
     stopped_at = time.monotonic()
     stop_host(site)
@@ -90,7 +90,7 @@ def test_outputs_keep_documents_of_a_denied_or_stopped_host(cluster, serve):
     stopped = stop_host(site)
     deny_list.allow_everywhere(host_of(site), made_by="ada")
     cluster.start_job(job)
-    wait_for(lambda: waiting(job) > 0, saying="its seed waits for the host")
+    wait_for(lambda: waiting(job) > 0, saying="the seed waits for the host")
     hosts.release(stopped.pk, made_by="ada", now=timezone.now())
     assert cluster.wait_for_end(job) == "finished"
     assert len(site.requests(since=asked)) >= 30
@@ -105,13 +105,13 @@ def test_all_waiting_documents_are_read_when_a_back_off_is_ended(cluster, serve)
     job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
     bin_ = make_bin(host_of(site))
     cluster.start_job(job)
-    wait_for(lambda: Bin.objects.get(pk=bin_.pk).back_off_level, saying="the host is left alone")
-    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="nothing of it is handed out")
+    wait_for(lambda: Bin.objects.get(pk=bin_.pk).back_off_level, saying="the host backs off")
+    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="no document of the host is handed out")
     asked = site.count_requests()
 
     hosts.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
 
-    wait_for(lambda: site.count_requests() > asked, within=EFFECTIVE, saying="the host is asked again")
+    wait_for(lambda: site.count_requests() > asked, within=EFFECTIVE, saying="the host gets requests again")
     assert cluster.wait_for_end(job) == "finished"
     assert [request.status for request in site.requests()].count(200) == 60
 
@@ -125,16 +125,16 @@ def test_turns_offered_before_the_end_of_a_back_off_apply_the_end(cluster, serve
     bin_ = make_bin(host_of(site))
     worker.send(signal.SIGSTOP)
     cluster.start_job(job)
-    wait_for(lambda: Batch.objects.filter(state="available").exists(), saying="its documents are offered")
+    wait_for(lambda: Batch.objects.filter(state="available").exists(), saying="documents of the host are offered")
     Bin.objects.update(back_off_level=1, back_off_until=timezone.now() + dt.timedelta(hours=1))
 
     worker.send(signal.SIGCONT)
-    wait_for(lambda: Batch.objects.filter(worker__isnull=False).exists(), saying="the worker has taken them")
-    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="and given them back")
+    wait_for(lambda: Batch.objects.filter(worker__isnull=False).exists(), saying="the worker has taken documents")
+    wait_for(lambda: not BinState.objects.get(bin=bin_).open_turns, saying="the worker has released the documents")
     assert site.count_requests() == 0
     hosts.end_back_off(bin_.pk, made_by="ada", now=timezone.now())
 
-    wait_for(site.count_requests, within=EFFECTIVE, saying="the host is asked")
+    wait_for(site.count_requests, within=EFFECTIVE, saying="the host gets requests")
     assert cluster.wait_for_end(job) == "finished"
 
 
@@ -148,13 +148,13 @@ def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(clust
     job = make_job(urls=urls, policy=policy, specification={"max_depth": 0, "scope": "any"})
     make_bin(host_of(site))
     cluster.start_job(job)
-    wait_for(lambda: site.count_requests() > OPEN, saying="the site is served")
+    wait_for(lambda: site.count_requests() > OPEN, saying="the host gets requests")
 
     # The denial holds on all weekdays except one, which is some days away.
     days = tuple(day for day in range(1, 8) if day != (timezone.now().isoweekday() + 2) % 7 + 1)
     policies.change(policy.pk, rules=[RuleWanted(denies=True, days=days)], everywhere=True)
     denied_at = time.monotonic()
-    wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="nothing is in work")
+    wait_for(lambda: not BinState.objects.filter(open_turns__gt=0).exists(), saying="no turn is open")
     asked = site.count_requests()
     line = read_host_statuses([BinState.objects.get(bin__name=host_of(site)).bin_id], now=timezone.now())[0]
 

@@ -150,7 +150,7 @@ def test_a_crawl_continues_after_a_full_disk_of_the_write_ahead_log(machine_of_c
         wait_for(lambda: site.count_requests() > 60, saying="the crawl is in progress")
 
         make_room = fill(disk)
-        wait_for(lambda: lacks_room_for_wal(home), saying="the server lacks room")
+        wait_for(lambda: lacks_room_for_wal(home), saying="the server reports the full disk")
         make_room()
 
         wait_for(lambda: phase_of(browser, job_id) == "inactive", within=120, saying="the job has ended")

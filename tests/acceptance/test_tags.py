@@ -10,7 +10,7 @@ def test_a_tagged_seed_waits_for_a_worker_with_the_tag(cluster, serve):
     job = cluster.make_job(site)
     Seed.objects.update(tag="inside")
     cluster.start_job(job)
-    wait_for(lambda: "“inside”" in Job.objects.get(pk=job.pk).reason, saying="the job says what it lacks")
+    wait_for(lambda: "“inside”" in Job.objects.get(pk=job.pk).reason, saying="the job names the missing tag")
     assert not site.count_requests()
 
     tagged = cluster.machine.start("runworker", "--tag", "inside", **QUICK_HEARTS)

@@ -126,10 +126,10 @@ def test_a_worker_is_on_the_roster_and_leaves_it_when_it_is_stopped(cluster, sta
     row = row_of(worker)
 
     assert (row.name, row.work_on, row.pid) == ("post", "mail", worker.pid)
-    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
+    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="the processes of the worker run")
     stopped_at = time.monotonic()
     worker.send(signal.SIGTERM)
-    wait_for(lambda: row_of(worker) is None, within=5, saying="it left the roster")
+    wait_for(lambda: row_of(worker) is None, within=5, saying="the worker left the roster")
     assert time.monotonic() - stopped_at < 2
     assert worker.wait() == 0
 
@@ -206,7 +206,7 @@ def test_a_killed_executing_process_is_replaced_and_the_task_runs_again(manager,
 def test_an_idle_process_that_is_killed_is_replaced(manager, start_worker, notes):
     worker = start_worker()
     for place in range(3):
-        wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
+        wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="the processes of the worker run")
         sorted(psutil.Process(worker.pid).children(), key=lambda child: child.pid)[place].kill()
         assert wait_for_end(note(notes)).why == "done"
 
@@ -248,7 +248,7 @@ def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, start_worker
 
 def test_a_process_above_the_memory_limit_ends_after_its_task(manager, start_worker):
     worker = start_worker("--memory-limit", "250")
-    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="its processes run")
+    wait_for(lambda: len(psutil.Process(worker.pid).children()) == 3, saying="the processes of the worker run")
     first = executing_child(worker)
 
     small = wait_for_end(verbs.create(kind="grow", arguments={"megabytes": 1}, made_by="a test"))

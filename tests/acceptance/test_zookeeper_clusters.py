@@ -85,7 +85,7 @@ def look(watch):
 
 
 def wait_for_term(cluster, term):
-    wait_for(lambda: term_of(cluster) == term, saying=f"there is a main of term {term}")
+    wait_for(lambda: term_of(cluster) == term, saying=f"a manager is main in term {term}")
 
 
 def has_main(cluster):
@@ -235,7 +235,7 @@ def test_owners_of_groups_are_mirrored_and_written_again_after_a_wipe(
 
     after = watch()
     wait_for(lambda: is_shown(after), saying="the owners are shown again")
-    wait_for(lambda: len(after().members) == 3, saying="all are members again")
+    wait_for(lambda: len(after().members) == 3, saying="all daemons are members again")
     assert count_events(cluster, "marked_failed") == 0
 
 
@@ -245,7 +245,7 @@ def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeepe
     managers = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     workers = cluster.start("runworker", "runworker", **said)
     wait_for_term(cluster, 1)
-    wait_for(lambda: len(look().members) == 4, saying="all have their sessions")
+    wait_for(lambda: len(look().members) == 4, saying="all daemons have their sessions")
     for daemon in (*managers, *workers):
         goes_on_beating(cluster, daemon)
     before = zookeeper.writes()

@@ -364,7 +364,7 @@ def two_at_once(cluster, administrator, monkeypatch):
 
         with ThreadPoolExecutor(1) as pool:
             answered = pool.submit(post)
-            wait_for(lambda: ClusterRequest.objects.count() == 2, saying="the second request")
+            wait_for(lambda: ClusterRequest.objects.count() == 2, saying="the second request is stored")
             cluster.answer()
             return answered.result()
 

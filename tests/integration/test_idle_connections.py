@@ -91,4 +91,4 @@ def test_more_connections_than_the_limit_are_closed(kept, new_user, connection, 
     for user in users:
         user.close()
     open_ones = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s)"
-    wait_for(lambda: connection.execute(open_ones, [processes]).fetchone()[0] == 1, saying="two of them have ended")
+    wait_for(lambda: connection.execute(open_ones, [processes]).fetchone()[0] == 1, saying="two sessions have ended")

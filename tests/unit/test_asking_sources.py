@@ -66,7 +66,7 @@ def test_a_source_is_asked_again_if_its_answer_is_old(go, monkeypatch):
     asking = AskAside()
     assert asking.ask("a", lambda: go.wait() and "old") is None
     go.set()
-    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="it is answered")
+    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")
     monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
     monkeypatch.setattr(sources, "_AT_ONCE", 10.0)
 
@@ -77,7 +77,7 @@ def test_answers_that_no_duty_reads_are_forgotten(go, monkeypatch):
     asking = AskAside()
     assert asking.ask("a seed that is removed", lambda: go.wait() and "old") is None
     go.set()
-    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="it is answered")
+    wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")
     monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
 
     assert answered(asking, "another", lambda: "new") == "new"
