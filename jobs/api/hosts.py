@@ -164,7 +164,8 @@ class HostSerializer(PlacedSerializer):
     in_progress = serializers.IntegerField(help_text="Documents in progress.")
     waiting = serializers.IntegerField(help_text="Waiting documents of running jobs.")
     next_start_at = serializers.DateTimeField(
-        allow_null=True, help_text="Null if a request is in progress, or if no document waits."
+        allow_null=True,
+        help_text="Null if a request is in progress, if no document waits, or if the host is denied or stopped.",
     )
     back_off = serializers.SerializerMethodField()
     stopped = serializers.SerializerMethodField()

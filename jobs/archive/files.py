@@ -144,7 +144,8 @@ def read_all(path: Copy, format: Format | None = None) -> Iterator[Archived]:  #
     Yield the exchanges of a file. Without a format, the first bytes of the file show it.
 
     Raises:
-        BadArchive, OSError
+        BadArchive: the file is not an archive, or a record is damaged.
+        OSError: the file cannot be read.
     """
     read: Callable[[Copy], Iterator[Archived]] = _MODULES[format or format_of(path)].read_all
     return read(path)
@@ -155,7 +156,8 @@ def read_at(path: Copy, offset: int, format: Format | None = None) -> Archived: 
     Return the exchange at an offset of a file. Without a format, the first bytes of the file show it.
 
     Raises:
-        BadArchive, OSError
+        BadArchive: the file is not an archive, or a record is damaged.
+        OSError: the file cannot be read.
     """
     read: Callable[[Copy, int], Archived] = _MODULES[format or format_of(path)].read_at
     return read(path, offset)
@@ -166,7 +168,8 @@ def copy(source: Copy, target: Path, format: Format, *, software: str, date: dat
     Copy the exchanges of a file to a new file of a format. Return their number.
 
     Raises:
-        BadArchive, OSError
+        BadArchive: the file is not an archive, or a record is damaged.
+        OSError: a file cannot be read or written.
     """
     exchanges = read_all(source)
     count = 0

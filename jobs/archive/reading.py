@@ -15,7 +15,7 @@ def read_answer(file: IO[bytes], offset: int, *, most: int) -> tuple[Archived, s
 
     Raises:
         BadArchive: no answer begins there, or it is damaged.
-        TooLarge
+        TooLarge: the answer has more bytes than allowed.
         OSError: the disk failed.
     """
     form = format_at(file)

@@ -108,7 +108,7 @@ def scan(file: IO[bytes], start: int) -> Part | None:
     Return the answers of the part that begins at an offset; None if the file is not an archive.
 
     Raises:
-        NotByRecord
+        NotByRecord: all records of the file are in one gzip member.
         OSError: the disk failed.
     """
     form = format_at(file)

@@ -28,7 +28,7 @@ def read_log(lines: Iterable[str], *, agents: Collection[str], name: str = "the 
     Yield the requests of these user agents. The Common Log Format has no user agents, so all its requests count.
 
     Raises:
-        BadLog
+        BadLog: a line has another format.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():

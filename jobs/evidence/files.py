@@ -25,7 +25,9 @@ class BadFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a chain: the place `before` its first block, and the `head` of the whole chain at the time of export."""
+    """
+    A part of a chain: the place `before` its first block, and the `head` of the whole chain at the time of export.
+    """
 
     before: Head = _START
     head: Head = _START
@@ -42,7 +44,7 @@ class Part:
         Return the place of the last of these blocks, which must be this part of a chain.
 
         Raises:
-            ChainBroken
+            ChainBroken: the blocks are not this part of a chain.
         """
         last = follow(self.before, blocks)
         if last.seq > self.head.seq or (last.seq == self.head.seq and last.hash != self.head.hash):

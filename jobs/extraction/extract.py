@@ -128,10 +128,12 @@ def _read(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
 
 def _read_part(body: bytes, content_type: str, name: str, budget: Budget) -> Raw:
     """
-    Return the result of a part. If its reader fails, the result has the error, and the other parts are still read.
+    Return the result of the reader of a part.
 
     Raises:
-        ExtractionFailed, MemoryError
+        ExtractionFailed: the part has no text, for a reason. A defect of the reader counts as CRASH, so that the other
+            parts are still read.
+        MemoryError: the part needs more memory than the process may have.
     """
     try:
         return _read(body, content_type, name, budget)

@@ -102,7 +102,8 @@ class ChildPool:
         Return the answer of a child.
 
         Raises:
-            ExtractionFailed, ChildrenBroken
+            ExtractionFailed: the child gave a reason, ended, hung, or answered too much.
+            ChildrenBroken: no child can start.
         """
         async with self._free:
             child = self._idle.pop() if self._idle else await self._start()

@@ -107,8 +107,7 @@ def accept(
 
 def release(suspect_id: int, *, made_by: str, now: dt.datetime) -> Released:
     """
-    Release a suspect: it is not a trap, and is not suspected again. Its documents become due by
-    `control.send_back_failed`.
+    Release a suspect: it is not a trap, and is not suspected again.
 
     All documents of the job that were held back are due. Workers hold back the documents of other suspects again.
 

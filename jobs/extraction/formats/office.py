@@ -78,7 +78,7 @@ def read_office(container: Container, media_type: str, budget: Budget) -> Raw:
     Return the text of an Office file.
 
     Raises:
-        ExtractionFailed
+        ExtractionFailed: the file is damaged, encrypted, or larger than the budget.
     """
     found = Raw(media_type)
     _read_properties(container, found, budget)

@@ -20,10 +20,10 @@ _LAST_DAY: Final = 2_958_465
 
 def read_sheets(container: Container, budget: Budget) -> str:
     """
-    Return the text of all sheets.
+    Return the names of all sheets, and then their texts.
 
     Raises:
-        ExtractionFailed
+        ExtractionFailed: the file is damaged, encrypted, or larger than the budget.
     """
     strings = _Strings(budget)
     if "xl/sharedStrings.xml" in container:

@@ -90,7 +90,7 @@ class HostStatus:
     `in_progress` counts documents that are handed out, and `waiting` counts pending documents of active jobs. `lent` is
     the number of requests that the open turns permit workers to have open at the host. `open_requests` is the number of
     open requests; None if no worker reported it. `known` is the input of the verdict, and `latest` the latest requests.
-    `next_start_at` is None while the host is served, or if no document waits for it.
+    `next_start_at` is None while the host is served, denied or stopped, or if no document waits for it.
     """
 
     read_at: dt.datetime

@@ -167,7 +167,8 @@ def within_limits(
     seeds: Set[bytes], documents: Sorted, links_of: LinksOf, reached: Set[bytes], hop_limits: Mapping[str, int]
 ) -> Set[bytes]:
     """
-    Return the `reached` documents that are within each hop limit, by the type of the counted links.
+    Return the `reached` documents that are within each of the `hop_limits`, which have a number by the type of the
+    counted links.
 
     A document beyond a limit is not read, so its links do not count for another limit either.
     """

@@ -110,12 +110,12 @@ class Permissions:
 
     def of_folder(self, opened: int) -> Level:
         """
-        Return the level of a folder that is open for reading: the tokens of the users who may open files in the folder.
+        Return the level of the folder behind a descriptor: the tokens of the users who may open files in the folder.
         """
         return self._level(opened, os.fstat(opened), _SEARCH)
 
     def of_file(self, opened: int, facts: os.stat_result, folders: Sequence[Level]) -> Access:
-        """Return the access of an open file below these folders."""
+        """Return the access of the file behind a descriptor, below these folders."""
         return Access(self._level(opened, facts, _READ), tuple(folders), self.share)
 
     def _level(self, opened: int, facts: os.stat_result, bit: int) -> Level:
