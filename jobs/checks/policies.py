@@ -83,7 +83,7 @@ class Checked:
     warnings: Sequence[str] = ()
 
 
-Said = ThrottlePolicy | RuleWanted
+PolicyOrRule = ThrottlePolicy | RuleWanted
 
 
 def check(
@@ -107,7 +107,9 @@ def check(
         return Checked(problems)
     for place, rule in enumerate(rules):
         found = {**_check_numbers(rule), **_check_rule(rule)}
-        problems.update((f"rules.{place}.{name}" if name else f"rules.{place}", said) for name, said in found.items())
+        problems.update(
+            (f"rules.{place}.{name}" if name else f"rules.{place}", messages) for name, messages in found.items()
+        )
     if not problems:
         problems.update(_never_reached(rules))
     if not problems and unlimited:
@@ -126,30 +128,38 @@ def _check_name(policy: ThrottlePolicy) -> dict[str, list[str]]:
 # --- Numbers ---------------------------------------------------------------------------------------
 
 
-def _check_numbers(said: Said) -> dict[str, list[str]]:
+def _check_numbers(limited: PolicyOrRule) -> dict[str, list[str]]:
     problems = {}
     for name, (what, most) in COUNTS.items():
-        number = getattr(said, name)
+        number = getattr(limited, name)
         if number is not None and not 1 <= number <= most:
             problems[name] = [
                 f"{number} {what} is not a limit. Write a whole number from 1 to {most}."
                 + (" To fetch nothing, write a rule that denies." if number == 0 else "")
             ]
     # A condition that refuses NaN too.
-    if said.min_gap is not None and not 0 <= said.min_gap <= LONGEST_GAP:
-        problems["min_gap"] = [f"{said.min_gap} is not a gap. Write seconds from 0 to {LONGEST_GAP:g}."]
-    return {**problems, **_check_rate(said, "starts", "period"), **_check_rate(said, "total_starts", "total_period")}
+    if limited.min_gap is not None and not 0 <= limited.min_gap <= LONGEST_GAP:
+        problems["min_gap"] = [f"{limited.min_gap} is not a gap. Write seconds from 0 to {LONGEST_GAP:g}."]
+    return {
+        **problems,
+        **_check_rate(limited, "starts", "period"),
+        **_check_rate(limited, "total_starts", "total_period"),
+    }
 
 
-def _check_rate(said: Said, starts: str, period: str) -> dict[str, list[str]]:
-    number, word = getattr(said, starts), getattr(said, period)
+def _check_rate(limited: PolicyOrRule, starts: str, period: str) -> dict[str, list[str]]:
+    number, word = getattr(limited, starts), getattr(limited, period)
     words = ", ".join(Period)
     if word and word not in list(Period):
         return {period: [f"{word!r} is not a period; there are: {words}."]}
     if number is not None and not word:
-        return {period: [f"{number} starts in what time? Write one of: {words}."]}
+        return {period: [f"{number} starts need a period. Write one of: {words}."]}
     if number is None and word:
-        return {starts: [f"How many starts a {word}? Write a whole number from 1, or leave the period out, too."]}
+        return {
+            starts: [
+                f"The period {word} needs a number of starts. Write a whole number from 1, or leave out the period, too."
+            ]
+        }
     return {}
 
 
@@ -171,13 +181,13 @@ def why_no_pattern(pattern: str) -> str:
     is_name = pattern.isprintable() and not is_address and not set(" ?") & set(pattern) and not pattern.endswith(".")
     if len(pattern) > LONGEST_PATTERN or not is_name:
         return (
-            f"{pattern[:80]!r} cannot be the name of a host: write one like www.example.com, with its port where that is "
-            "not the usual one, with * for any characters, and without a scheme or a path."
+            f"{pattern[:80]!r} cannot be the name of a host. Write a name such as www.example.com, without a scheme or a path. "
+            "Add the port if it is not the default of the scheme. A * stands for any characters."
         )
     if not pattern.isascii() and "/" not in pattern:
         return (
-            f"{pattern[:80]!r} would match nothing: names of hosts are kept in ASCII. A part between two dots may be in any "
-            "letters where it has no *; beside one write it as it is kept, such as xn--*."
+            f"{pattern[:80]!r} matches no host, because names of hosts are stored in ASCII. Write each part with * in ASCII, "
+            "such as xn--*. A part between two dots without * may have any letters."
         )
     return ""
 
@@ -333,7 +343,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
     total_gap = _rate_gap(policy, rule, "total_")
     if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
         gap_of_each = _gap(policy, rule)
-        said = (
+        sentence = (
             _(
                 "All hosts together get at most one start every %(total)s s, so one host never gets a start "
                 "every %(each)s s."
@@ -344,7 +354,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
                 "although its own rate is unlimited."
             )
         )
-        yield said % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
+        yield sentence % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:
@@ -353,8 +363,8 @@ def _names(rule: RuleWanted | None, name: str) -> bool:
 
 
 def _first(policy: ThrottlePolicy, rule: RuleWanted | None, name: str) -> int | None:
-    said = None if rule is None else getattr(rule, name)
-    number: int | None = getattr(policy, name) if said is None else said
+    of_rule = None if rule is None else getattr(rule, name)
+    number: int | None = getattr(policy, name) if of_rule is None else of_rule
     return number
 
 
@@ -363,8 +373,8 @@ def _min_gap(policy: ThrottlePolicy, rule: RuleWanted | None) -> float:
 
 
 def _rate_gap(policy: ThrottlePolicy, rule: RuleWanted | None, prefix: str) -> float:
-    said: Said = policy if rule is None or getattr(rule, f"{prefix}starts") is None else rule
-    starts, period = getattr(said, f"{prefix}starts"), getattr(said, f"{prefix}period")
+    limited: PolicyOrRule = policy if rule is None or getattr(rule, f"{prefix}starts") is None else rule
+    starts, period = getattr(limited, f"{prefix}starts"), getattr(limited, f"{prefix}period")
     return gap_of(starts, Period(period)) if starts else 0.0
 
 

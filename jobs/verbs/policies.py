@@ -237,7 +237,7 @@ def rules_of(policy: ThrottlePolicy) -> list[RuleWanted]:
     policy.
     """
     return [
-        RuleWanted(**{one.name: _said(getattr(rule, one.name)) for one in fields(RuleWanted)})
+        RuleWanted(**{one.name: _without_lists(getattr(rule, one.name)) for one in fields(RuleWanted)})
         for rule in policy.rules.all()
     ]
 
@@ -257,7 +257,7 @@ def _has_no_pace(policy: ThrottlePolicy, rules: Sequence[RuleWanted]) -> bool:
     return any(is_unlimited(policy, rule) for rule in (None, *rules))
 
 
-def _said(value: Any) -> Any:  # noqa: ANN401 (of any column)
+def _without_lists(value: Any) -> Any:  # noqa: ANN401 (of any column)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -109,7 +109,7 @@ def test_a_probably_unintended_value_gets_a_warning(administrator):
     ("said", "sentence"),
     [
         ({"min_gap": "0"}, "Nothing would limit the rate"),
-        ({"starts": 5}, "5 starts in what time?"),
+        ({"starts": 5}, "5 starts need a period"),
         ({"starts": 0, "period": "minute"}, "To fetch nothing, write a rule that denies."),
         ({"time_zone": "Mars/Olympus"}, "Write one like Europe/Berlin"),
         ({"open_requests": ""}, "This field is required."),
