@@ -175,8 +175,8 @@ def cause(facts: Facts) -> str:
 
 
 _BECAME = {
-    ParentState.GONE: "is gone ({code})",
-    ParentState.EMPTY: "came without links in scope ({code})",
+    ParentState.GONE: "cannot be read any more ({code})",
+    ParentState.EMPTY: "has no links in scope ({code})",
     ParentState.REDIRECTS: "redirects elsewhere",
     ParentState.REPLACED: "links to none of its earlier documents",
     ParentState.CHANGED: "no longer names them",

@@ -28,7 +28,7 @@ def test_a_lost_root_removes_nothing_below_it(site):
 
     assert (job.guard, job.run_end, job.status) == (Guard.WAITING, RunEnd.HELD, "Waiting for approval")
     assert site.held == set(site.pages)
-    assert "30 of 30 documents would be removed (100 %). scripted://here/root is gone" in job.reason
+    assert "30 of 30 documents would be removed (100 %). scripted://here/root cannot be read any more" in job.reason
 
 
 def test_a_root_that_suddenly_has_no_links_removes_nothing(site):
@@ -38,7 +38,7 @@ def test_a_root_that_suddenly_has_no_links_removes_nothing(site):
 
     assert job.guard == Guard.WAITING
     assert site.held == site.everything
-    assert "root came without links" in job.reason
+    assert "root has no links" in job.reason
 
 
 def test_a_root_that_redirects_to_a_login_page_removes_nothing_below_it(site):
