@@ -17,7 +17,7 @@ from jobs.connectors.repository import registry
 from jobs.connectors.repository.kind import SourceSettings
 from jobs.connectors.repository.web.kind import bad_addresses, specification_of
 from jobs.connectors.repository.web.scope import BadPattern
-from jobs.connectors.repository.web.seed_check import SeedLook, look_at
+from jobs.connectors.repository.web.seed_check import SeedCheck, run_check
 from jobs.connectors.repository.web.urls import bin_of, canonical
 from jobs.connectors.schema import BadSpecification
 from jobs.lifecycle.schedule import next_openings
@@ -31,7 +31,7 @@ from nodes.database.clock import read_clock
 
 _STARTS: Final = 5
 # Largest number of checks of seeds that a process runs at the same time.
-_LOOKS: Final = threading.BoundedSemaphore(2)
+_CHECKS_AT_ONCE: Final = threading.BoundedSemaphore(2)
 
 
 def coming_starts(request: HttpRequest) -> JsonResponse:
@@ -61,12 +61,12 @@ def check_seed(request: HttpRequest) -> JsonResponse:
         wanted.scope_around_seeds()
     except (BadSpecification, BadPattern) as bad:
         return _lines(problem=str(bad))
-    if not _LOOKS.acquire(blocking=False):
+    if not _CHECKS_AT_ONCE.acquire(blocking=False):
         return _lines(problem=_("Two addresses are being checked now. Try again in a few seconds."))
     try:
-        return _lines(look=look_at(wanted))
+        return _lines(checked=run_check(wanted))
     finally:
-        _LOOKS.release()
+        _CHECKS_AT_ONCE.release()
 
 
 def _source_settings(request: HttpRequest, address: str) -> SourceSettings:
@@ -105,41 +105,43 @@ def _why_not_asked(host: str) -> str | None:
     return None
 
 
-def _lines(*, look: SeedLook | None = None, problem: str = "") -> JsonResponse:
+def _lines(*, checked: SeedCheck | None = None, problem: str = "") -> JsonResponse:
     """Return the result as lines (a name and a text), and the tone (colour) of the first line."""
-    if look is None:
+    if checked is None:
         return JsonResponse({"tone": "failed", "lines": [[_("Not checked"), problem]]})
-    lines = list(_described(look).items())
-    is_good = look.code.startswith("2") and bool(look.in_scope or look.links)
+    lines = list(_described(checked).items())
+    is_good = checked.code.startswith("2") and bool(checked.in_scope or checked.links)
     return JsonResponse(
-        {"tone": "indexed" if is_good else "excluded" if look.code[:1] in {"2", "3"} else "failed", "lines": lines}
+        {"tone": "indexed" if is_good else "excluded" if checked.code[:1] in {"2", "3"} else "failed", "lines": lines}
     )
 
 
-def _described(look: SeedLook) -> Mapping[str, str]:
-    answer = " ".join(filter(None, (look.code, explain_code(look.code), look.content_type.partition(";")[0])))
-    if look.seconds is not None:
-        answer += " " + _("after %(seconds).2f s") % {"seconds": look.seconds}
-    lines = {_("Address"): look.address, _("Answer"): answer}
-    if look.redirects_to:
+def _described(checked: SeedCheck) -> Mapping[str, str]:
+    answer = " ".join(filter(None, (checked.code, explain_code(checked.code), checked.content_type.partition(";")[0])))
+    if checked.seconds is not None:
+        answer += " " + _("after %(seconds).2f s") % {"seconds": checked.seconds}
+    lines = {_("Address"): checked.address, _("Answer"): answer}
+    if checked.redirects_to:
         said = (
             _("%(target)s, which the job follows")
-            if look.redirect_is_followed
+            if checked.redirect_is_followed
             else _("%(target)s, which is out of scope: use that address, or a wider scope")
         )
-        lines[_("Redirects to")] = said % {"target": look.redirects_to}
-    if look.title:
-        lines[_("Title")] = look.title
-    if look.code.startswith("2"):
+        lines[_("Redirects to")] = said % {"target": checked.redirects_to}
+    if checked.title:
+        lines[_("Title")] = checked.title
+    if checked.code.startswith("2"):
         lines[_("Links")] = ngettext(
-            "%(n)d link in scope, of %(all)d on the page", "%(n)d links in scope, of %(all)d on the page", look.in_scope
-        ) % {"n": look.in_scope, "all": look.links}
-        if look.examples:
-            lines[_("For example")] = ", ".join(look.examples)
-    if look.robots is not None:
-        allowed = _("allows the address") if look.robots else _("disallows the address, so nothing was read")
-        delay = _(", one request every %(s)g s") % {"s": look.crawl_delay} if look.crawl_delay else ""
+            "%(n)d link in scope, of %(all)d on the page",
+            "%(n)d links in scope, of %(all)d on the page",
+            checked.in_scope,
+        ) % {"n": checked.in_scope, "all": checked.links}
+        if checked.examples:
+            lines[_("For example")] = ", ".join(checked.examples)
+    if checked.robots is not None:
+        allowed = _("allows the address") if checked.robots else _("disallows the address, so nothing was read")
+        delay = _(", one request every %(s)g s") % {"s": checked.crawl_delay} if checked.crawl_delay else ""
         lines["robots.txt"] = allowed + delay
-    if look.code.startswith("2"):
-        lines[_("Sitemap")] = ", ".join(look.sitemaps) or _("none found")
+    if checked.code.startswith("2"):
+        lines[_("Sitemap")] = ", ".join(checked.sitemaps) or _("none found")
     return lines

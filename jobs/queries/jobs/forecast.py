@@ -53,7 +53,8 @@ def read_forecast(
     job: JobLine, queues: Sequence[Queue], *, now: dt.datetime, supposed: WhatIf = AS_IT_IS
 ) -> RunForecast | None:
     """
-    Return the forecast; None if the run has no end or is held, or if the progress of some minutes is not known yet.
+    Return the forecast. None if the job does not run, is held or continuous, or has no waiting document, or if the
+    progress of some minutes is not known yet.
 
     `queues` are the queues of its busiest hosts. All other documents count as one queue without a limit.
     """
@@ -90,7 +91,9 @@ def _at(found: Forecast, more: Band, *, now: dt.datetime, window: tuple[dt.time,
 
 
 def _samples(job: JobLine, *, since: dt.datetime, now: dt.datetime) -> list[Sample]:
-    """Return the documents of the run in each of the last minutes, and now. The states of a minute are those at its end."""
+    """
+    Return the documents of the run in each of the last minutes, and now. The states of a minute are those at its end.
+    """
     span = SPANS["1h"]
     samples = []
     for step in read_progress(span, now=now, job_id=job.id)[-_MINUTES:-1]:

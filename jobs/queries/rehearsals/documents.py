@@ -153,7 +153,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ChangedRules:
     """
     The rules to compare the documents of a job with. `seeds` are the hashes of its seeds.
 
@@ -171,26 +171,26 @@ class Question:
     taken_away: Sequence[int] = ()
 
 
-def compare(reader: "Reading", asked: Question) -> Compared:
+def compare(reader: "Reading", changed: ChangedRules) -> Compared:
     """Return the documents of a job under other rules."""
-    seeds = {bytes.fromhex(seed) for seed in asked.seeds}
-    documents = sort_documents(reader.documents(), asked.rules)
+    seeds = {bytes.fromhex(seed) for seed in changed.seeds}
+    documents = sort_documents(reader.documents(), changed.rules)
     walk = Reached()
     too_far: Set[bytes] = frozenset()
-    if asked.removes_unreached and asked.can_be_followed:
-        possible, depth = documents.possible, asked.rules.max_depth
+    if changed.removes_unreached and changed.can_be_followed:
+        possible, depth = documents.possible, changed.rules.max_depth
         walk = follow_links(seeds, documents, reader.links_of, max_depth=depth, among=possible)
-        if asked.hop_limits:
+        if changed.hop_limits:
             linked = possible - walk.left_out
-            too_far = linked - within_limits(seeds, documents, reader.links_of, linked, asked.hop_limits)
+            too_far = linked - within_limits(seeds, documents, reader.links_of, linked, changed.hop_limits)
     not_read = walk.left_out | too_far
     unlinked, beyond = (keys - documents.beyond - documents.new_forms.keys() for keys in (walk.left_out, too_far))
-    within = reader.named(documents.beyond - not_read if asked.can_be_followed else ())
-    arrivals = _arrivals(reader.sample(), asked.rules, documents, not_read, walk.at_the_end, within)
+    within = reader.named(documents.beyond - not_read if changed.can_be_followed else ())
+    arrivals = _arrivals(reader.sample(), changed.rules, documents, not_read, walk.at_the_end, within)
     left_out = unlinked | beyond
-    leaving = reader.held([*documents.refused_keys, *left_out], asked.outputs)
-    if asked.taken_away:
-        leaving.update(reader.held([*documents.refused_keys, *documents.admitted], asked.taken_away))
+    leaving = reader.held([*documents.refused_keys, *left_out], changed.outputs)
+    if changed.taken_away:
+        leaving.update(reader.held([*documents.refused_keys, *documents.admitted], changed.taken_away))
     return Compared(
         documents=documents.documents,
         refused=documents.refused,
@@ -247,8 +247,8 @@ def _arrivals(
 
 def estimate(highest: bytes, number: int = KEPT) -> int:
     """
-    Return the likely number of all addresses. A sample has the addresses with the lowest hashes: the arguments are
-    their number, and the last of their hashes.
+    Return the likely number of all addresses. A sample has the `number` addresses with the lowest hashes, and `highest`
+    is the last of these hashes.
     """
     return ((number - 1) << 8 * len(highest)) // max(int.from_bytes(highest), 1)
 

@@ -23,7 +23,7 @@ from jobs.lifecycle.scan import choose_scan
 from jobs.models import Lane, OutputConnection
 from jobs.queries.rehearsals.all_partitions import Others, Readers, open_readers
 from jobs.queries.rehearsals.comparing import Group
-from jobs.queries.rehearsals.documents import Arrivals, Compared, Progress, Question, Reader, compare
+from jobs.queries.rehearsals.documents import Arrivals, ChangedRules, Compared, Progress, Reader, compare
 from jobs.queries.rehearsals.limits import read_other_limits
 from jobs.queue.pace.read_policies import read_policies
 from jobs.throttling.limits import Limits, strictest
@@ -189,7 +189,7 @@ class _AllAdmitted:
 def _compare(wanted: Wanted, kind: RepositoryKind, others: Others, note: Progress) -> Compared:
     redirects = [*wanted.source.redirects, *others.redirects] if others.redirects else wanted.source.redirects
     rules = kind.rules(replace(wanted.source, redirects=redirects)) if isinstance(kind, Ruled) else _AllAdmitted()
-    question = Question(
+    changed = ChangedRules(
         rules=rules,
         seeds=frozenset(_hashes(wanted.source.seeds, kind)),
         removes_unreached=isinstance(kind, Ruled) and _removes_unreached(wanted, kind),
@@ -200,7 +200,7 @@ def _compare(wanted: Wanted, kind: RepositoryKind, others: Others, note: Progres
     )
     connection.ensure_connection()
     own = Reader(connection.connection, wanted.job, note)
-    return compare(Readers([own, *others.readers]) if others.readers else own, question)
+    return compare(Readers([own, *others.readers]) if others.readers else own, changed)
 
 
 def _hashes(seeds: Sequence[str], kind: RepositoryKind) -> list[str]:

@@ -184,8 +184,8 @@ async def log_in(login: Login, url: str, *, fetcher: Fetches, headers: Mapping[s
     Log in for the page at `url`, and return the cookies of the new session.
 
     Raises:
-        LoginFailed: the login page came again, or an unexpected page.
-        LoginInterrupted: a request failed. Retrying may help.
+        LoginFailed: the login did not succeed, and a retry does not help.
+        LoginInterrupted: a request failed. A retry may help.
     """
     browser = _Browser(login, fetcher, headers, pace)
     at, response = await browser.open(url)

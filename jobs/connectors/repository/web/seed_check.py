@@ -38,7 +38,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
-class SeedLook:
+class SeedCheck:
     """
     The result of a check. `code` is a status, or the result code of a request that failed; "" if none was sent.
 
@@ -87,24 +87,24 @@ class _Gap:
         """Do nothing: the sizes are bounded."""
 
 
-def look_at(wanted: WebSpecification) -> SeedLook:
+def run_check(wanted: WebSpecification) -> SeedCheck:
     """Return the answer of the first seed. The call blocks for at most about `DEADLINE`."""
     return asyncio.run(_within_the_deadline(canonical(wanted.seeds[0]), wanted))
 
 
-async def _within_the_deadline(address: str, wanted: WebSpecification) -> SeedLook:
-    look = _Look(address, wanted, _Gap(GAP))
+async def _within_the_deadline(address: str, wanted: WebSpecification) -> SeedCheck:
+    check = _Check(address, wanted, _Gap(GAP))
     try:
         async with asyncio.timeout(DEADLINE), Fetcher(allow_private_networks=wanted.allow_private_networks) as fetcher:
-            await look.run(fetcher)
+            await check.run(fetcher)
     except TimeoutError:
-        look.found.setdefault("code", "DEADLINE")
+        check.found.setdefault("code", "DEADLINE")
     except FetchFailed as failed:
-        look.found |= {"code": failed.code, "detail": failed.detail}
-    return SeedLook(address, **look.found)
+        check.found |= {"code": failed.code, "detail": failed.detail}
+    return SeedCheck(address, **check.found)
 
 
-class _Look:
+class _Check:
     """Carries out one check. `found` has the fields of the result that are known so far."""
 
     def __init__(self, address: str, wanted: WebSpecification, pace: _Gap) -> None:
@@ -176,7 +176,7 @@ class _Look:
         self.found |= {"redirects_to": target, "redirect_is_followed": follows}
 
     async def _sitemap_of(self, origin: str, fetcher: Fetcher) -> list[str]:
-        """Return the address of the sitemap at its usual place; None if there is no sitemap."""
+        """Return a list with the address of the sitemap at its usual place; an empty list if there is no sitemap."""
         address = f"{origin}/sitemap.xml"
         if not self._table.rules(origin, name=self._wanted.robots_name_asked).allows(address):
             return []
