@@ -44,8 +44,8 @@ def read_attention_for_open_page(*, now: dt.datetime) -> list[AttentionLine]:
 
     An open page is read repeatedly, and must not wait for a silent partition.
     """
-    own, held = read_attention(now=now), _held.answers()
-    return own if held is None else _together(own, held.with_own(own))
+    own, cached = read_attention(now=now), _cached.answers()
+    return own if cached is None else _together(own, cached.with_own(own))
 
 
 def _together(own: _Lines, found: Merged[_Lines]) -> list[AttentionLine]:
@@ -92,4 +92,4 @@ class _Linked:
         return replace(self._line, partition=partition, key=key, link=link)
 
 
-_held: Final = HeldAnswers(_read_elsewhere)
+_cached: Final = HeldAnswers(_read_elsewhere)

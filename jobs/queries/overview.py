@@ -158,10 +158,10 @@ def _with_others(own: _Part, span: str) -> tuple[_Part, Sequence[Silent]]:
     Return the sum of the parts of all partitions, and the partitions that are missing in it. Parts of other partitions
     are some seconds old.
     """
-    held = _held(span).answers() if this_partition.control_name() else None
-    if held is None:
+    cached = _cached(span).answers() if this_partition.control_name() else None
+    if cached is None:
         return own, []
-    found = held.with_own(own)
+    found = cached.with_own(own)
     parts = [own, *(part for _name, part in sorted(found.others.items()))]
     charges: dict[Cause, float] = {}
     for part in parts:
@@ -180,7 +180,7 @@ def _with_others(own: _Part, span: str) -> tuple[_Part, Sequence[Silent]]:
 
 
 @lru_cache(maxsize=len(SPANS))
-def _held(span: str) -> HeldAnswers[_Part]:
+def _cached(span: str) -> HeldAnswers[_Part]:
     return HeldAnswers(lambda name: _read_part_elsewhere(name, span))
 
 

@@ -37,7 +37,7 @@ from nodes.tasks.statistics import Statistics
 T = TypeVar("T")
 
 # Largest number of lists whose rows of other partitions are cached for open pages.
-_LISTS_HELD: Final = 100
+_LISTS_CACHED: Final = 100
 # Numbers below and above the numbers of all tasks.
 _FIRST: Final = -1
 _LAST: Final = 2**63 - 1
@@ -231,12 +231,12 @@ def _find(what: str, wanted: TaskFilter, *, is_open: bool) -> Merged[Any]:
     read = _READ[what]
     if not is_open or not this_partition.control_name():
         return read_everywhere(lambda: read(wanted), lambda _name: read(wanted))
-    own, held = read(wanted), _held(what, wanted).answers()
-    return Merged(own) if held is None else held.with_own(own)
+    own, cached = read(wanted), _cached(what, wanted).answers()
+    return Merged(own) if cached is None else cached.with_own(own)
 
 
-@lru_cache(maxsize=_LISTS_HELD)
-def _held(what: str, wanted: TaskFilter) -> HeldAnswers[Any]:
+@lru_cache(maxsize=_LISTS_CACHED)
+def _cached(what: str, wanted: TaskFilter) -> HeldAnswers[Any]:
     def read(_name: str) -> Any:
         try:
             return _READ[what](wanted)

@@ -56,14 +56,14 @@ def read_screen(name: str) -> Record:
     output = OutputConnection.objects.filter(pk=int(found[1])).first() if found else None
     if output is None:
         raise TopicUnknown(name)
-    own, held = _part_of(output), _held_of(output.name).answers()
+    own, held = _part_of(output), _cached_of(output.name).answers()
     return screen_of_parts(Merged(own) if held is None else held.with_own(own), _total)
 
 
 def screen_of(output: OutputConnection) -> tuple[Record, Sequence[Silent]]:
     """Return the verifications of an output in all partitions, and the partitions that did not answer."""
     found: Merged[Part | None] = read_everywhere(lambda: _part_of(output), lambda name: _part_named(output.name, name))
-    _held_of(output.name).keep(found)
+    _cached_of(output.name).keep(found)
     return screen_of_parts(found, _total), found.silent
 
 
@@ -123,7 +123,7 @@ def _part_named(name: str, partition: str) -> Part | None:
 
 
 @lru_cache(maxsize=100)
-def _held_of(name: str) -> HeldAnswers[Part | None]:
+def _cached_of(name: str) -> HeldAnswers[Part | None]:
     """Return the last answers of other partitions about an output, for its open pages."""
     return HeldAnswers(lambda partition: _part_named(name, partition))
 

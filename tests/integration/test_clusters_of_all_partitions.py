@@ -35,11 +35,11 @@ from jobs.queries.cluster.facts import as_text
 from jobs.queries.hosts.latest_requests import _Reading, read_latest_requests
 from jobs.queries.jobs.lines import read_first_jobs
 from jobs.queries.jobs.page import read_job_page
-from jobs.queries.jobs.parts import _held as held_jobs
+from jobs.queries.jobs.parts import _cached as cached_jobs
 from jobs.queries.meter import METER, Meter
-from jobs.queries.overview import _held as held_overview
+from jobs.queries.overview import _cached as cached_overview
 from jobs.queries.overview import read_overview
-from jobs.queries.tasks import _held as held_tasks
+from jobs.queries.tasks import _cached as cached_tasks
 from jobs.settings.partitions import PARTITION, PARTITIONS
 from jobs.verdicts.causes import Cause
 from nodes.models import ClusterRequest, Node, NodeEvent
@@ -141,10 +141,10 @@ def control(connection, job, database, settings, monkeypatch):
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
-    all_partitions._held._answers.clear()
-    held_tasks.cache_clear()
-    held_overview.cache_clear()
-    held_jobs.cache_clear()
+    all_partitions._cached._answers.clear()
+    cached_tasks.cache_clear()
+    cached_overview.cache_clear()
+    cached_jobs.cache_clear()
     owners = SlotMap.even("ab").as_json()
     send_fact(connection, "a", "a", MAP_KEY, owners)
     with psycopg.connect(database.dsn, autocommit=True) as there:
@@ -327,7 +327,7 @@ def test_the_page_of_a_job_ignores_answers_older_than_the_run_of_a_partition(job
     later = job.run_no + 1
     Job.objects.filter(pk=job.pk).update(run_no=later)
 
-    answers, asked = held_jobs(job.pk, later, runs=False), []
+    answers, asked = cached_jobs(job.pk, later, runs=False), []
     read = answers._read
     answers._read = lambda name: asked.append(name) or read(name)
 
@@ -341,7 +341,7 @@ def test_the_page_of_a_job_ignores_answers_older_than_the_run_of_a_partition(job
 def test_a_job_whose_run_ended_shows_no_partition_answers_from_before_the_end(job):
     Job.objects.filter(pk=job.pk).update(phase="active")
     during = read_job_page(job.pk, now=START)
-    held_jobs(job.pk, job.run_no, runs=True)._answers["en"].held.found.others.clear()
+    cached_jobs(job.pk, job.run_no, runs=True)._answers["en"].held.found.others.clear()
     Job.objects.filter(pk=job.pk).update(phase="inactive")
 
     assert during.known_hosts == read_job_page(job.pk, now=START).known_hosts

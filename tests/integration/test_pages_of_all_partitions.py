@@ -389,7 +389,7 @@ def test_attention_lines_of_another_partition_have_the_readers_language():
 def test_a_silent_partition_needs_attention_and_delays_no_open_page(silent, viewer):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     attention.read_attention_for_open_page(now=NOON)
-    attention._held._answers["en"].read_at -= 10
+    attention._cached._answers["en"].read_at -= 10
     began_at = time.monotonic()
     shown = attention.read_attention_for_open_page(now=NOON)
 

@@ -18,8 +18,8 @@ def read_clusters(*, now: dt.datetime) -> Merged[ClusterPage]:
 
 def read_clusters_for_open_page(*, now: dt.datetime) -> Merged[ClusterPage]:
     """Read the clusters. Figures of other partitions may be some seconds old."""
-    own, held = read_cluster_page(now=now), _held.answers()
-    return Merged(own) if held is None else held.with_own(own)
+    own, cached = read_cluster_page(now=now), _cached.answers()
+    return Merged(own) if cached is None else cached.with_own(own)
 
 
 def sum_of_totals(parts: Sequence[Totals]) -> Totals:
@@ -64,4 +64,4 @@ def _read_elsewhere(_name: str) -> ClusterPage:
     return read_cluster_page(now=read_clock())
 
 
-_held: Final = HeldAnswers(_read_elsewhere)
+_cached: Final = HeldAnswers(_read_elsewhere)

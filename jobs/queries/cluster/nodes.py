@@ -167,8 +167,8 @@ def read_nodes_everywhere() -> NodesPage:
 
 def read_nodes_for_open_page() -> NodesPage:
     """Read the nodes of all partitions. Figures of other partitions may be some seconds old."""
-    own, held = read_nodes_page(), _held.answers()
-    return own if held is None else _together(held.with_own(own))
+    own, cached = read_nodes_page(), _cached.answers()
+    return own if cached is None else _together(cached.with_own(own))
 
 
 def _together(found: Merged[NodesPage]) -> NodesPage:
@@ -198,7 +198,7 @@ def _read_elsewhere(name: str) -> NodesPage:
     )
 
 
-_held: Final = HeldAnswers(_read_elsewhere)
+_cached: Final = HeldAnswers(_read_elsewhere)
 
 
 def read_address_of_pages(node_id: uuid.UUID) -> str:

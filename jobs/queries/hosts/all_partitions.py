@@ -49,9 +49,9 @@ def list_busiest_everywhere(*, now: dt.datetime) -> HostsEverywhere:
 
 def list_busiest_for_open_page(*, now: dt.datetime) -> HostsEverywhere:
     """Return the busiest hosts of all partitions. Figures of other partitions may be some seconds old."""
-    held = _held.answers()
+    cached = _cached.answers()
     own = _read_busiest(now)
-    return HostsEverywhere([Placed(line) for line in own]) if held is None else _busiest(held.with_own(own))
+    return HostsEverywhere([Placed(line) for line in own]) if cached is None else _busiest(cached.with_own(own))
 
 
 def _busiest(found: Merged[Sequence[HostStatus]]) -> HostsEverywhere:
@@ -109,4 +109,4 @@ def _behind(wanted: HostFilter, after: HostKey | None, partition: str) -> HostFi
     return HostFilter(name=wanted.name, behind=after.name, or_equal=partition > after.partition)
 
 
-_held = HeldAnswers(lambda _name: _read_busiest(read_clock()))
+_cached = HeldAnswers(lambda _name: _read_busiest(read_clock()))

@@ -17,11 +17,11 @@ def job_lines_everywhere(jobs: Iterable[Job], *, now: dt.datetime) -> list[JobLi
     """Return jobs with their counts, as `job_lines`. The requests in other partitions are some seconds old."""
     lines = job_lines(jobs, now=now)
     running = [line.id for line in lines if line.runs]
-    held = _HELD.answers() if running else None
-    if held is None:
+    cached = _CACHED.answers() if running else None
+    if cached is None:
         return lines
     own = read_latest_requests(now=now)
-    found = held.with_own({job_id: own.of_jobs([job_id]) for job_id in running})
+    found = cached.with_own({job_id: own.of_jobs([job_id]) for job_id in running})
     parts = [found.own, *(part for _name, part in sorted(found.others.items()))]
     return [with_latest(line, parts) for line in lines]
 
@@ -38,4 +38,4 @@ def read_latest_by_number(*, now: dt.datetime) -> Mapping[int, RequestsOfJobs]:
     return {number: latest.of_jobs([job]) for job, number in numbers_of(set(latest.job_ids)).items()}
 
 
-_HELD: Final = HeldAnswers(lambda _name: read_latest_by_number(now=read_clock()))
+_CACHED: Final = HeldAnswers(lambda _name: read_latest_by_number(now=read_clock()))

@@ -16,7 +16,7 @@ from jobs.partitions.merged import Merged, local_job, read_everywhere
 # Number of hosts that a page lists among the hosts that are too slow. The hosts that lack the most requests come first.
 _HOSTS_SHOWN: Final = 10
 # Largest number of jobs whose figures in other partitions are cached for open pages.
-_JOBS_HELD: Final = 64
+_JOBS_CACHED: Final = 64
 # Accuracy of a share that is estimated from samples.
 ACCURACY: Final = 0.005
 
@@ -111,8 +111,8 @@ def read_freshness_everywhere(job_id: int) -> Freshness | None:
 def read_freshness_for_open_page(job_id: int) -> Freshness | None:
     """Return the goals in all partitions; figures of other partitions may be some seconds old."""
     own = read_freshness(job_id)
-    held = _held_of(job_id).answers() if own is not None and own.goals else None
-    return own if held is None or own is None else _of_all(own, held.found)
+    cached = _cached_of(job_id).answers() if own is not None and own.goals else None
+    return own if cached is None or own is None else _of_all(own, cached.found)
 
 
 def _read_elsewhere(job_id: int) -> Freshness | None:
@@ -120,8 +120,8 @@ def _read_elsewhere(job_id: int) -> Freshness | None:
     return None if local is None else read_freshness(local)
 
 
-@lru_cache(maxsize=_JOBS_HELD)
-def _held_of(job_id: int) -> HeldAnswers[Freshness | None]:
+@lru_cache(maxsize=_JOBS_CACHED)
+def _cached_of(job_id: int) -> HeldAnswers[Freshness | None]:
     return HeldAnswers(lambda _name: _read_elsewhere(job_id))
 
 

@@ -25,7 +25,7 @@ from jobs.verdicts.causes import Cause
 from nodes.database.clock import read_clock
 
 # Largest number of jobs whose parts in other partitions are cached for open pages.
-_JOBS_HELD: Final = 64
+_JOBS_CACHED: Final = 64
 
 _CODES: Final = f"""
 SELECT outcome, code, sum(amount)::bigint AS amount
@@ -121,15 +121,15 @@ def _others(*, job_id: int, run_no: int, runs: bool) -> tuple[list[PartOfJob], S
     """
     if not this_partition.control_name():
         return [], ()
-    answers = _held(job_id, run_no, runs=runs)
-    held = answers.answers()
-    if held is None:
+    answers = _cached(job_id, run_no, runs=runs)
+    cached = answers.answers()
+    if cached is None:
         return [], ()
-    found = [part for _name, part in sorted(held.found.others.items()) if part is not None]
+    found = [part for _name, part in sorted(cached.found.others.items()) if part is not None]
     if any(part.run_no < run_no for part in found):
         # A partition may begin the run later than this one. So an answer about an earlier run is read again soon.
         answers.renew()
-    return [part for part in found if part.run_no == run_no], held.found.silent
+    return [part for part in found if part.run_no == run_no], cached.found.silent
 
 
 def _busiest(parts: Sequence[Sequence[HostLine]]) -> Sequence[HostLine]:
@@ -168,8 +168,8 @@ def together(parts: Sequence[PartOfJob]) -> PartOfJob:
     )
 
 
-@lru_cache(maxsize=_JOBS_HELD)
-def _held(job_id: int, run_no: int, *, runs: bool) -> HeldAnswers[PartOfJob | None]:
+@lru_cache(maxsize=_JOBS_CACHED)
+def _cached(job_id: int, run_no: int, *, runs: bool) -> HeldAnswers[PartOfJob | None]:
     """
     Return the cached parts of other partitions in a run. The arguments are the key of the cache, so a run that begins
     or ends is read again.

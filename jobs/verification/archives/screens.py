@@ -33,14 +33,14 @@ def read_screen(name: str) -> Record:
     """
     if name != TOPIC:
         raise TopicUnknown(name)
-    own, held = _part(), _held.answers()
-    return screen_of_parts(Merged(own) if held is None else held.with_own(own), _total)
+    own, cached = _part(), _cached.answers()
+    return screen_of_parts(Merged(own) if cached is None else cached.with_own(own), _total)
 
 
 def present_screen() -> tuple[Record, Sequence[Silent]]:
     """Return the verifications of the archives of all partitions, and the partitions that did not answer."""
     found = read_everywhere(_part, _part)
-    _held.keep(found)
+    _cached.keep(found)
     return screen_of_parts(found, _total), found.silent
 
 
@@ -57,7 +57,7 @@ def _part(partition: str = "") -> Part | None:
     )
 
 
-_held: Final = HeldAnswers(_part)
+_cached: Final = HeldAnswers(_part)
 
 
 def _total(counts: tuple[int, int], is_least: bool) -> str:  # noqa: FBT001 (the type of all totals)
