@@ -130,7 +130,7 @@ def silent(control, database):
 def asked_again(monkeypatch):
     """Clear the caches of silent partitions and of answers that other tests filled."""
     monkeypatch.setattr(merged, "_silent_until", {})
-    monkeypatch.setattr(attention, "_held", HeldAnswers(attention._read_elsewhere))
+    monkeypatch.setattr(attention, "_cached", HeldAnswers(attention._read_elsewhere))
 
 
 def pages(**wanted):
