@@ -114,7 +114,7 @@ def make_groups(names: Iterable[str]) -> None:
 
 
 def _group_named(name: str | None) -> int | None:
-    """Return the id of an authority group. Definitions do not make groups."""
+    """Return the id of an authority group, which must exist; None for no group."""
     if name is None:
         return None
     found: int | None = _groups().objects.filter(name=name).values_list("pk", flat=True).first()
@@ -149,7 +149,9 @@ def _of_jobs(connector: object) -> Schema:
 
 
 def _connector_of(definition: Mapping[str, Any]) -> str | None:
-    """Return the connector of the repository that the definition of a job names."""
+    """
+    Return the connector of the repository that the definition of a job names; None if there is no such repository.
+    """
     name = definition.get("repository")
     if not isinstance(name, str):
         return None
@@ -204,7 +206,10 @@ class _Names:
     problems: dict[str, list[str]] = field(default_factory=dict)
 
     def find(self, subject: str, model: type[Any], named: Mapping[str, str | None]) -> list[Any]:
-        """Return the object of each name, by field; None for an empty name, and for a name with a problem."""
+        """
+        Return the objects of these names, in their order; None for a missing name, and for a name with a problem.
+        `named` has the names by field.
+        """
         rows = model._default_manager.filter(name__in={name for name in named.values() if name is not None})  # noqa: SLF001
         found = {row.name: row for row in rows if getattr(row, "private_to_id", None) in {None, self.job_id}}
         for place, name in named.items():

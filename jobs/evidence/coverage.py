@@ -73,7 +73,8 @@ def repeated(complete_until: int, *, now: float, latest: int, named: Gap | None)
 
 def advance(complete_until: int | None, *, latest: int, workers: Sequence[Recorder]) -> tuple[int | None, list[Gap]]:
     """
-    Return the moment until which the record is complete now (at most `latest`), and the gaps before this moment.
+    Return the moment until which the record is complete now (at most `latest`; None before the record begins), and the
+    gaps before this moment.
 
     `complete_until` is the result of the last call. `workers` has all workers that have run since then.
     """

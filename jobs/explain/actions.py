@@ -110,7 +110,9 @@ def forget(item: QueueItem) -> GateAction | None:
 
 
 def change_branch(section: Section) -> GateAction | None:
-    """Return the link to operations on all documents below the directory of a web address."""
+    """
+    Return the link to operations on all documents below the directory of a web address; None for another document.
+    """
     item = section.item
     if item is None or section.host is None or not item.identifier.startswith(("http://", "https://")):
         return None

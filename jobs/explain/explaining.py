@@ -166,7 +166,10 @@ def _place_of(deciding: Judgement | None) -> int:
 
 
 def _verdict_if_known(job: Job, host: HostStatus | None, *, now: dt.datetime) -> Verdict | None:
-    """Return the verdict that a document would have if the job discovered it now."""
+    """
+    Return the verdict that a document would have if the job discovered it now. Without a host, only the job can hold
+    it; None if the job does not.
+    """
     seen, cluster = read_job_facts(job, now=now), read_cluster(job.node_scope, now=now)
     if host is None:
         return hold_of(seen, cluster)

@@ -206,8 +206,8 @@ def in_order(judgements: Sequence[Judgement], *, is_forecast: bool) -> list[Judg
 
 def first_blocked(judgements: Sequence[Judgement], *, is_forecast: bool) -> Judgement | None:
     """
-    Return the gate that decides, which is the first blocked one. In a forecast, the gate of unknown addresses does not
-    count.
+    Return the gate that decides, which is the first blocked one; None if no gate blocks. In a forecast, the gate of
+    unknown addresses does not count.
     """
     return next((one for one in judgements if _decides(one, is_forecast=is_forecast)), None)
 

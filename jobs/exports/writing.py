@@ -38,7 +38,8 @@ class AnotherAttempt(Exception):
 
 def write_export(context: TaskContext, arguments: Mapping[str, Any]) -> dict[str, object] | None:
     """
-    Write the export of this task, from its last part on. Return its number, rows and bytes.
+    Write the export of this task, from its last part on. Return its number, rows and bytes; None if it was deleted or
+    cancelled.
 
     Raises:
         Invalid: the filter is invalid.

@@ -25,7 +25,7 @@ def ask(order: Callable[[], ClusterRequest]) -> ClusterRequest:
 
 
 def lines_about(request: ClusterRequest) -> Iterator[str]:
-    """Return lines that describe the request and its answer."""
+    """Yield lines that describe the request and its answer."""
     yield f"Request {request.pk}, {request.kind}: {request.get_state_display()}"
     if request.answer is not None:
         yield from _plan(request.answer)

@@ -93,7 +93,7 @@ def read_settings_page() -> SettingsPage:
 
 
 def read_version(version: int) -> VersionLine | None:
-    """Return one version of the stored settings."""
+    """Return one version of the stored settings; None if it does not exist."""
     row = SettingsVersion.objects.filter(pk=version).first()
     return None if row is None else VersionLine(row.version, row.made_by, row.at, row.document)
 

@@ -207,7 +207,7 @@ def _metas_of(beginning: bytes) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _encoding_named(label: str) -> str | None:
-    """Return the encoding that has this label in the Encoding Standard."""
+    """Return the encoding that has this label in the Encoding Standard; None if there is none."""
     try:
         return parse(b"", encoding=label.strip("\t\n\f\r ")).encoding
     except (LookupError, ValueError):

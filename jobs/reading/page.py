@@ -202,7 +202,8 @@ def _links_in(found: list[list[Element]]) -> list[str]:
 
 def _first_href(nodes: Iterable[Element]) -> str | None:
     """
-    Return the href of the first element that has one. Later elements do not count, even if the first href is invalid.
+    Return the href of the first element that has one; None if none has. Later elements do not count, even if the first
+    href is invalid.
     """
     return next((href for node in nodes if (href := node.attr("href")) is not None), None)
 

@@ -77,7 +77,10 @@ def search_everywhere(query: str, *, tokens: Collection[str], limit: int, after:
 
 
 def _seen_here(hit: Hit, names: dict[int, str], numbers: dict[str, int]) -> Hit:
-    """Return a hit with the id of its output in the control partition; None if no output there has the same name."""
+    """
+    Return a hit with the id of its output in the control partition. The id is None if no output there has the same
+    name.
+    """
     if not hit.partition or hit.output_id is None:
         return hit
     return replace(hit, output_id=numbers.get(names.get(hit.output_id, "")))

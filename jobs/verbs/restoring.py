@@ -160,5 +160,8 @@ def restore_deleted(job_id: int, *, made_by: str, now: dt.datetime) -> Restorati
 
 
 def find_deleted(name: str) -> DeletedJob | None:
-    """Return the deleted job with this name. If there are several, return the one that was deleted last."""
+    """
+    Return the deleted job with this name; None if there is none. If there are several, return the one that was deleted
+    last.
+    """
     return DeletedJob.objects.filter(name=name).order_by("-deleted_at").first()

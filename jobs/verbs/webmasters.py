@@ -112,7 +112,10 @@ _PROOFS: Final = {WebmasterLimit.Proof.DNS: "a DNS record", WebmasterLimit.Proof
 
 
 def _locked_policy() -> ThrottlePolicy | None:
-    """Return the policy of these limits, locked, so that only one transaction at a time changes the list."""
+    """
+    Return the policy of these limits, locked, so that only one transaction at a time changes them; None before the
+    first limit.
+    """
     policy = ThrottlePolicy.objects.select_for_update().filter(name=WEBMASTERS).first()
     if policy is not None and not policy.applies_everywhere:
         raise Refused(f"The policy {WEBMASTERS} does not apply everywhere. Rename that policy first.")

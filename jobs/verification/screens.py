@@ -1,4 +1,6 @@
-"""The verifications of an output in words, the parts of every list of verifications, and the topics that pages follow."""
+"""
+The verifications of an output in words, the parts of every list of verifications, and the topics that pages follow.
+"""
 
 import datetime as dt
 import re
@@ -140,7 +142,7 @@ def _total(counts: tuple[int, int], is_least: bool) -> str:  # noqa: FBT001 (the
 
 
 def last_result(rows: Sequence[V]) -> V | None:
-    """Return the newest verification that has a result."""
+    """Return the newest verification that has a result; None if none has."""
     return next((row for row in rows if row.ended_at is not None and not row.refused), None)
 
 

@@ -126,7 +126,9 @@ class Service:
             raise Unreachable(f"No answer within {authority.limits.seconds:g} s.") from None
 
     async def _mapped(self, known: _Known, authority: AuthorityFacts, user: str) -> str | None:
-        """Return the name of a user for an authority. Each mapper is asked once about a name."""
+        """
+        Return the name of a user for an authority; None if a mapper finds none. Each mapper is asked once about a name.
+        """
         name: str | None = user
         for mapper in chain(known.snapshot.mappers, authority.prerequisite):
             if name is None or not _can_be_asked(name):

@@ -285,7 +285,9 @@ class Runtime(abc.ABC):
         return _never
 
     def address_of(self, identifier: str) -> str | None:
-        """Return the network address that was used for the document's source, if it has one."""
+        """
+        Return the network address that was used for the document's source; None if there is none, or it is unknown.
+        """
         return None
 
     async def find_address(self, identifier: str) -> str | None:

@@ -119,7 +119,7 @@ class HostStatus:
     history: Sequence[float | None]
 
     def parent_of(self, verdict: Verdict) -> ParentLine | None:
-        """Return the parent that a verdict on the host, or on its documents, names."""
+        """Return the parent that a verdict on the host, or on its documents, names; None if it names none."""
         return next((above for above in self.parents if above.id == verdict.parent), None)
 
     @property

@@ -109,7 +109,10 @@ def read_freshness_everywhere(job_id: int) -> Freshness | None:
 
 
 def read_freshness_for_open_page(job_id: int) -> Freshness | None:
-    """Return the goals in all partitions; figures of other partitions may be some seconds old."""
+    """
+    Return the goals in all partitions; None if the job does not exist. Figures of other partitions may be some seconds
+    old.
+    """
     own = read_freshness(job_id)
     cached = _cached_of(job_id).answers() if own is not None and own.goals else None
     return own if cached is None or own is None else _of_all(own, cached.found)

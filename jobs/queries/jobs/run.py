@@ -176,8 +176,8 @@ def _nodes_everywhere(job: Job, *runs: RunLine) -> tuple[NodesOfRun | None, Node
 
 def _merged(own: NodesOfRun | None, others: Mapping[str, NodesOfRun | None]) -> NodesOfRun | None:
     """
-    Return the names of the nodes of all partitions. For a node of another partition, the partition's name follows in
-    brackets.
+    Return the names of the nodes of all partitions; None if those of this partition are unknown. For a node of another
+    partition, the partition's name follows in brackets.
     """
     if own is None:
         return None

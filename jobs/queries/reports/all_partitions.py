@@ -196,7 +196,10 @@ def _rows(
     key: Callable[[L, Sequence[Any]], Any],
     is_downwards: bool = False,
 ) -> tuple[list[L], str | None, Sequence[Silent]]:
-    """Return the next lines of all partitions in their order, the position after them, and the silent partitions."""
+    """
+    Return the next lines of all partitions in their order, the position after them (None at the end), and the silent
+    partitions.
+    """
     begun = dict(read_position(after, of=of)) if after else {}
 
     def read_part(asked: F, partition: str) -> _Part:

@@ -92,8 +92,8 @@ class StatusFilter:
     @cached_property
     def _containing(self) -> tuple[str, dict[str, Any]] | None:
         """
-        Return the condition on a part of the address, and its parameters. The index of addresses is read only once,
-        because the result is cached.
+        Return the condition on a part of the address, and its parameters; None without such a part. The index of
+        addresses is read only once, because the result is cached.
         """
         if not self.contains:
             return None

@@ -118,7 +118,7 @@ class WebConnector:
         return self._specification.trap_guard
 
     def interval_of(self, identifier: str) -> float | None:
-        """Return the crawl-delay of the document's host, if its robots.txt is known and has one."""
+        """Return the crawl-delay of the document's host; None if its robots.txt is unknown or has none."""
         return self._robots.crawl_delay(origin_of(identifier), name=self._robots_name)
 
     def admits(self, identifier: str) -> bool:

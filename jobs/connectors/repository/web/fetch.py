@@ -141,7 +141,7 @@ class Fetcher:
         await self.close()
 
     def address_of(self, host: str) -> str | None:
-        """Return the address that was used for a host, if that is known."""
+        """Return the address that was used for a host; None if it is unknown."""
         return self._resolver.address_of(host) if isinstance(self._resolver, ThreadedNames) else None
 
     async def find_address(self, host: str) -> str | None:

@@ -177,7 +177,9 @@ class _Generation:
         self.size += 1
 
     def spelling(self, around: str, href: str) -> Reference | None:
-        """Return the reference of a spelling; `_ABSENT` if it is unknown."""
+        """
+        Return the reference of a spelling, which is None for a refused or invalid address; `_ABSENT` if it is unknown.
+        """
         table = self.spellings.get(around)
         return _ABSENT if table is None else table.get(href, _ABSENT)
 

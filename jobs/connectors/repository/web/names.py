@@ -37,7 +37,8 @@ class ThreadedNames(AbstractResolver):
 
     def address_of(self, host: str) -> str | None:
         """
-        Return the address of a host whose name was looked up before. If the host is itself an address, return the host.
+        Return the address of a host whose name was looked up before; None for another host. If the host is itself an
+        address, return the host.
         """
         with contextlib.suppress(ValueError):
             return str(ip_address(host))

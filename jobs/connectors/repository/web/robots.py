@@ -72,7 +72,7 @@ class RobotsTable:
         self._under_way: dict[str, _Fetch] = {}
 
     def known(self, origin: str) -> RobotsAnswer | None:
-        """Return the answer of the origin, if it has not expired."""
+        """Return the answer of the origin; None if it is unknown or has expired."""
         known = self._known.get(origin)
         if known is None or known.expires <= self._clock():
             return None
@@ -111,7 +111,10 @@ class RobotsTable:
         return rules
 
     def crawl_delay(self, origin: str, *, name: str) -> float | None:
-        """Return the seconds between two requests that a known origin demands."""
+        """
+        Return the seconds between two requests that an origin demands; None if it demands none, or its rules are
+        unknown.
+        """
         answer = self.known(origin)
         if answer is None or answer.kind is RobotsKind.UNREACHABLE:
             return None

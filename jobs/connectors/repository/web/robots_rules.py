@@ -70,7 +70,7 @@ class RobotsRules:
         return bool(self._rules.can_fetch(url, EVERYONE))
 
     def _delay(self, most: float) -> float | None:
-        """Return the seconds that the site demands between two requests, at most `most`."""
+        """Return the seconds that the site demands between two requests, at most `most`; None if it demands none."""
         delay = self._rules.crawl_delay(EVERYONE)
         if delay is None or math.isnan(delay) or delay < 0:
             return None

@@ -213,7 +213,7 @@ def read_file(file: str, *, text_format: str | None = None) -> list[Any]:
 
 
 def _connector_of(name: str) -> str | None:
-    """Return the connector of a stored repository."""
+    """Return the connector of a stored repository; None if no repository has this name."""
     return RepositoryConnection.objects.filter(name=name).values_list("connector", flat=True).first()
 
 
