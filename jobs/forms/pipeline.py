@@ -40,7 +40,7 @@ class _Lines(forms.CharField):
 
 
 class StageForm(forms.Form):
-    """The part of one stage. `settings_form` adds the fields of its kind."""
+    """The part of one stage. `PipelineForm` adds the fields of its kind."""
 
     use_required_attribute = False
 

@@ -38,7 +38,7 @@ MAY_ACCEPT: Final = "jobs.change_job"
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A released suspect, and the documents that are due again; `has_more` if one call cannot send back all."""
+    """A released suspect, and the number of documents that are due again."""
 
     suspect: TrapSuspect
     sent: SentBack

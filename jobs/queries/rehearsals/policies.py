@@ -59,9 +59,9 @@ class HostChange:
     The limits of the policy for one host at this moment, before and after; None if it does not apply to the host.
 
     If both are equal, they differ at other times of the week, or one of these limits applies to the whole address of
-    the host. The limits `in_force` are the strictest of these and of all other limits of the host, while jobs of the
-    policy run. `documents` is the number of documents of all jobs on the host, counted up to one more than
-    `DOCUMENTS_COUNTED`.
+    the host. `in_force_before` and `in_force_after` are the strictest of these and of all other limits of the host,
+    while jobs of the policy run. `documents` is the number of documents of all jobs on the host, counted up to one more
+    than `DOCUMENTS_COUNTED`.
     """
 
     name: str

@@ -24,7 +24,7 @@ class StatusFilter:
     The documents of a report; an empty field means no condition.
 
     A document is ready or waiting at the moment `now`, which may be any time. `identifier` is a regular expression of
-    PostgreSQL. `listed_state` is one of `NAMES`, the states in the list of documents. `contains` is a part of the
+    PostgreSQL. `listed_state` is a key of `_LISTED`: a state as in the list of documents. `contains` is a part of the
     address. `documents` are hashes.
     """
 

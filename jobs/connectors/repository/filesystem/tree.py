@@ -65,8 +65,8 @@ class File:
     A regular file. `signature` distinguishes versions of the file without a read of its content; '' if this is
     uncertain. If access is read, the signature includes the `access`.
 
-    `body` is None if the signature was known already. Otherwise it is the whole content, or the beginning of a file
-    that is not `wanted`. `modified_at` is in seconds since 1970. `owner` is the number of a user.
+    `body` is None if the signature was known already. Otherwise it is the whole content, or the beginning if the rest
+    is not wanted. `modified_at` is in seconds since 1970. `owner` is the number of a user.
     """
 
     signature: str
