@@ -15,7 +15,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import ArchiveFile, ArchiveRecord, FailingStore, Job, QueueItem
 from tests.support.processes import held_by, wait_for
 
-OPEN_FILES_OF_THE_DEAD = """
+OPEN_FILES_OF_FAILED_WORKERS = """
     SELECT FROM jobs_archivefile AS file JOIN nodes_node AS node ON node.id = file.node_id
      WHERE file.state = 'open' AND node.status NOT IN ('starting', 'running', 'draining')
 """
@@ -98,7 +98,7 @@ def test_a_killed_worker_leaves_whole_records_and_its_successor_ends_its_file(cl
     assert held_by(cluster.output) == site.documents
     assert_rows_agree_with_files()
     wait_for(
-        lambda: not cluster.database.rows(OPEN_FILES_OF_THE_DEAD),
+        lambda: not cluster.database.rows(OPEN_FILES_OF_FAILED_WORKERS),
         within=30,
         saying="the archive files of the killed worker are closed",
     )

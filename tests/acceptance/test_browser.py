@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixt
 PASSWORD = "a long phrase of the administrator"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>javascript:alert(4)"
 
-# The explanation of the document of `fill`.
+# The explanation of the document of `make_hostile_rows`.
 EXPLAINED = f"/explain/?{urlencode({'url': f'http://hostile.test/{HOSTILE}'})}"
 TASKS = (
     *("/tasks/", "/tasks/scheduled/", "/tasks/archived/?why=done", "/tasks/templates/", "/tasks/workers/"),
@@ -258,7 +258,7 @@ def test_an_address_is_explained_and_its_gates_are_opened_in_the_browser(browser
 
 def test_every_page_works_on_a_phone_in_the_dark_theme_and_without_scripts(browser, web, machine):
     database = machine.database
-    fill()
+    make_hostile_rows()
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "java_script_enabled": False}
 
     with visitor(browser, web, **phone) as page:
@@ -287,7 +287,7 @@ def test_every_page_works_on_a_phone_in_the_dark_theme_and_without_scripts(brows
 
 def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
     database = machine.database
-    key = fill()
+    key = make_hostile_rows()
 
     with visitor(browser, web) as page:
         for address in (
@@ -311,7 +311,7 @@ def test_markup_of_a_site_has_no_effect_on_our_pages(browser, web, machine):
 
 
 def test_reports_draw_charts_of_their_tables(browser, web, machine):
-    fill()
+    make_hostile_rows()
     with visitor(browser, web) as page:
         for address in (*REPORTS[:3], "/reports/queue/?identifier_class=(.*)"):
             page.goto(address)
@@ -320,7 +320,7 @@ def test_reports_draw_charts_of_their_tables(browser, web, machine):
 
 
 def test_charts_show_local_times_in_one_format_and_whole_counts(browser, web, machine):
-    fill()
+    make_hostile_rows()
     with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
         page.goto("/account/")
         page.locator("button[name=language][value=de]").click()
@@ -358,7 +358,7 @@ def test_a_live_page_shows_a_lost_connection_and_catches_up_afterwards(browser, 
     second = machine.start("serve", "--port", free_port())
     address = _address(second)
     with visitor(browser, address) as page:
-        fill()
+        make_hostile_rows()
         expect(page.get_by_role("link", name=re.compile("alert"))).to_be_visible(timeout=3000)
 
         second.kill()
@@ -399,7 +399,7 @@ _WATCH_FOCUS = """
 _UNREACHED = "() => [...document.querySelectorAll('[data-place]')].map((element) => element.outerHTML.slice(0, 200))"
 
 
-def stops(page):
+def focus_defects(page):
     """
     Press Tab until every reachable element was focused. Return the defects of focused elements, and the elements never
     focused.
@@ -420,7 +420,7 @@ def stops(page):
 
 def test_every_control_can_be_reached_by_keys_and_shows_its_focus(browser, web, machine):
     database = machine.database
-    fill()
+    make_hostile_rows()
     output = database.value("SELECT id FROM jobs_outputconnection")
     with visitor(browser, web, viewport={"width": 1300, "height": 800}) as page:
         for address in (
@@ -442,25 +442,25 @@ def test_every_control_can_be_reached_by_keys_and_shows_its_focus(browser, web, 
             f"/admin/jobs/outputconnection/{output}/clear/",
         ):
             assert page.goto(address).ok, address
-            assert stops(page) == [], address
+            assert focus_defects(page) == [], address
 
 
 def test_symbols_of_the_set_up_pages_have_names(browser, web, machine):
-    fill()
+    make_hostile_rows()
     output = machine.database.value("SELECT id FROM jobs_outputconnection")
     with visitor(browser, web, viewport={"width": 400, "height": 800}) as page:
         page.goto("/admin/jobs/outputconnection/")
         expect(page.get_by_role("textbox", name="Search", exact=True)).to_be_visible()
         expect(page.get_by_role("button", name="Search", exact=True)).to_be_visible()
-        assert nameless(page) == []
+        assert controls_without_name(page) == []
 
         page.goto(f"/admin/jobs/outputconnection/{output}/change/")
         page.get_by_role("link", name="More", exact=True).click()
         expect(page.get_by_role("link", name="History", exact=True)).to_be_visible()
-        assert nameless(page) == []
+        assert controls_without_name(page) == []
 
 
-def nameless(page):
+def controls_without_name(page):
     """Return links and buttons that have no name for a screen reader."""
     told = page.locator("body").aria_snapshot()
     assert "- link " in told
@@ -500,7 +500,7 @@ def tab_to(page, text):
 
 
 def test_rows_of_a_live_list_that_change_places_keep_the_focus(browser, web):
-    fill()
+    make_hostile_rows()
     with visitor(browser, web) as page:
         page.locator("[data-list=jobs] [data-key] a").first.focus()
 
@@ -530,13 +530,13 @@ async () => {
 # --- A small world: the browser's loop runs in this thread, so the ORM works in another ------------
 
 
-def fill():
+def make_hostile_rows():
     """Create a job and a document, both with hostile names, and return the document's key."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_fill).result()
+        return pool.submit(_make_hostile_rows).result()
 
 
-def _fill():
+def _make_hostile_rows():
     from django.db import connection
     from django.utils import timezone
 

@@ -29,12 +29,12 @@ def count_events(cluster, kind):
     return cluster.database.value("SELECT count(*) FROM nodes_nodeevent WHERE kind = %s", kind)
 
 
-def goes_on_beating(cluster, daemon, beats=3):
-    """Wait until the daemon has written this number of further heartbeats."""
+def wait_for_heartbeats(cluster, daemon, beats=3):
+    """Wait until the daemon has sent heartbeats for more than this number of intervals."""
     before = cluster.node_of(daemon).heartbeat_at
     wait_for(
         lambda: (cluster.node_of(daemon).heartbeat_at - before).total_seconds() > beats * HEARTBEAT,
-        saying=f"{daemon.name} has beaten {beats} times",
+        saying=f"{daemon.name} has sent heartbeats for {beats} intervals",
     )
 
 
@@ -43,7 +43,7 @@ def goes_on_beating(cluster, daemon, beats=3):
 
 def test_the_oldest_manager_is_main_and_later_ones_join(cluster):
     first, second, third = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
-    goes_on_beating(cluster, third)
+    wait_for_heartbeats(cluster, third)
     assert cluster.main(first, second, third) is first
     assert (term_of(cluster), count_events(cluster, "elected")) == (1, 1)
 
@@ -67,7 +67,7 @@ def test_a_main_that_ends_in_order_is_replaced_immediately_without_failures(clus
 
 def test_a_hanging_older_manager_delays_no_election(cluster):
     main, elder, younger = start_one_by_one(cluster, "runmanager", "runmanager", "runmanager")
-    goes_on_beating(cluster, younger)
+    wait_for_heartbeats(cluster, younger)
 
     elder.send(signal.SIGSTOP)
     main.kill()
@@ -80,7 +80,7 @@ def test_a_hanging_older_manager_delays_no_election(cluster):
 
 def test_a_frozen_main_manager_is_replaced_in_time_and_stays_failed(cluster):
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager")
-    goes_on_beating(cluster, heir)
+    wait_for_heartbeats(cluster, heir)
 
     main.send(signal.SIGSTOP)
     wait_for(lambda: term_of(cluster) == 2, saying="another manager is main")
@@ -96,7 +96,7 @@ def test_a_frozen_main_manager_is_replaced_in_time_and_stays_failed(cluster):
 
 
 def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
-    assert hours_of(skewed_by(5)) - hours_of(skewed_by(-5)) == pytest.approx(10, abs=0.1)
+    assert read_hours(skewed_by(5)) - read_hours(skewed_by(-5)) == pytest.approx(10, abs=0.1)
     site = serve(pages=200, hosts=2, traps=3, latency_ms=60)
     early, late = (cluster.start("runmanager", **skewed_by(hours))[0] for hours in (-5, 5))
     for hours in (-7, 3):
@@ -115,7 +115,7 @@ def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
     assert count_events(cluster, "marked_failed") == 1
 
 
-def hours_of(environment):
+def read_hours(environment):
     """Return the time in hours that a Python process with this environment reads."""
     asked = [sys.executable, "-W", "ignore", "-c", "import datetime; print(datetime.datetime.now().timestamp())"]
     said = subprocess.run(
@@ -139,7 +139,7 @@ def test_two_processes_with_one_name_both_run_with_different_ids(cluster):
     one.kill()
 
     wait_for(lambda: cluster.node_of(one).status == "failed", saying="the first manager is marked failed")
-    goes_on_beating(cluster, other)
+    wait_for_heartbeats(cluster, other)
     assert cluster.node_of(other).status == "running"
 
 
@@ -211,8 +211,8 @@ def test_the_term_survives_a_crash_of_the_database_and_continues(tmp_path):
             server.start()
 
             assert term_of(cluster) == 2
-            goes_on_beating(cluster, second)
-            goes_on_beating(cluster, third)
+            wait_for_heartbeats(cluster, second)
+            wait_for_heartbeats(cluster, third)
             assert (term_of(cluster), cluster.main(first, second, third)) == (2, second)
             assert [cluster.node_of(each).status for each in (first, second, third)] == ["failed", "running", "running"]
             second.kill()

@@ -190,13 +190,13 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     (_, worker) = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site)
 
-    def verb(name):
+    def request_transition(name):
         getattr(control, name)(job.pk, made_by="a test", now=timezone.now())
 
     # Pause: open requests end, and no other request begins.
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > 40, saying="the crawl is in progress")
-    verb("pause")
+    request_transition("pause")
     assert wait_for_pause(cluster.database, job) < 2 + 0.1
     asked = site.lines
     last_beat_at = cluster.node_of(worker).heartbeat_at
@@ -207,7 +207,7 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     assert site.lines == asked < 200
 
     # Resume: the run reaches its exact end.
-    verb("resume")
+    request_transition("resume")
     assert cluster.wait_for_end(job) == "finished"
     assert_undisturbed(cluster, job, site)
     assert refetches(site) == 0
@@ -216,12 +216,12 @@ def test_a_job_is_paused_resumed_aborted_and_deleted_while_it_runs(cluster, serv
     asked = site.lines
     cluster.start_job(job)
     wait_for(lambda: site.count_requests() > asked + 40, saying="the second run is in progress")
-    verb("abort")
+    request_transition("abort")
     assert cluster.wait_for_end(job) == "aborted"
     assert held_by(cluster.output) == site.documents
 
     # Delete: nothing is left.
-    verb("delete")
+    request_transition("delete")
     wait_for(lambda: not Job.objects.filter(pk=job.pk).exists(), saying="the job is deleted")
     assert held_by(cluster.output) == set()
     assert len([line for line in read_lines(cluster.output) if line["action"] == "delete"]) == 200
@@ -236,7 +236,7 @@ def test_a_job_with_a_full_output_pauses_and_continues_when_there_is_room(cluste
     _, worker = cluster.start("runmanager", "runworker")
     job = cluster.make_job(site, open_requests=4)
     cluster.start_job(job)
-    wait_for(lambda: len(held_by_now(cluster.output)) > 30, saying="the crawl is in progress")
+    wait_for(lambda: len(lines_so_far(cluster.output)) > 30, saying="the crawl is in progress")
 
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (cluster.output.stat().st_size + 1000, resource.RLIM_INFINITY))
     wait_for(lambda: Job.objects.get(pk=job.pk).pause == "paused", saying="the job is paused")
@@ -250,6 +250,6 @@ def test_a_job_with_a_full_output_pauses_and_continues_when_there_is_room(cluste
     assert_undisturbed(cluster, job, site)
 
 
-def held_by_now(path):
+def lines_so_far(path):
     """Return the complete lines of an output that is being written."""
     return path.read_bytes().splitlines() if path.exists() else []

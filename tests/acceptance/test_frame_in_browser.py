@@ -9,24 +9,24 @@ from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
-from tests.acceptance.test_browser import PASSWORD, _address, administrator, browser, fill, visitor  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import PASSWORD, _address, administrator, browser, make_hostile_rows, visitor  # noqa: F401 (fixtures)
 
 pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 
 
-def in_thread(ask):
+def in_thread(function):
     """
     Call the function in another thread, because the event loop of the browser runs in this one. Return the result.
     """
 
-    def asked():
+    def call():
         try:
-            return ask()
+            return function()
         finally:
             connection.close()
 
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asked).result()
+        return pool.submit(call).result()
 
 
 def go(page, key, text, found):
@@ -44,7 +44,7 @@ def go(page, key, text, found):
 
 def test_the_palette_finds_pages_by_keys_and_times_are_local(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
-    fill()
+    make_hostile_rows()
     in_thread(lambda: Job.objects.update(name="nightly handbook"))
     with visitor(browser, web, timezone_id="Asia/Tokyo") as page:
         go(page, "/", "thrott", "Throttle policies")
@@ -102,7 +102,7 @@ def test_the_german_top_bar_has_at_most_two_lines_on_a_narrow_screen(browser, ma
 
 def test_a_form_that_is_older_than_the_login_gets_the_present_csrf_token(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
-    fill()
+    make_hostile_rows()
     job = in_thread(Job.objects.get)
     with visitor(browser, web) as page:
         page.goto(f"/jobs/{job.pk}/")
@@ -206,7 +206,7 @@ _KEPT = "sessionStorage.getItem('crawlctl.typed')"
 
 def test_a_message_of_success_disappears_and_a_warning_stays(browser, machine):  # noqa: F811
     web = _address(machine.start("serve", "--port", 0))
-    fill()
+    make_hostile_rows()
     job = in_thread(Job.objects.get)
     with visitor(browser, web) as page:
         page.clock.install()

@@ -5,7 +5,7 @@ from jobs.settings.table import TABLE
 from nodes.settings import versions
 from tests.support.processes import held_by, wait_for
 
-IN_HAND = (
+CLAIMED = (
     "SELECT FROM jobs_batch AS batch JOIN jobs_queueitem AS item ON item.batch_id = batch.id WHERE batch.state = 'sent'"
 )
 
@@ -23,7 +23,7 @@ def test_a_crawl_pauses_below_the_limit_of_free_disk(cluster, serve):
 
     set_limit(100_000_000)
     reason = wait_for(lambda: Job.objects.get(pk=job.pk).reason, saying="the job shows a reason")
-    wait_for(lambda: not cluster.database.rows(IN_HAND), saying="the worker has no claimed documents")
+    wait_for(lambda: not cluster.database.rows(CLAIMED), saying="the worker has no claimed documents")
     asked = site.lines
 
     assert "the limit (CRAWLCTL_FREE_DISK) is 100,000,000 MiB" in reason

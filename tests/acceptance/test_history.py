@@ -5,7 +5,7 @@ from collections import Counter
 from tests.support.processes import read_lines
 
 
-def told(machine, activity):
+def history_rows(machine, activity):
     """Return the history's rows of one activity, with identifier, result code and bytes."""
     return machine.database.rows(
         """
@@ -23,15 +23,17 @@ def test_the_history_lists_each_request_and_each_line_of_the_output(machine, ser
 
     machine.crawl(site.start_url, "--scope", "any", "--workers", 2, output=output)
 
-    fetched = [row for row in told(machine, "fetch") if not row.entity.endswith("/robots.txt")]
+    fetched = [row for row in history_rows(machine, "fetch") if not row.entity.endswith("/robots.txt")]
     assert Counter(row.entity for row in fetched) == Counter(request.url for request in site.requests())
     assert Counter(row.result_code for row in fetched) == Counter(str(request.status) for request in site.requests())
     for row in fetched:
         assert row.run_began_at <= row.started_at <= row.now
         assert 0 < row.seconds < 60
-    assert {row.entity for row in told(machine, "document ingest")} == {line["url"] for line in read_lines(output)}
-    assert [row.result_code for row in told(machine, "job end")] == ["finished"]
-    assert len(told(machine, "job start")) == 1
+    assert {row.entity for row in history_rows(machine, "document ingest")} == {
+        line["url"] for line in read_lines(output)
+    }
+    assert [row.result_code for row in history_rows(machine, "job end")] == ["finished"]
+    assert len(history_rows(machine, "job start")) == 1
 
 
 def test_a_removal_from_the_output_is_logged(machine, serve):
@@ -47,4 +49,4 @@ def test_a_removal_from_the_output_is_logged(machine, serve):
     for activity, action in (("document deletion", "delete"), ("document ingest", "add")):
         urls = Counter(line["url"] for line in lines if line["action"] == action)
         assert urls
-        assert Counter(row.entity for row in told(machine, activity)[-urls.total() :]) == urls
+        assert Counter(row.entity for row in history_rows(machine, activity)[-urls.total() :]) == urls

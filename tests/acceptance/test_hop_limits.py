@@ -38,12 +38,12 @@ def make_job(daemons, tree, **facts):
     return editing.create_job(name="tree", repository=repository, seeds=seeds, **usual, **facts).job
 
 
-def held(daemons, tree):
+def files_in_output(daemons, tree):
     """Return the files that the output holds, by their paths below the root."""
     return {url.removeprefix(f"file://{tree}/") for url in held_by(daemons.output)}
 
 
-def processed(daemons):
+def count_done(daemons):
     return sum(count for (stage, _), count in daemons.database.documents().items() if stage == 2)
 
 
@@ -52,8 +52,8 @@ def test_documents_three_hops_away_are_excluded_by_a_limit_of_two(daemons, tree)
 
     assert daemons.run(job) == "finished"
 
-    assert processed(daemons) == 6
-    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
+    assert count_done(daemons) == 6
+    assert files_in_output(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
 
 
 def test_nearer_documents_are_indexed_and_farther_ones_removed(daemons, tree):
@@ -62,17 +62,17 @@ def test_nearer_documents_are_indexed_and_farther_ones_removed(daemons, tree):
 
     (tree / "testdir" / "testdir2").rename(tree / "testdir2")
     daemons.run(job)
-    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt", "testdir2/test4.txt"}
+    assert files_in_output(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt", "testdir2/test4.txt"}
 
     (tree / "testdir2").rename(tree / "testdir" / "testdir2")
     daemons.run(job)
-    assert held(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
+    assert files_in_output(daemons, tree) == {"test1.txt", "test2.txt", "testdir/test3.txt"}
 
 
 def test_hop_limits_that_are_added_later_hold_from_the_next_run(daemons, tree):
     job = make_job(daemons, tree)
     daemons.run(job)
-    assert processed(daemons) == 7
+    assert count_done(daemons) == 7
 
     for limits, files in (
         ({"child": 1}, {"test1.txt", "test2.txt"}),
@@ -81,7 +81,7 @@ def test_hop_limits_that_are_added_later_hold_from_the_next_run(daemons, tree):
     ):
         editing.change_job(job.pk, hop_limits=limits, made_by="a test", now=timezone.now())
         assert daemons.run(job) == "finished"
-        assert held(daemons, tree) == files, limits
+        assert files_in_output(daemons, tree) == files, limits
 
 
 def test_a_deleted_job_leaves_no_links_and_no_counts(daemons, tree):
@@ -94,4 +94,4 @@ def test_a_deleted_job_leaves_no_links_and_no_counts(daemons, tree):
 
     assert not HopCount.objects.exists()
     assert not Link.objects.exists()
-    assert held(daemons, tree) == set()
+    assert files_in_output(daemons, tree) == set()

@@ -44,13 +44,13 @@ def assert_kept(sites, *rules):
     assert not found, "\n".join(map(str, found[:10]))
 
 
-def everywhere(**limits):
+def make_policy_for_all_hosts(**limits):
     """Create an administrator's policy for all bins of the cluster."""
     return make_policy("everywhere", applies_everywhere=True, **{"open_requests": 100, "min_gap": 0.0, **limits})
 
 
 def test_a_rate_of_the_whole_cluster_holds_for_two_crawls_on_many_hosts(machine, serve_logged):
-    everywhere(total_starts=10, total_period="second")
+    make_policy_for_all_hosts(total_starts=10, total_period="second")
     sites = [serve_logged(name, pages=20, hosts=3) for name in ("one", "other")]
 
     crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
@@ -61,7 +61,7 @@ def test_a_rate_of_the_whole_cluster_holds_for_two_crawls_on_many_hosts(machine,
 
 
 def test_open_requests_of_the_cluster_never_exceed_its_limit(machine, serve_logged):
-    everywhere(total_open_requests=3)
+    make_policy_for_all_hosts(total_open_requests=3)
     sites = [serve_logged(name, pages=60, hosts=3, latency_ms=30) for name in ("one", "other")]
 
     crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
@@ -71,7 +71,7 @@ def test_open_requests_of_the_cluster_never_exceed_its_limit(machine, serve_logg
 
 
 def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, serve_logged):
-    everywhere(total_bytes_per_second=60_000)
+    make_policy_for_all_hosts(total_bytes_per_second=60_000)
     sites = [serve_logged(name, pages=30, hosts=2) for name in ("one", "other")]
 
     crawls = [machine.start_crawl(site.url, "--scope", "any", "--delay", 0, "--workers", 2) for site in sites]
@@ -82,7 +82,7 @@ def test_all_hosts_together_send_at_most_their_limit_in_ten_seconds(machine, ser
 
 
 def test_hosts_at_one_ip_address_share_its_limit_from_the_first_request(machine, serve_logged):
-    everywhere(open_requests=1, min_gap=0.1, per_address=True)
+    make_policy_for_all_hosts(open_requests=1, min_gap=0.1, per_address=True)
     # One address with a port for each host. A page takes longer than the gap, so the gap alone does not keep the limit
     # of one open request.
     sites = [serve_logged(name, pages=12, latency_ms=150) for name in ("one", "other", "third")]

@@ -17,7 +17,7 @@ from tests.support.factories import make_job
 from tests.support.processes import QUICK_HEARTS, wait_for
 
 # Pages and lists without a number in their address, one of each kind.
-ASKED = (
+PATHS = (
     *("/", "/documents/", "/hosts/", "/hosts/denied/", "/nodes/", "/cluster/", "/cluster/jobs/", "/jobs/deleted/"),
     *("/settings/", "/reports/", "/reports/history/", "/search/", "/admin/", "/admin/jobs/job/add/"),
     *(
@@ -50,12 +50,12 @@ def status(url, **headers):
         return 0
 
 
-def jar_value(jar, name):
+def cookie_value(jar, name):
     (value,) = (cookie.value for cookie in jar if cookie.name == name)
     return value
 
 
-def web_parts(manager):
+def web_servers_of(manager):
     children = psutil.Process(manager.pid).children()
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE and "serve" in child.cmdline()]
 
@@ -85,14 +85,14 @@ def test_one_login_is_valid_for_all_pages_of_all_managers(machine, cluster):
     )
     make_user("administrator", name="ada", password=PASSWORD)
     opener.open(f"{at_first}/login/", timeout=30).close()
-    form = {"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": jar_value(jar, "csrftoken")}
+    form = {"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": cookie_value(jar, "csrftoken")}
     request = urllib.request.Request(f"{at_first}/login/", urlencode(form).encode(), {"Referer": f"{at_first}/login/"})
     opener.open(request, timeout=30).close()
     session = "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
-    answers = [{path: status(f"{url}{path}", Cookie=session) for path in ASKED} for _, url in managers]
+    answers = [{path: status(f"{url}{path}", Cookie=session) for path in PATHS} for _, url in managers]
 
-    assert answers[0] == answers[1] == dict.fromkeys(ASKED, 200)
+    assert answers[0] == answers[1] == dict.fromkeys(PATHS, 200)
 
 
 def test_pages_of_a_manager_that_is_not_main_accept_requests(machine, cluster):
@@ -112,10 +112,10 @@ def test_pages_of_a_manager_that_is_not_main_accept_requests(machine, cluster):
 
 def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, cluster):
     manager, url = start(machine)
-    (web_part,) = web_parts(manager)
+    (web_server,) = web_servers_of(manager)
 
-    web_part.kill()
-    wait_for(lambda: [web_part] != web_parts(manager) != [], saying="another web server runs")
+    web_server.kill()
+    wait_for(lambda: [web_server] != web_servers_of(manager) != [], saying="another web server runs")
     wait_for(lambda: status(f"{url}/login/") == 200, saying="the manager serves its pages again")
 
     assert "web-server was ended by SIGKILL; it is started again" in manager.err
@@ -126,12 +126,12 @@ def test_a_dead_web_server_is_reported_and_restarted_by_its_manager(machine, clu
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_web_server_always_ends_with_its_manager(machine, number):
     manager, url = start(machine)
-    (web_part,) = web_parts(manager)
+    (web_server,) = web_servers_of(manager)
 
     manager.send(number)
 
     assert manager.wait() == (0 if number == signal.SIGTERM else -number)
-    wait_for(lambda: not web_part.is_running() or web_part.status() == "zombie", saying="the web server has ended")
+    wait_for(lambda: not web_server.is_running() or web_server.status() == "zombie", saying="the web server has ended")
     assert status(f"{url}/login/") == 0
 
 

@@ -38,7 +38,7 @@ def move(group, *, to):
     move_group(group.pk, to=to, made_by="a test", now=timezone.now())
 
 
-def freezes_without_locks(cluster, owner):
+def freeze_without_locks(cluster, owner):
     """
     Freeze the owner. Return True if it has no open transaction; otherwise let it continue and return False. The main
     manager would wait for locks of a frozen transaction until the owner has failed.
@@ -53,7 +53,7 @@ def freezes_without_locks(cluster, owner):
     return True
 
 
-def assert_whole(cluster, site):
+def assert_written_once(cluster, site):
     """Assert that every page was written exactly once, as in an undisturbed run."""
     assert held_by(cluster.output) == site.documents
 
@@ -75,7 +75,7 @@ def test_a_group_that_moves_back_and_forth_is_crawled_without_a_pause(cluster, s
         wait_for(lambda count=count: site.count_requests() > count + 10, saying=f"the crawl goes on after move {place}")
 
     assert cluster.wait_for_end(job) == "finished"
-    assert_whole(cluster, site)
+    assert_written_once(cluster, site)
     requests = site.requests()
     assert longest_gap(requests[10:]) < GAP + TWO_BEATS
     assert max(Counter(request.url for request in requests).values()) == 1
@@ -93,14 +93,14 @@ def test_a_move_finishes_although_its_owner_is_killed(cluster, serve):
     move(group, to=to)
     wait_for(lambda: owner_of(group) == to, saying="a manager that is not main owns the group")
 
-    wait_for(lambda: freezes_without_locks(cluster, owner), saying="the owner is frozen between two transactions")
+    wait_for(lambda: freeze_without_locks(cluster, owner), saying="the owner is frozen between two transactions")
     move(group, to=cluster.node_of(heir).id)
     assert ThrottleGroup.objects.get(pk=group.pk).state == "releasing"
     owner.kill()
 
     wait_for(lambda: owner_of(group) == cluster.node_of(heir).id, saying="the group has its new owner")
     assert cluster.wait_for_end(job) == "finished"
-    assert_whole(cluster, site)
+    assert_written_once(cluster, site)
 
 
 def test_a_manager_that_starts_later_gets_its_share_during_the_crawl(cluster, serve):
@@ -145,7 +145,7 @@ def test_a_drained_main_hands_over_all_groups_and_ends_without_an_error(cluster,
     assert owner_of(group) == cluster.node_of(other).id
     wait_for(lambda: ClusterRequest.objects.get(kind="drain").state == "done", saying="the request has ended")
     assert cluster.wait_for_end(job) == "finished"
-    assert_whole(cluster, site)
+    assert_written_once(cluster, site)
     assert longest_gap(site.requests()[count:]) < GAP + TWO_BEATS
 
 
@@ -161,7 +161,7 @@ def test_a_drained_worker_finishes_its_work_and_ends_without_an_error(cluster, s
     wait_for(lambda: leaving.has_ended, saying="the drained process has ended")
     assert leaving.process.returncode == 0
     assert cluster.wait_for_end(job) == "finished"
-    assert_whole(cluster, site)
+    assert_written_once(cluster, site)
     assert max(Counter(request.url for request in site.requests()).values()) == 1
 
 

@@ -18,9 +18,9 @@ from tests.support.processes import QUICK_HEARTS, Command, Database, Machine, Ru
 pytestmark = pytest.mark.debian("postgresql")
 
 SITE = {"pages": 400, "hosts": 2, "traps": 1, "latency_ms": 40}
-# Settings with which no node sends a heartbeat between a backup and the end of its server, so heartbeats cannot show
+# Settings with which no node sends a heartbeat between a backup and the end of its server. So heartbeats cannot show
 # that the database was set back.
-SLOW_HEARTS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
+SLOW_HEARTBEATS = {"CRAWLCTL_HEARTBEAT_INTERVAL": "10", "CRAWLCTL_NODE_TIMEOUT": "24"}
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_crawl_loses_nothing_to_a_restore_into_the_same_database(machine, serv
 
 
 def test_a_crawl_loses_nothing_to_the_promotion_of_a_standby_that_lags(machine, server, serve, tmp_path):
-    crawl = Crawl.start(machine, serve(pages=800, hosts=2, traps=1, latency_ms=100), **SLOW_HEARTS)
+    crawl = Crawl.start(machine, serve(pages=800, hosts=2, traps=1, latency_ms=100), **SLOW_HEARTBEATS)
     with ExitStack() as stack:
         # As in `dump`.
         with crawl.site.silent():

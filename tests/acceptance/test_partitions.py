@@ -74,7 +74,8 @@ def test_a_crawl_survives_a_cut_between_all_of_its_nodes_and_the_database(cluste
     fetched_after = time.monotonic() - began_at
     first_beats = [
         wait_for(
-            lambda daemon=daemon: beat_after(cluster, daemon, healed_at), saying="the daemon sends heartbeats again"
+            lambda daemon=daemon: seconds_until_heartbeat(cluster, daemon, healed_at),
+            saying="the daemon sends heartbeats again",
         )
         for daemon in daemons
     ]
@@ -92,7 +93,7 @@ def wait_until_silent_for(cluster, seconds):
     wait_for(lambda: cluster.database.value(silence) > seconds, saying=f"no node has beaten for {seconds:g} s")
 
 
-def beat_after(cluster, daemon, moment):
+def seconds_until_heartbeat(cluster, daemon, moment):
     """Return the seconds from that moment to the node's latest heartbeat, if the heartbeat is later than the moment."""
     since = (cluster.node_of(daemon).heartbeat_at - moment).total_seconds()
     return max(since, 0.001) if since > 0 else None

@@ -41,7 +41,7 @@ def seconds(number):
     return dt.timedelta(seconds=number)
 
 
-def moments_of(world, what):
+def times_in_log(world, what):
     return [entry["at"] for entry in world.log() if entry["what"] == what]
 
 
@@ -55,14 +55,14 @@ def test_a_job_starts_reseeds_expires_and_ends_within_seconds(daemons, world):
     daemons.start_job(job)
 
     wait_for(lambda: Activity.objects.filter(activity="document deletion").exists(), saying="a document expired")
-    assert moments_of(world, "process")[0] - asked_at < SOON
+    assert times_in_log(world, "process")[0] - asked_at < SOON
     read, gone = (
         Activity.objects.filter(activity=name, entity__endswith="b").earliest("started_at").started_at
         for name in ("document ingest", "document deletion")
     )
     assert gone - read < seconds(5 + SOON)
-    wait_for(lambda: len(moments_of(world, "seed")) >= 3, saying="the job was seeded three times")
-    first, second, third = moments_of(world, "seed")[:3]
+    wait_for(lambda: len(times_in_log(world, "seed")) >= 3, saying="the job was seeded three times")
+    first, second, third = times_in_log(world, "seed")[:3]
     assert max(second - first, third - second) < 2 + SOON
     control.abort(job.pk, made_by="a test", now=timezone.now())
     assert daemons.wait_for_end(job, within=SOON) == "aborted"

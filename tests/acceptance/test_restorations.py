@@ -35,14 +35,14 @@ WAITS_FOR_A_LOCK = (
 )
 
 
-def photograph(database, seed):
+def read_compared(database, seed):
     with psycopg.connect(database.dsn) as connection:
         hash_ = connection.execute("SELECT hash FROM jobs_queueitem WHERE identifier = %s", [seed]).fetchone()[0]
         return {name: connection.execute(query, {"hash": hash_}).fetchall() for name, query in COMPARED.items()}
 
 
 @contextmanager
-def held_in_the_middle(database):
+def hold_second_chunk(database):
     """Hold the restoration in its second chunk: the chunk writes its documents and cannot commit."""
     with psycopg.connect(database.dsn) as connection:
         connection.execute(IN_THE_MIDDLE)
@@ -58,13 +58,13 @@ def test_a_restoration_continues_after_all_processes_were_killed(cluster, serve)
     facts = {"made_by": "a test", "now": timezone.now()}
     editing.change_job(job.pk, outputs=[*job.outputs.all(), search], guard_percent=None, **facts)
     assert cluster.run(job) == "finished"
-    before, lines = photograph(cluster.database, site.start_url), read_lines(cluster.output)
+    before, lines = read_compared(cluster.database, site.start_url), read_lines(cluster.output)
     editing.change_job(job.pk, specification={**job.specification, "exclude": ["[0-9]/."]}, **facts)
     assert cluster.run(job) == "finished"
     assert cluster.database.value("SELECT count(*) FROM jobs_searchdocument") == 1
     requests = site.count_requests()
 
-    with held_in_the_middle(cluster.database):
+    with hold_second_chunk(cluster.database):
         wanted = restoring.restore(job.pk, made_by="a test", now=timezone.now())
         chunks = Restoration.objects.filter(pk=wanted.pk, restored=500)
         wait_for(
@@ -80,7 +80,7 @@ def test_a_restoration_continues_after_all_processes_were_killed(cluster, serve)
         lambda: Restoration.objects.filter(pk=wanted.pk, ended_at__isnull=False).first(), saying="the restoration ends"
     )
     assert (done.restored, done.unread, done.refused) == (1_199, 0, "")
-    assert photograph(cluster.database, site.start_url) == before
+    assert read_compared(cluster.database, site.start_url) == before
     last = {line["url"]: line for line in read_lines(cluster.output)}
     first = {line["url"]: line for line in lines}
     assert {**last, site.start_url: None} == {**first, site.start_url: None}

@@ -99,13 +99,13 @@ def test_a_worker_killed_between_writes_changes_no_written_document(machine, ser
 
     crawl = machine.start_crawl("--job", "site", "--workers", 2, output=output)
     wait_for(lambda: site.count_requests() > asked + 80, saying="the second run is half done")
-    victim = crawl.children()[0]
+    killed_worker = crawl.children()[0]
     at_work = f"""
         SELECT count(*) FROM nodes_node AS node JOIN jobs_batch AS batch ON batch.worker_id = node.id AND batch.state = 'sent'
-         WHERE node.pid = {victim.pid} AND node.status = 'running'
+         WHERE node.pid = {killed_worker.pid} AND node.status = 'running'
     """
     wait_for(lambda: machine.database.value(at_work) > 0, saying="the worker that is killed has documents")
-    victim.send_signal(signal.SIGKILL)
+    killed_worker.send_signal(signal.SIGKILL)
     crawl = ended(crawl)
 
     assert (crawl.code, crawl.facts["reason"]) == (0, "finished")

@@ -19,7 +19,7 @@ from tests.support.task_kinds import NAMED
 from tests.support.tasks import lines_of
 
 KINDS = {"CRAWLCTL_TASKS": NAMED}
-SOON_DEAD = {"CRAWLCTL_CONSIDERED_DEAD_AFTER": "1.5"}
+SHORT_TIMEOUT = {"CRAWLCTL_CONSIDERED_DEAD_AFTER": "1.5"}
 AGAIN = {"policy": "times", "times": 5, "seconds": 0}
 # Number of tasks, and number of kills of the main manager meanwhile. A full test has 1,000 and 50, which takes some
 # minutes.
@@ -169,9 +169,9 @@ def test_a_task_that_does_not_end_in_time_follows_its_policy(manager, start_work
 
 
 def test_a_task_that_takes_ten_times_its_workers_timeout_runs_once(cluster, start_worker, notes):
-    cluster.start("runmanager", **SOON_DEAD)
-    worker = start_worker(**SOON_DEAD)
-    task = note(notes, seconds=10 * float(SOON_DEAD["CRAWLCTL_CONSIDERED_DEAD_AFTER"]))
+    cluster.start("runmanager", **SHORT_TIMEOUT)
+    worker = start_worker(**SHORT_TIMEOUT)
+    task = note(notes, seconds=10 * float(SHORT_TIMEOUT["CRAWLCTL_CONSIDERED_DEAD_AFTER"]))
     wait_for_begin(task)
     seen_at = row_of(worker).last_seen_at
 
@@ -227,8 +227,8 @@ def test_a_killed_worker_leaves_no_process_and_its_task_goes_to_another(manager,
 
 
 def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, start_worker, notes):
-    cluster.start("runmanager", **SOON_DEAD)
-    worker = start_worker(**SOON_DEAD)
+    cluster.start("runmanager", **SHORT_TIMEOUT)
+    worker = start_worker(**SHORT_TIMEOUT)
     task = note(notes, seconds=1, retry_policy=AGAIN)
     wait_for_begin(task)
     frozen = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children()]
@@ -236,7 +236,7 @@ def test_a_frozen_worker_is_retired_and_ends_when_it_wakes(cluster, start_worker
         process.suspend()
 
     wait_for(lambda: not Task.objects.filter(started_at__isnull=False).exists(), saying="the worker is retired")
-    start_worker("--name", "another", **SOON_DEAD)
+    start_worker("--name", "another", **SHORT_TIMEOUT)
     assert wait_for_end(task).attempts == 2
     for process in frozen:
         process.resume()

@@ -13,7 +13,7 @@ from nodes.coordination.membership_session import CLUSTER, GROUPS
 from nodes.coordination.port import CoordinationError
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
-from tests.acceptance.test_cluster_life import count_events, goes_on_beating, start_one_by_one, term_of
+from tests.acceptance.test_cluster_life import count_events, start_one_by_one, term_of, wait_for_heartbeats
 from tests.acceptance.test_daemons import assert_undisturbed, refetches
 from tests.support.cluster import seconds
 from tests.support.daemons import TAKEOVER_BEATS, beats_to_takeover
@@ -44,7 +44,7 @@ def elected_in_zookeeper(zookeeper, path):
     Return a function that makes the environment of daemons coordinated by that server, optionally through a proxy.
     """
 
-    def say(proxy=None, **environment):
+    def environment_of(proxy=None, **environment):
         port = zookeeper.port if proxy is None else proxy.port
         return {
             "CRAWLCTL_COORDINATION": "ZOOKEEPER",
@@ -52,7 +52,7 @@ def elected_in_zookeeper(zookeeper, path):
             **environment,
         }
 
-    return say
+    return environment_of
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_the_chosen_manager_replaces_a_silent_main_before_the_timeout_ends(clust
     said = elected_in_zookeeper(CRAWLCTL_NODE_TIMEOUT="6")
     main, heir = start_one_by_one(cluster, "runmanager", "runmanager", **said)
     wait_for_term(cluster, 1)
-    goes_on_beating(cluster, heir, beats=14)
+    wait_for_heartbeats(cluster, heir, beats=14)
 
     main.send(signal.SIGSTOP)
     wait_for_term(cluster, 2)
@@ -137,7 +137,7 @@ def test_a_killed_main_manager_is_replaced_in_time_and_the_crawl_continues(clust
 def test_a_main_in_zookeeper_that_ends_in_order_is_replaced_immediately(cluster, elected_in_zookeeper):
     first, second = start_one_by_one(cluster, "runmanager", "runmanager", **elected_in_zookeeper())
     wait_for_term(cluster, 1)
-    goes_on_beating(cluster, second)
+    wait_for_heartbeats(cluster, second)
 
     first.send(signal.SIGTERM)
 
@@ -247,10 +247,10 @@ def test_a_cluster_without_changes_writes_nothing_to_zookeeper(cluster, zookeepe
     wait_for_term(cluster, 1)
     wait_for(lambda: len(look().members) == 4, saying="all daemons have their sessions")
     for daemon in (*managers, *workers):
-        goes_on_beating(cluster, daemon)
+        wait_for_heartbeats(cluster, daemon)
     before = zookeeper.writes()
 
-    goes_on_beating(cluster, workers[0], beats=8)
+    wait_for_heartbeats(cluster, workers[0], beats=8)
 
     assert zookeeper.writes() == before
 
@@ -286,7 +286,7 @@ def test_other_credentials_are_refused_with_a_reason(cluster, elected_in_zookeep
 
 
 def test_a_path_with_data_of_another_program_is_not_changed(machine, zookeeper, elected_in_zookeeper, path):
-    with_something_else(zookeeper, f"{path}/{CLUSTER}")
+    write_foreign_data(zookeeper, f"{path}/{CLUSTER}")
 
     daemon = machine.start("runworker", **QUICK_HEARTS, **elected_in_zookeeper())
 
@@ -311,7 +311,7 @@ def test_the_path_of_a_cluster_of_another_database_is_not_changed(
     assert len(look().members) == 1
 
 
-def with_something_else(zookeeper, path):
+def write_foreign_data(zookeeper, path):
     session = Session(address=Address.parse(f"127.0.0.1:{zookeeper.port}"), timeout=seconds(5))
     parts = path.split("/")[1:]
     for depth in range(1, len(parts) + 1):

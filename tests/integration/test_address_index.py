@@ -6,7 +6,7 @@ from django.db import connection as django_connection
 from crawlctl.access.roles import OPERATOR
 from jobs.models import AddressBlock, NewAddress, QueueItem
 from jobs.queue import address_index
-from tests.integration.test_documents_page import exported, identifiers, target
+from tests.integration.test_documents_page import exported_names, identifiers, target
 from tests.integration.test_pages import page_client
 from tests.support.api import client_of
 from tests.support.cluster import elect_main, register_node
@@ -74,7 +74,7 @@ def test_all_documents_with_a_part_of_their_address_are_changed_or_exported(lane
 
     assert target(way) == (f"/jobs/{job}/bulk/", {"operation": "retry", "contains": "wanted"})
     assert operator.get(way.headers["Location"]).context["preview"].documents == 2
-    assert exported(to_file, operator) == {"wanted-1", "wanted-2"}
+    assert exported_names(to_file, operator) == {"wanted-1", "wanted-2"}
 
 
 def test_a_search_for_less_than_three_characters_is_refused(lane, operator):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 BODIES = [b"{", b"[[7]]", b'"text"', b'{"there is no such field": 1}', b'{"id": 1, "": {}, "request": []}']
 VALUES = [None, -1, 2**80, "", "x" * 20_000, "\u202e\n", [None], [[{}]], {"a": {"b": []}}]
-QUESTIONS = ["", "-1", "9" * 40, "\u202e"]
+QUERIES = ["", "-1", "9" * 40, "\u202e"]
 NO_TEXT = "a\x00b"
 # A kind of object with a single address gets only the first four of these values.
 IDS = [
@@ -42,9 +42,9 @@ IDS = [
 # Statuses of refusals: invalid, not found, wrong method or type, conflict. A 503 is possible because these tests have
 # no main manager and no cluster of distributed jobs.
 REFUSALS = {400, 404, 405, 409, 415, 503}
-NOT_HERE = {"no_main", "coordination_unavailable"}
+UNAVAILABLE = {"no_main", "coordination_unavailable"}
 # Excluded: these addresses check passwords.
-BUT = ("/api/v1/token/",)
+EXCLUDED = ("/api/v1/token/",)
 
 
 class Requests:
@@ -75,7 +75,7 @@ class Requests:
         if response.status_code not in REFUSALS or response["Content-Type"] != "application/problem+json":
             return False
         problem = response.json()
-        if response.status_code == 503 and problem["code"] not in NOT_HERE:
+        if response.status_code == 503 and problem["code"] not in UNAVAILABLE:
             return False
         return set(problem) <= {"title", "status", "code", "detail", "fields", "allowed"} and problem[
             "detail"
@@ -83,14 +83,14 @@ class Requests:
 
 
 @pytest.fixture
-def asking():
+def requests():
     return Requests()
 
 
 def asked_operations():
     """Yield the address, the method and the description of each operation of these tests."""
     for address, method, operation in operations():
-        if not address.startswith(BUT):
+        if not address.startswith(EXCLUDED):
             yield address, method.upper(), operation
 
 
@@ -187,17 +187,17 @@ def filled(address, ids, *, value=None):
     return re.sub(r"([a-z-]+)/\{[^}]+\}", lambda one: f"{one[1]}/{ids[one[1]] if value is None else value}", address)
 
 
-def test_bodies_that_make_no_sense_cause_no_server_error(asking):
+def test_bodies_that_make_no_sense_cause_no_server_error(requests):
     for address, method, _operation in asked_operations():
         if method != "GET":
             for body in BODIES:
-                asking.ask(method, filled(address, asking.ids), body)
+                requests.ask(method, filled(address, requests.ids), body)
 
-    assert asking.wrong == []
-    assert asking.seen[400] > 100
+    assert requests.wrong == []
+    assert requests.seen[400] > 100
 
 
-def test_fields_that_make_no_sense_cause_no_server_error(asking):
+def test_fields_that_make_no_sense_cause_no_server_error(requests):
     schemas, rotation = description()["components"]["schemas"], Rotation(VALUES, each=3)
     for address, method, operation in asked_operations():
         # A PATCH needs no other fields, so one value alone reaches its
@@ -205,60 +205,60 @@ def test_fields_that_make_no_sense_cause_no_server_error(asking):
         fields = fields_of(operation, schemas)
         bodies = patches_of(fields, schemas, rotation) if method == "PATCH" else bodies_of(fields, rotation)
         for body in bodies:
-            asking.ask(method, filled(address, asking.ids), json.dumps(body).encode())
+            requests.ask(method, filled(address, requests.ids), json.dumps(body).encode())
 
-    assert asking.wrong == []
-    assert asking.seen[400] > 100
+    assert requests.wrong == []
+    assert requests.seen[400] > 100
 
 
-def test_queries_that_make_no_sense_cause_no_server_error(asking):
-    rotation = Rotation(QUESTIONS, each=2)
+def test_queries_that_make_no_sense_cause_no_server_error(requests):
+    rotation = Rotation(QUERIES, each=2)
     for address, method, operation in asked_operations():
         if method == "GET":
-            asking.ask(method, filled(address, asking.ids), query="no such question=7")
+            requests.ask(method, filled(address, requests.ids), query="no such question=7")
             for one in operation.get("parameters", ()):
                 for value in (NO_TEXT, *rotation.of(kind_of(one["schema"]))) if one["in"] == "query" else ():
-                    asking.ask(method, filled(address, asking.ids), query=urlencode({one["name"]: value}))
+                    requests.ask(method, filled(address, requests.ids), query=urlencode({one["name"]: value}))
 
-    assert asking.wrong == []
-    assert asking.seen[400] > 100
+    assert requests.wrong == []
+    assert requests.seen[400] > 100
 
 
-def test_the_earliest_and_latest_moments_cause_no_server_error(asking):
+def test_the_earliest_and_latest_moments_cause_no_server_error(requests):
     for address, method, operation in asked_operations():
         for one in operation.get("parameters", ()) if method == "GET" else ():
             if one["schema"].get("format") == "date-time" or one["name"] == "at":
                 for value in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
-                    asking.ask(method, filled(address, asking.ids), query=urlencode({one["name"]: value}))
+                    requests.ask(method, filled(address, requests.ids), query=urlencode({one["name"]: value}))
 
-    assert asking.wrong == []
-    assert sum(asking.seen.values()) > 10
+    assert requests.wrong == []
+    assert sum(requests.seen.values()) > 10
 
 
-def test_no_list_ignores_an_unknown_parameter(asking):
+def test_no_list_ignores_an_unknown_parameter(requests):
     lists = [address for address, method, _ in asked_operations() if method == "GET" and "{" not in address]
 
-    ignoring = [address for address in lists if asking.client.get(address, {"nosuch": "7"}).status_code != 400]
+    ignoring = [address for address in lists if requests.client.get(address, {"nosuch": "7"}).status_code != 400]
 
     assert len(lists) > 50
     assert ignoring == []
 
 
-def test_no_resource_ignores_an_unknown_parameter(asking):
+def test_no_resource_ignores_an_unknown_parameter(requests):
     resources = [address for address, method, _ in asked_operations() if method == "GET" and "{" in address]
 
-    answers = {one: asking.client.get(filled(one, asking.ids), {"nosuch": "7"}).status_code for one in resources}
+    answers = {one: requests.client.get(filled(one, requests.ids), {"nosuch": "7"}).status_code for one in resources}
 
     assert {address: status for address, status in answers.items() if status not in {400, 404}} == {}
     assert list(answers.values()).count(400) > 40
 
 
-def test_ids_of_missing_objects_cause_no_server_error(asking):
+def test_ids_of_missing_objects_cause_no_server_error(requests):
     rotation = Rotation(IDS, each=4)
     for address, method, _operation in asked_operations():
         if "{" in address:
             for value in rotation.of(address.split("/{")[0]):
-                asking.ask(method, filled(address, asking.ids, value=value), b"{}")
+                requests.ask(method, filled(address, requests.ids, value=value), b"{}")
 
-    assert asking.wrong == []
-    assert asking.seen[404] > 100
+    assert requests.wrong == []
+    assert requests.seen[404] > 100

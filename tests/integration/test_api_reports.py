@@ -33,7 +33,7 @@ def job():
     return make_job()
 
 
-def happen(job, minute, entity="http://docs.test/1", **facts):
+def add_activity(job, minute, entity="http://docs.test/1", **facts):
     usual = {"activity": "fetch", "bytes": 100, "seconds": 0.5, "result_code": "200"}
     return Activity.objects.create(
         started_at=NOON + dt.timedelta(minutes=minute),
@@ -54,7 +54,7 @@ def results(viewer, report, query=""):
 
 
 def test_the_history_is_listed_row_by_row(viewer, job):
-    happen(job, 1, result_description="fine", node="worker-7")
+    add_activity(job, 1, result_description="fine", node="worker-7")
 
     (row,) = results(viewer, "history", AT_NOON)
 
@@ -74,19 +74,19 @@ def test_the_history_is_listed_row_by_row(viewer, job):
 
 
 def test_the_history_can_be_sorted_and_filtered(viewer, job):
-    happen(job, 1, entity="a", bytes=3)
-    happen(job, 2, entity="b", bytes=1, result_code="503")
-    happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get(), bytes=2)
+    add_activity(job, 1, entity="a", bytes=3)
+    add_activity(job, 2, entity="b", bytes=1, result_code="503")
+    add_activity(job, 3, entity="c", activity="document ingest", output=job.outputs.get(), bytes=2)
 
-    def told(query):
+    def identifiers_for(query):
         return [row["identifier"] for row in results(viewer, "history", f"{AT_NOON}&{query}")]
 
-    assert told("sort=bytes&order=ascending") == ["b", "c", "a"]
-    assert told("activity=fetch&activity=document+ingest+(index)") == ["c", "b", "a"]
-    assert told("activity=document+ingest") == ["c"]
-    assert told("entity=^[ab]&code=^5") == ["b"]
-    assert told(f"job={job.pk}&repository={job.repository_id}") == ["c", "b", "a"]
-    assert told(f"job={job.pk + 1}") == []
+    assert identifiers_for("sort=bytes&order=ascending") == ["b", "c", "a"]
+    assert identifiers_for("activity=fetch&activity=document+ingest+(index)") == ["c", "b", "a"]
+    assert identifiers_for("activity=document+ingest") == ["c"]
+    assert identifiers_for("entity=^[ab]&code=^5") == ["b"]
+    assert identifiers_for(f"job={job.pk}&repository={job.repository_id}") == ["c", "b", "a"]
+    assert identifiers_for(f"job={job.pk + 1}") == []
 
 
 def test_without_a_period_a_report_covers_the_last_hour(viewer, job):
@@ -127,8 +127,8 @@ def test_every_page_of_a_report_covers_the_same_period(viewer, job):
 
 def test_busiest_intervals_are_listed_by_class(viewer, job):
     for minute in (0, 1, 9):
-        happen(job, minute)
-    happen(job, 30, bytes=1000)
+        add_activity(job, minute)
+    add_activity(job, 30, bytes=1000)
 
     (events,) = results(viewer, "activity", f"{AT_NOON}&interval=120")
     (size,) = results(viewer, "bandwidth", f"{AT_NOON}&interval=120&identifier_class=//([^/]*)")
@@ -140,7 +140,7 @@ def test_busiest_intervals_are_listed_by_class(viewer, job):
 
 def test_a_report_counts_documents_by_result(viewer, job):
     for code in ("200", "404", "404"):
-        happen(job, 1, result_code=code)
+        add_activity(job, 1, result_code=code)
 
     assert results(viewer, "results", AT_NOON) == [
         {"identifier_class": "", "result_class": "404", "amount": 2},

@@ -35,7 +35,7 @@ def ask(kind, configuration, *users, seconds=5.0):
 
 
 @pytest.fixture(scope="module")
-def elsewhere(django_db_blocker):
+def other_database(django_db_blocker):
     """Return the configuration of a connection to another database, with a table of tokens."""
     with django_db_blocker.unblock(), new_database() as database:
         with psycopg.connect(database.dsn, autocommit=True) as connection:
@@ -53,8 +53,8 @@ def elsewhere(django_db_blocker):
         }
 
 
-def test_rows_of_another_database_become_access_tokens(elsewhere):
-    alice, bob, nobody = ask(SQL, elsewhere, "alice", "bob", "carol")
+def test_rows_of_another_database_become_access_tokens(other_database):
+    alice, bob, nobody = ask(SQL, other_database, "alice", "bob", "carol")
 
     assert alice.tokens == ("a", "b", "x\ny")
     assert (bob.status, bob.tokens) == (Status.AUTHORIZED, ())
@@ -62,8 +62,8 @@ def test_rows_of_another_database_become_access_tokens(elsewhere):
 
 
 @each_row("user", ["' OR 1=1 --", "alice'; DROP TABLE access; --", "%(user)s", "a\x00b", "\\", "%"])
-def test_a_user_name_cannot_change_the_query(elsewhere, user):
-    assert [one.status for one in ask(SQL, elsewhere, user, "alice")] == [Status.USER_NOT_FOUND, Status.AUTHORIZED]
+def test_a_user_name_cannot_change_the_query(other_database, user):
+    assert [one.status for one in ask(SQL, other_database, user, "alice")] == [Status.USER_NOT_FOUND, Status.AUTHORIZED]
 
 
 @each_row(
@@ -77,15 +77,15 @@ def test_a_user_name_cannot_change_the_query(elsewhere, user):
         ("SELECT %(user)s FROM generate_series(1, 20000)", "more than 10000 rows"),
     ],
 )
-def test_an_authority_whose_query_writes_or_fails_is_unreachable(elsewhere, query, said):
+def test_an_authority_whose_query_writes_or_fails_is_unreachable(other_database, query, said):
     with pytest.raises(Unreachable, match=said):
-        ask(SQL, elsewhere | {"query": query}, "alice")
+        ask(SQL, other_database | {"query": query}, "alice")
 
-    assert ask(SQL, elsewhere, "alice")[0].status is Status.AUTHORIZED
+    assert ask(SQL, other_database, "alice")[0].status is Status.AUTHORIZED
 
 
-def test_a_slow_query_ends_at_the_server(elsewhere):
-    slow = elsewhere | {"query": "SELECT %(user)s FROM pg_sleep(60)"}
+def test_a_slow_query_ends_at_the_server(other_database):
+    slow = other_database | {"query": "SELECT %(user)s FROM pg_sleep(60)"}
 
     began = time.monotonic()
     with pytest.raises(Unreachable, match="statement timeout"):
@@ -94,13 +94,13 @@ def test_a_slow_query_ends_at_the_server(elsewhere):
     assert time.monotonic() - began < 30
 
 
-def test_a_connection_that_the_server_ended_is_opened_again(elsewhere):
+def test_a_connection_that_the_server_ended_is_opened_again(other_database):
     async def asking():
-        authority = SQL.open(SQL.configuration.read(elsewhere), Limits())
+        authority = SQL.open(SQL.configuration.read(other_database), Limits())
         before = await authority.access("alice")
         ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'crawlctl authority'"
-        facts = {"host": elsewhere["host"], "port": elsewhere.get("port"), "user": elsewhere["username"]}
-        with psycopg.connect(**facts, dbname=elsewhere["database"], autocommit=True) as other:
+        facts = {"host": other_database["host"], "port": other_database.get("port"), "user": other_database["username"]}
+        with psycopg.connect(**facts, dbname=other_database["database"], autocommit=True) as other:
             other.execute(ending)
         after = await authority.access("alice")
         await authority.close()
@@ -111,9 +111,9 @@ def test_a_connection_that_the_server_ended_is_opened_again(elsewhere):
     assert before == after
 
 
-def test_no_error_shows_the_password_of_a_database(elsewhere):
+def test_no_error_shows_the_password_of_a_database(other_database):
     with pytest.raises(Unreachable) as raised:
-        ask(SQL, elsewhere | {"username": "nobody-here", "password": "a secret"}, "alice")
+        ask(SQL, other_database | {"username": "nobody-here", "password": "a secret"}, "alice")
 
     assert "a secret" not in str(raised.value)
 

@@ -42,13 +42,13 @@ class Cluster:
         self.worker = register_node(connection, "worker", name="worker-1")
         self.group = ThrottleGroup.objects.get()
 
-    def keep(self, *, after=MINUTE):
+    def store_minute(self, *, after=MINUTE):
         """Let time pass, store the minute, and return the facts of that moment."""
         self.main.now += after
         self.main.step(keep_minute)
         return read_present(self.connection, scope="cluster", minute=self.main.now)
 
-    def then(self, at=None):
+    def read_minute(self, at=None):
         return read_cluster_then(self.main.now if at is None else at)
 
     def count(self, documents):
@@ -82,7 +82,7 @@ def kept_until(at):
 
 
 def test_each_stored_minute_is_shown_unchanged(cluster):
-    seen = {cluster.main.now + MINUTE: cluster.keep()}
+    seen = {cluster.main.now + MINUTE: cluster.store_minute()}
     for change in (
         lambda: ThrottleGroup.objects.update(owner=cluster.other.id),
         lambda: Node.objects.filter(pk=cluster.worker.id).update(status="failed", stopped_at=timezone.now()),
@@ -91,7 +91,7 @@ def test_each_stored_minute_is_shown_unchanged(cluster):
         lambda: Job.objects.update(phase="inactive", pause="no"),
     ):
         change()
-        facts = cluster.keep()
+        facts = cluster.store_minute()
         seen[cluster.main.now] = facts
 
     assert len({json.dumps(facts, sort_keys=True) for facts in seen.values()}) == len(seen)
@@ -100,19 +100,19 @@ def test_each_stored_minute_is_shown_unchanged(cluster):
 
 
 def test_a_minute_without_a_change_is_stored_as_an_empty_row(cluster):
-    cluster.keep()
+    cluster.store_minute()
 
-    cluster.keep()
+    cluster.store_minute()
 
     assert [row.facts for row in ClusterMinute.objects.order_by("at")][1:] == ["{}"]
 
 
 def test_a_minute_is_stored_once(cluster):
-    cluster.keep()
+    cluster.store_minute()
     first = ClusterMinute.objects.get()
     Job.objects.update(pause="paused")
 
-    cluster.keep(after=dt.timedelta(seconds=20))
+    cluster.store_minute(after=dt.timedelta(seconds=20))
 
     assert ClusterMinute.objects.get().facts == first.facts
 
@@ -120,7 +120,7 @@ def test_a_minute_is_stored_once(cluster):
 def test_the_whole_state_is_stored_each_hour_and_kept_for_30_days(cluster):
     ClusterMinute.objects.create(at=cluster.main.now - KEPT - MINUTE, is_whole=True, facts="{}")
     for _quarter in range(9):
-        cluster.keep(after=dt.timedelta(minutes=15))
+        cluster.store_minute(after=dt.timedelta(minutes=15))
 
     whole = ClusterMinute.objects.filter(is_whole=True).order_by("at").values_list("at", flat=True)
     assert [at - cluster.began_at for at in whole] == [dt.timedelta(minutes=15 + 60 * hour) for hour in range(3)]
@@ -130,7 +130,7 @@ def test_a_main_manager_whose_term_has_ended_stores_no_minute(cluster):
     cluster.connection.execute("UPDATE nodes_mainterm SET term = term + 1, main_id = %s", [cluster.other.id])
 
     with pytest.raises(FenceRefused):
-        cluster.keep()
+        cluster.store_minute()
 
     assert not ClusterMinute.objects.exists()
 
@@ -140,40 +140,40 @@ def test_a_main_manager_whose_term_has_ended_stores_no_minute(cluster):
 
 def test_a_minute_has_its_main_owners_jobs_and_progress(cluster):
     cluster.count(120)
-    cluster.keep()
+    cluster.store_minute()
     kept_at = cluster.main.now
     ThrottleGroup.objects.update(owner=cluster.other.id)
     Job.objects.update(phase="inactive")
-    cluster.keep()
+    cluster.store_minute()
 
-    then = cluster.then(kept_at)
+    stored = cluster.read_minute(kept_at)
 
-    assert (then.is_exact, then.term, then.main.id) == (True, 1, str(cluster.main.id))
-    assert [(node.name, node.groups) for node in then.managers] == [("n", 1), ("other", 0)]
-    assert [node.name for node in then.workers] == ["worker-1"]
-    assert [(group.name, group.owner) for group in then.groups] == [("newspapers", str(cluster.main.id))]
-    (job,) = then.jobs
+    assert (stored.is_exact, stored.term, stored.main.id) == (True, 1, str(cluster.main.id))
+    assert [(node.name, node.groups) for node in stored.managers] == [("n", 1), ("other", 0)]
+    assert [node.name for node in stored.workers] == ["worker-1"]
+    assert [(group.name, group.owner) for group in stored.groups] == [("newspapers", str(cluster.main.id))]
+    (job,) = stored.jobs
     assert (job.name, job.status, job.run) == (cluster.job.name, "Running", 1)
     assert job.progress.documents == 120
     assert job.progress.states == States(waiting=1, active=2, indexed=3, unchanged=4, failed=5, excluded=6)
-    assert cluster.then().jobs == []
+    assert cluster.read_minute().jobs == []
 
 
 def test_a_minute_without_a_main_manager_is_shown_as_unknown(cluster, viewer):
-    cluster.keep()
-    cluster.keep(after=dt.timedelta(minutes=30))
+    cluster.store_minute()
+    cluster.store_minute(after=dt.timedelta(minutes=30))
     missing = cluster.main.now - dt.timedelta(minutes=10)
 
-    then = cluster.then(missing)
+    stored = cluster.read_minute(missing)
     page = viewer.get(f"/cluster/history/?at={missing:%Y-%m-%dT%H:%M}").content.decode()
 
-    assert (then.is_exact, then.at) == (False, cluster.main.now - dt.timedelta(minutes=30))
+    assert (stored.is_exact, stored.at) == (False, cluster.main.now - dt.timedelta(minutes=30))
     assert "No state is stored for this minute" in page
 
 
 def test_the_page_of_a_minute_links_to_earlier_and_later_minutes(cluster, viewer):
-    cluster.keep()
-    cluster.keep()
+    cluster.store_minute()
+    cluster.store_minute()
     at = cluster.main.now
 
     page = viewer.get(f"/cluster/history/?at={at:%Y-%m-%dT%H:%M}").content.decode()
@@ -203,24 +203,24 @@ def test_an_invalid_minute_is_refused_with_the_right_form(viewer, at):
 
 def test_the_api_returns_the_same_minute(cluster):
     cluster.count(120)
-    cluster.keep()
+    cluster.store_minute()
     client = client_of("viewer")
 
-    then = client.get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
+    stored = client.get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
 
-    assert then["at"] == f"{cluster.main.now:%Y-%m-%dT%H:%M:%S}Z"
-    assert then["is_exact"]
-    assert [node["is_main"] for node in then["managers"]] == [True, False]
-    assert then["jobs"][0]["progress"]["states"]["failed"] == 5
-    assert then["partition"] == ""
+    assert stored["at"] == f"{cluster.main.now:%Y-%m-%dT%H:%M:%S}Z"
+    assert stored["is_exact"]
+    assert [node["is_main"] for node in stored["managers"]] == [True, False]
+    assert stored["jobs"][0]["progress"]["states"]["failed"] == 5
+    assert stored["partition"] == ""
     assert_problem(client.get("/api/v1/cluster/history/?at=2020-01-01T00:00:00Z"), 404, "not_found")
     assert_problem(client.get("/api/v1/cluster/history/?at=noon"), 400, "invalid", fields=["at"])
 
 
 def test_the_api_names_the_partition_that_a_minute_covers(cluster, settings):
-    cluster.keep()
+    cluster.store_minute()
     be_partition(settings, "a")
 
-    then = client_of("viewer").get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
+    stored = client_of("viewer").get(f"/api/v1/cluster/history/?at={cluster.main.now:%Y-%m-%dT%H:%M}:30Z").json()
 
-    assert then["partition"] == "a"
+    assert stored["partition"] == "a"

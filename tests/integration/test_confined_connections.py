@@ -178,11 +178,11 @@ def main(connection):
 def job(main, root):
     """Return a running job whose output was stored on a page and lies below the root."""
     job = make_running_job(main.node, policy=make_policy(), output=store_output(root / "pages.jsonl")).job
-    assert looked_at(main, job).connectors_ready
+    assert checked_job(main, job).connectors_ready
     return job
 
 
-def looked_at(main, job):
+def checked_job(main, job):
     main.step(watch_connectors)
     return Job.objects.get(pk=job.pk)
 
@@ -190,7 +190,7 @@ def looked_at(main, job):
 def test_a_job_whose_output_is_outside_of_the_root_waits_with_a_reason(main, job, settings, tmp_path):
     allow(settings, tmp_path / "another")
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
 
     assert not found.connectors_ready
     assert found.reason.startswith(f"output connection lines is not written: {tmp_path}/root/pages.jsonl is outside of")
@@ -203,11 +203,11 @@ def test_a_job_whose_output_is_outside_of_the_root_waits_with_a_reason(main, job
 def test_a_job_whose_directories_are_outside_of_the_roots_waits(main, root, settings, tmp_path, connector):
     job = make_running_job(main.node, policy=make_policy()).job
     Job.objects.filter(pk=job.pk).update(repository=store_files(root, connector=connector))
-    assert looked_at(main, job).connectors_ready
+    assert checked_job(main, job).connectors_ready
 
     allow(settings, tmp_path / "another")
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
     assert not found.connectors_ready
     assert "repository connection files is not read" in found.reason
     assert "CRAWLCTL_FILE_ROOTS" in found.reason
@@ -215,11 +215,11 @@ def test_a_job_whose_directories_are_outside_of_the_roots_waits(main, root, sett
 
 def test_a_job_continues_when_the_root_allows_its_path_again(main, job, root, settings, tmp_path):
     allow(settings, tmp_path / "another")
-    looked_at(main, job)
+    checked_job(main, job)
 
     allow(settings, root)
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
     assert (found.connectors_ready, found.reason) == (True, "")
 
 

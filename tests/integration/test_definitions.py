@@ -42,7 +42,7 @@ def one_connection(monkeypatch, settings, tmp_path):
 
 
 @pytest.fixture
-def whole(tmp_path):
+def definitions_of_all_kinds(tmp_path):
     """Store an object of each kind. Return the definitions of all these objects."""
     found = everything(tmp_path)
     store(found)
@@ -73,7 +73,7 @@ def test_the_definitions_of_these_tests_use_every_field_and_option():
 
 
 @each_row("ending", ["yaml", "json"])
-def test_all_objects_survive_export_deletion_and_import(whole, tmp_path, ending):
+def test_all_objects_survive_export_deletion_and_import(definitions_of_all_kinds, tmp_path, ending):
     file = tmp_path / f"all.{ending}"
     run("export", "--all", "--to", file)
     text = file.read_text()
@@ -97,17 +97,17 @@ def passwords_of_web():
     return {field["name"]: field.get("secret") for field in stored.configuration["logins"][0]["fields"]}
 
 
-def test_an_import_of_unchanged_files_changes_nothing(whole, tmp_path):
+def test_an_import_of_unchanged_files_changes_nothing(definitions_of_all_kinds, tmp_path):
     run("export", "--all", "--to", f"{tmp_path}/files/")
     before, versions_before = lines(), versions()
 
     said = run("import", *sorted((tmp_path / "files").iterdir()))
 
-    assert f"0 created, 0 changed, {len(whole)} unchanged." in said
+    assert f"0 created, 0 changed, {len(definitions_of_all_kinds)} unchanged." in said
     assert (lines(), versions()) == (before, versions_before)
 
 
-def test_exports_leave_out_secrets_and_name_their_places(whole):
+def test_exports_leave_out_secrets_and_name_their_places(definitions_of_all_kinds):
     text = run("export", "--repository", "a web")
 
     assert "swordfish" not in text
@@ -115,7 +115,7 @@ def test_exports_leave_out_secrets_and_name_their_places(whole):
     assert text.endswith("left_out:\n- configuration.logins.0.fields.1.secret\n")
 
 
-def test_a_job_is_readable_and_has_no_state_and_no_ids(whole):
+def test_a_job_is_readable_and_has_no_state_and_no_ids(definitions_of_all_kinds):
     text = run("export", "--job", "tree", "--alone")
 
     assert text.startswith(
@@ -124,7 +124,7 @@ def test_a_job_is_readable_and_has_no_state_and_no_ids(whole):
     assert not {"id", "phase", "run_no", "status"} & {line.partition(":")[0] for line in text.splitlines()}
 
 
-def test_the_export_of_a_job_has_the_objects_that_it_names(whole):
+def test_the_export_of_a_job_has_the_objects_that_it_names(definitions_of_all_kinds):
     text = run("export", "--job", "news")
 
     assert [line for line in text.splitlines() if line.startswith(("definition", "name"))] == [
@@ -137,15 +137,15 @@ def test_the_export_of_a_job_has_the_objects_that_it_names(whole):
     ]
 
 
-def test_each_exported_object_is_a_separate_file(whole, tmp_path):
+def test_each_exported_object_is_a_separate_file(definitions_of_all_kinds, tmp_path):
     said = run("export", "--all", "--to", f"{tmp_path}/files/")
 
     files = {file.name for file in (tmp_path / "files").iterdir()}
-    assert len(files) == len(whole) == len(said.splitlines())
+    assert len(files) == len(definitions_of_all_kinds) == len(said.splitlines())
     assert {"job-tree.yaml", "policy-gently.yaml", "repository-feeds.yaml"} < files
 
 
-def test_very_long_lists_of_addresses_are_exported_and_imported(whole, tmp_path):
+def test_very_long_lists_of_addresses_are_exported_and_imported(definitions_of_all_kinds, tmp_path):
     urls = [f"http://docs.test/{number}" for number in range(20_000)]
     store([{**JOB, "seeds": [seed(*urls)]}])
     file = tmp_path / "long.yaml"
@@ -161,7 +161,7 @@ def test_very_long_lists_of_addresses_are_exported_and_imported(whole, tmp_path)
 # --- Plans -----------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(whole):
+def test_a_dry_run_shows_the_plan_and_changes_nothing(definitions_of_all_kinds):
     before, versions_before = lines(), versions()
     wanted = [{**JOB, "priority": 1}, {**given.POLICIES[2], "open_requests": 9}]
 
@@ -174,7 +174,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(whole):
     assert store(wanted) == plan
 
 
-def test_an_import_is_recorded_in_the_journal_with_its_author(whole):
+def test_an_import_is_recorded_in_the_journal_with_its_author(definitions_of_all_kinds):
     store([{**JOB}])
 
     store([{**JOB, "priority": 1}], made_by="otto")
@@ -200,7 +200,7 @@ def test_problems_of_an_import_are_in_the_order_of_the_input():
     assert [problem.place for problem in refused.value.problems] == ["0", "1"]
 
 
-def test_one_problem_refuses_the_whole_import(whole, tmp_path):
+def test_one_problem_refuses_the_whole_import(definitions_of_all_kinds, tmp_path):
     good, bad = {**JOB, "name": "good"}, {**JOB, "name": "bad", "outputs": ["nowhere"], "repository": "no web"}
     file = tmp_path / "two.yaml"
     file.write_text(as_yaml([good, bad]))
@@ -219,7 +219,7 @@ def test_one_problem_refuses_the_whole_import(whole, tmp_path):
     assert not Job.objects.filter(name="good").exists()
 
 
-def test_a_problem_of_a_policy_is_reported_once(whole):
+def test_a_problem_of_a_policy_is_reported_once(definitions_of_all_kinds):
     with pytest.raises(Refused) as refused:
         store(
             [
@@ -233,7 +233,7 @@ def test_a_problem_of_a_policy_is_reported_once(whole):
     assert second.sentences == ["The policy 'new' of this import has problems."]
 
 
-def test_a_running_job_that_cannot_change_refuses_the_import_by_name(whole):
+def test_a_running_job_that_cannot_change_refuses_the_import_by_name(definitions_of_all_kinds):
     store([JOB])
     set_phase(Job.objects.get(name="docs"), phase=Phase.ACTIVE, run_no=1)
 
@@ -246,7 +246,7 @@ def test_a_running_job_that_cannot_change_refuses_the_import_by_name(whole):
     assert ThrottlePolicy.objects.get(name="fast").open_requests == 2
 
 
-def test_an_import_changes_the_fields_of_a_running_job_that_may_change(whole):
+def test_an_import_changes_the_fields_of_a_running_job_that_may_change(definitions_of_all_kinds):
     store([JOB])
     set_phase(Job.objects.get(name="docs"), phase=Phase.ACTIVE, run_no=1)
 
@@ -255,7 +255,7 @@ def test_an_import_changes_the_fields_of_a_running_job_that_may_change(whole):
     assert change.fields == {"priority": {"before": 5, "after": 2}}
 
 
-def test_an_import_cannot_change_the_source_of_a_job_or_its_connector(whole):
+def test_an_import_cannot_change_the_source_of_a_job_or_its_connector(definitions_of_all_kinds):
     store([JOB])
 
     with pytest.raises(Refused) as refused:
@@ -278,7 +278,7 @@ def web_definition(**login):
 LEFT_OUT = {"left_out": ["configuration.logins.0.fields.0.secret"]}
 
 
-def test_a_secret_stays_with_its_record_when_records_move(whole):
+def test_a_secret_stays_with_its_record_when_records_move(definitions_of_all_kinds):
     fields = [{"name": "password"}, {"name": "user", "value": "otto"}]
 
     (change,) = store([{**web_definition(fields=fields), **LEFT_OUT}])
@@ -287,7 +287,7 @@ def test_a_secret_stays_with_its_record_when_records_move(whole):
     assert unseal(passwords_of_web()["password"]) == "swordfish"
 
 
-def test_a_secret_that_is_not_stored_is_refused_at_its_place(whole):
+def test_a_secret_that_is_not_stored_is_refused_at_its_place(definitions_of_all_kinds):
     fields = [{"name": "pin"}]
 
     with pytest.raises(Refused) as refused:
@@ -298,7 +298,7 @@ def test_a_secret_that_is_not_stored_is_refused_at_its_place(whole):
     assert "Write its value at configuration.logins.0.fields.0.secret" in problem.sentences[0]
 
 
-def test_a_secret_that_is_left_out_is_not_kept_for_another_destination(whole):
+def test_a_secret_that_is_left_out_is_not_kept_for_another_destination(definitions_of_all_kinds):
     fields = [{"name": "user", "value": "vera"}, {"name": "password"}]
     left_out = {"left_out": ["configuration.logins.0.fields.1.secret"]}
 
@@ -310,7 +310,7 @@ def test_a_secret_that_is_left_out_is_not_kept_for_another_destination(whole):
     assert problem.sentences == ["Write the secret again: it was stored for other values of hosts."]
 
 
-def test_a_new_secret_is_stored_sealed_and_shown_masked(whole):
+def test_a_new_secret_is_stored_sealed_and_shown_masked(definitions_of_all_kinds):
     fields = [{"name": "user", "value": "vera"}, {"name": "password", "secret": "another"}]
 
     (change,) = store([web_definition(fields=fields)])
@@ -325,7 +325,7 @@ def test_a_new_secret_is_stored_sealed_and_shown_masked(whole):
     )
 
 
-def test_the_stored_secret_in_plain_text_changes_nothing(whole, tmp_path):
+def test_the_stored_secret_in_plain_text_changes_nothing(definitions_of_all_kinds, tmp_path):
     stored = everything(tmp_path)[3]
 
     (change,) = store([stored])
@@ -380,7 +380,7 @@ def test_a_missing_file_and_an_unknown_name_are_refused():
         assert refused.value.returncode == 2
 
 
-def test_a_file_in_json_may_have_one_definition_or_a_list(whole, tmp_path):
+def test_a_file_in_json_may_have_one_definition_or_a_list(definitions_of_all_kinds, tmp_path):
     one, several = tmp_path / "one.json", tmp_path / "several.json"
     one.write_text(json.dumps(JOB))
     several.write_text(json.dumps([JOB, {**JOB, "name": "second"}]))

@@ -33,16 +33,16 @@ def read(crawl):
     make_documents(crawl.lane, ["page"])
     Job.objects.filter(pk=crawl.job.pk).update(kept_versions=3)
 
-    def crawl_once(text, *, kept=3, headers=None, now=NOON, **outcome):
+    def crawl_once(text, *, kept_versions=3, headers=None, now=NOON, **outcome):
         QueueItem.objects.filter(hash=hash_of("page")).update(stage=0, outcome=0, seq=1)
         claimed = crawl.claim(now=now)["page"]
         found = {"text": text, "headers": headers or {"Content-Type": "text/plain"}}
-        crawl.flush(claimed, facts={"kept_versions": kept}, now=now, **found, **outcome)
+        crawl.flush(claimed, facts={"kept_versions": kept_versions}, now=now, **found, **outcome)
 
     return crawl_once
 
 
-def kept():
+def kept_versions():
     return [(version.number, version.code, text_of(version)) for version in DocumentVersion.objects.order_by("number")]
 
 
@@ -53,34 +53,34 @@ def test_an_answer_with_another_text_is_a_new_version(read):
     for text in ("one", "one", "two"):
         read(text)
 
-    assert kept() == [(1, "200", "one"), (2, "200", "two")]
+    assert kept_versions() == [(1, "200", "one"), (2, "200", "two")]
 
 
 def test_only_the_newest_versions_are_kept(read):
     for text in ("one", "two", "three", "four"):
-        read(text, kept=2)
+        read(text, kept_versions=2)
 
-    assert kept() == [(3, "200", "three"), (4, "200", "four")]
+    assert kept_versions() == [(3, "200", "three"), (4, "200", "four")]
 
 
 def test_a_job_that_keeps_no_versions_stores_none(read):
-    read("one", kept=0)
+    read("one", kept_versions=0)
 
-    assert kept() == []
+    assert kept_versions() == []
 
 
 def test_a_document_that_disappears_has_a_version_without_a_text(read):
     read("one")
     read("", ending=Ending.EXCLUDED, code="404", removes=True)
 
-    assert kept() == [(1, "200", "one"), (2, "404", "")]
+    assert kept_versions() == [(1, "200", "one"), (2, "404", "")]
 
 
 def test_a_failed_attempt_is_no_version(read):
     read("one")
     read("", ending=Ending.RETRY, code="503", references=None, retry_after=9.0)
 
-    assert kept() == [(1, "200", "one")]
+    assert kept_versions() == [(1, "200", "one")]
 
 
 @pytest.mark.parametrize(("wanted", "numbers"), [(1, [3]), (2, [2, 3]), (0, [])])
@@ -89,7 +89,7 @@ def test_surplus_versions_are_deleted_when_a_job_keeps_fewer(read, crawl, connec
         read(text)
     others = copy_versions(job=10**9)
 
-    keep(crawl.job, wanted)
+    set_kept_versions(crawl.job, wanted)
     removed = Main(connection).step(remove_surplus_versions)
 
     assert removed == 3 - wanted
@@ -104,7 +104,7 @@ def test_surplus_versions_are_deleted_in_steps(read, crawl, connection, monkeypa
         read(text)
     for number in range(5):
         copy_versions(job=crawl.job.pk, hash_=hash_of(f"copy{number}"))
-    keep(crawl.job, 1)
+    set_kept_versions(crawl.job, 1)
     main = Main(connection)
 
     removed = [main.step(remove_surplus_versions) for _ in range(6)]
@@ -117,7 +117,7 @@ def test_surplus_versions_are_deleted_in_steps(read, crawl, connection, monkeypa
 def test_a_higher_number_of_kept_versions_deletes_none_and_is_shown(read, crawl):
     read("one")
 
-    keep(crawl.job, 7)
+    set_kept_versions(crawl.job, 7)
 
     job = Job.objects.get(pk=crawl.job.pk)
     assert job.surplus_versions_after is None
@@ -125,7 +125,7 @@ def test_a_higher_number_of_kept_versions_deletes_none_and_is_shown(read, crawl)
     assert shown["Kept versions"] == "7"
 
 
-def keep(job, versions):
+def set_kept_versions(job, versions):
     """Change the number of versions that a job keeps, after its run."""
     Job.objects.filter(pk=job.pk).update(phase="inactive")
     editing.change_job(job.pk, kept_versions=versions, made_by="a test", now=NOON)
@@ -172,7 +172,7 @@ def test_the_versions_of_a_document_are_deleted_with_the_document(crawl, read):
     )
 
     assert not QueueItem.objects.exists()
-    assert kept() == []
+    assert kept_versions() == []
 
 
 def test_when_a_job_begins_to_keep_versions_its_next_run_reads_all_documents(crawl):

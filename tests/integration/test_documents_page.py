@@ -133,7 +133,7 @@ def test_all_documents_of_a_filter_lead_to_the_preview_of_an_operation(job, oper
     assert target(way) == (f"/jobs/{job.pk}/bulk/", wanted)
 
 
-def exported(way, operator):
+def exported_names(way, operator):
     """Return the names of the documents in the export to which this address leads."""
     form = operator.get(way.headers["Location"])
     assert form.context["problems"] == {}
@@ -148,7 +148,7 @@ def test_chosen_documents_lead_to_an_export_of_exactly_these_documents(job, oper
 
     way = operator.get(f"/documents/change/?operation=export&which=chosen&{chosen}")
 
-    assert exported(way, operator) == {"one", "two"}
+    assert exported_names(way, operator) == {"one", "two"}
 
 
 def test_a_filter_leads_to_an_export_of_exactly_the_documents_that_it_shows(job, operator):
@@ -160,7 +160,7 @@ def test_a_filter_leads_to_an_export_of_exactly_the_documents_that_it_shows(job,
 
     way = operator.get("/documents/change/?operation=export&which=matching&state=failed&host=a.example&code=500")
 
-    assert exported(way, operator) == {"wanted"}
+    assert exported_names(way, operator) == {"wanted"}
 
 
 @pytest.mark.parametrize(

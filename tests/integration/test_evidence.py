@@ -34,11 +34,11 @@ MINUTE = dt.timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
-def kept(settings, in_one_transaction):
-    switch(settings, days=30)
+def evidence_is_kept(settings, in_one_transaction):
+    set_days_of_evidence(settings, days=30)
 
 
-def switch(settings, *, days):
+def set_days_of_evidence(settings, *, days):
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, "crawl.keep_evidence": days}
 
 
@@ -268,9 +268,9 @@ def test_a_worker_that_ended_in_order_leaves_no_gap_and_no_row(connection, main,
 
 def test_the_time_in_which_recording_was_switched_off_is_a_gap(connection, main, worker, begin, settings):
     recorded(connection, main, worker, begin, minutes=2)
-    switch(settings, days=0)
+    set_days_of_evidence(settings, days=0)
     assert append(main, begin, until=60) == 0
-    switch(settings, days=30)
+    set_days_of_evidence(settings, days=30)
     again = Reported([], float(moment(begin, 58)), moment(begin, 62))
     report(connection, worker=worker.id, reported=again)
 
@@ -468,7 +468,7 @@ def test_the_api_and_the_command_export_the_same_file(connection, main, worker, 
 
 
 def test_a_host_without_evidence_shows_none_on_its_page_and_in_the_api(connection, host, settings):
-    switch(settings, days=0)
+    set_days_of_evidence(settings, days=0)
     client = client_of("viewer")
 
     assert client.get(f"/api/v1/hosts/{host.pk}/evidence/").json()["is_recorded"] is False

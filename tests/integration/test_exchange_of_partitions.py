@@ -114,7 +114,7 @@ def _drop_slot(server, slot):
 def pair(connection):
     with psycopg.connect(make_conninfo(connection.info.dsn), autocommit=True) as server:
         partitions = [Partition(server, name) for name in (A, B)]
-        keep(*partitions)
+        perform_duty(*partitions)
         yield partitions
         # A database whose slot has a reader cannot be dropped.
         for one in partitions:
@@ -123,8 +123,8 @@ def pair(connection):
             one.drop(server)
 
 
-def keep(*partitions):
-    """Perform the duty of the exchange in each partition until all subscriptions exist."""
+def perform_duty(*partitions):
+    """Perform the duty of the exchange twice in each partition, so that all subscriptions exist."""
     addresses = {one.placement.here: one.address for one in partitions}
     for _ in range(2):
         for one in partitions:
@@ -133,7 +133,7 @@ def keep(*partitions):
             keep_subscriptions(one.connection, one.placement, addresses)
 
 
-def keep_until(is_true, *partitions, saying):
+def perform_duty_until(is_true, *partitions, saying):
     """
     Repeat the duty of the exchange until the condition is true.
 
@@ -142,7 +142,7 @@ def keep_until(is_true, *partitions, saying):
 
     def is_true_after_the_duty():
         with suppress(psycopg.errors.ObjectInUse):
-            keep(*partitions)
+            perform_duty(*partitions)
         return is_true()
 
     wait_for(is_true_after_the_duty, saying=saying)
@@ -170,7 +170,7 @@ def test_a_server_that_cannot_reach_a_partition_subscribes_to_it_later(pair, mon
         assert keep_subscriptions(b.connection, b.placement, {A: proxy.dsn(a.address)}) == 0
     assert b.connection.execute("SELECT 1").fetchone() == (1,)
 
-    keep(a, b)
+    perform_duty(a, b)
     a.send("run:1", {"round": 1})
     wait_for_fact(b, {"round": 1})
 
@@ -183,7 +183,7 @@ def test_a_restored_partition_receives_all_rows_again(pair):
 
     b.be_incarnation("restored")
 
-    keep_until(lambda: b.received("run:1") == {"round": 1}, a, b, saying="the fact arrives again")
+    perform_duty_until(lambda: b.received("run:1") == {"round": 1}, a, b, saying="the fact arrives again")
 
 
 def test_other_partitions_receive_the_rows_of_a_restored_partition_again(pair):
@@ -199,7 +199,7 @@ def test_other_partitions_receive_the_rows_of_a_restored_partition_again(pair):
 
     b.be_incarnation("restored")
     b.send("run:1", {"round": 3})
-    keep_until(
+    perform_duty_until(
         lambda: a.received("run:1") == {"round": 3},
         a,
         b,
@@ -219,7 +219,9 @@ def test_a_restored_partition_receives_links_that_were_never_sent_to_it(pair):
     a.be_incarnation("restored")
 
     arrived = "SELECT job_number, run_no FROM jobs_foreignreference WHERE source = %s"
-    keep_until(lambda: a.connection.execute(arrived, [B]).fetchall() == [(7, 3)], a, b, saying="the link arrives")
+    perform_duty_until(
+        lambda: a.connection.execute(arrived, [B]).fetchall() == [(7, 3)], a, b, saying="the link arrives"
+    )
 
 
 def test_without_a_restore_the_exchange_continues_unchanged(pair):
@@ -258,7 +260,7 @@ def small_server(tmp_path_factory):
 @pytest.fixture
 def small_pair(small_server):
     partitions = [Partition(small_server, name) for name in (A, B)]
-    keep(*partitions)
+    perform_duty(*partitions)
     yield partitions
     for one in partitions:
         one.unsubscribe()
@@ -278,7 +280,7 @@ def behind(partition):
 
 def test_the_log_for_an_absent_partition_is_bounded_and_no_row_is_lost(small_pair, small_server):
     a, b = small_pair
-    hear_all(a, b)
+    wait_for_both_directions(a, b)
     subscription = sql.Identifier(f"crawlctl_from_{A}")
     b.connection.execute(sql.SQL("ALTER SUBSCRIPTION {} DISABLE").format(subscription))
     assert behind(a) == []
@@ -296,13 +298,13 @@ def test_the_log_for_an_absent_partition_is_bounded_and_no_row_is_lost(small_pai
     b.connection.execute(sql.SQL("ALTER SUBSCRIPTION {} ENABLE").format(subscription))
     facts = sql.SQL("SELECT count(*), count(DISTINCT key) FROM jobs_partitionfact WHERE source = {}").format(A)
     wait_for(
-        lambda: keep(a, b) or b.connection.execute(facts).fetchone() == (500, 500),
+        lambda: perform_duty(a, b) or b.connection.execute(facts).fetchone() == (500, 500),
         saying="all rows have arrived once",
     )
     assert behind(a) == []
 
 
-def hear_all(*partitions):
+def wait_for_both_directions(*partitions):
     """Wait until rows arrive in both directions. The first copy of the tables is complete by then."""
     for one in partitions:
         one.send("run:0", {"round": -1})
@@ -314,7 +316,7 @@ def hear_all(*partitions):
 
 
 @pytest.fixture
-def drained(pair):
+def pair_without_slots(pair):
     """Return both partitions. The second partition has given away all of its slots."""
     for one in pair:
         here = one.placement.here
@@ -340,8 +342,8 @@ def objects_of(partition, server):
     return [name for (name,) in found + partition.connection.execute("SELECT pubname FROM pg_publication").fetchall()]
 
 
-def test_a_removal_deletes_all_objects_of_the_exchange_in_both_databases(drained, connection):
-    a, b = drained
+def test_a_removal_deletes_all_objects_of_the_exchange_in_both_databases(pair_without_slots, connection):
+    a, b = pair_without_slots
     a.send("run:1", {"round": 1})
     assert removal(plan_removal, a, b).databases == (B, A)
     assert objects_of(a, connection)
@@ -353,15 +355,15 @@ def test_a_removal_deletes_all_objects_of_the_exchange_in_both_databases(drained
     assert sent_fact(a.connection, A, B, "run:1") is None
 
 
-def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connection, monkeypatch):
-    a, b = drained
+def test_an_interrupted_removal_is_completed_by_the_same_command(pair_without_slots, connection, monkeypatch):
+    a, b = pair_without_slots
     with monkeypatch.context() as interrupted:
         interrupted.setattr(removing, "has_exchange", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             removal(remove, a, b)
     assert names_noted(a) == [A, B]
     # Settings of the main managers still name the partition, but they do not make the exchange again.
-    for one in drained:
+    for one in pair_without_slots:
         assert keep_publications(one.connection, without_leaving(one.connection, one.placement)) == 0
 
     removal(remove, a, b)
@@ -382,8 +384,8 @@ def test_an_interrupted_removal_is_completed_by_the_same_command(drained, connec
     # Names of tests must be the same in all processes of pytest.
     ids=["documents", "run", "references", "slots"],
 )
-def test_a_partition_with_documents_a_run_or_slots_is_not_removed(drained, statement, why):
-    a, b = drained
+def test_a_partition_with_documents_a_run_or_slots_is_not_removed(pair_without_slots, statement, why):
+    a, b = pair_without_slots
     changed = a if why == "has 512 slots" else b
     changed.connection.execute(statement)
 
@@ -394,8 +396,8 @@ def test_a_partition_with_documents_a_run_or_slots_is_not_removed(drained, state
     assert without_leaving(a.connection, a.placement) == a.placement
 
 
-def test_a_partition_that_does_not_answer_is_not_removed(drained):
-    a, b = drained
+def test_a_partition_that_does_not_answer_is_not_removed(pair_without_slots):
+    a, b = pair_without_slots
     addresses = {A: a.address, B: make_conninfo(b.address, dbname="absent")}
 
     with pytest.raises(NotRemovable, match=f"Partition {B} does not answer, so nothing was changed"):

@@ -59,12 +59,12 @@ def break_stuffing(crawl, monkeypatch):
     return by
 
 
-def said_of_the_cluster():
+def troubles_of_cluster():
     now = timezone.now()
     return [row["says"] for row in cluster_screen(read_cluster_page(now=now), now=now)["troubles"]]
 
 
-def said_of(running):
+def troubles_of_job(running):
     now = timezone.now()
     return [row["says"] for row in job_screen(read_job_page(running.job.pk, now=now), now=now)["troubles"]]
 
@@ -76,11 +76,11 @@ def test_a_group_that_cannot_be_stuffed_logs_a_line_and_delays_no_other_group(cr
         crawl.stuff()
 
     assert (crawl.offered(crawl.broken), crawl.offered(crawl.sound)) == (False, True)
-    (said,) = said_of_the_cluster()
+    (said,) = troubles_of_cluster()
     assert f"group {crawl.broken.group.id} (newspapers)" in said
     assert "ValueError: no such thing. " in said
     assert "secret" not in said
-    assert (said_of(crawl.broken), said_of(crawl.sound)) == ([said], [])
+    assert (troubles_of_job(crawl.broken), troubles_of_job(crawl.sound)) == ([said], [])
 
 
 def listed_to(client):
@@ -109,7 +109,7 @@ def test_an_abort_by_the_database_is_logged_and_ends_the_pass(crawl, break_stuff
     with pytest.raises(psycopg.errors.QueryCanceled):
         crawl.stuff()
 
-    (said,) = said_of(crawl.broken)
+    (said,) = troubles_of_job(crawl.broken)
     assert "QueryCanceled: canceling statement due to statement timeout" in said
 
 
@@ -135,4 +135,4 @@ def test_a_recovery_ends_the_lines_about_a_failing_group(crawl, break_stuffing):
     crawl.stuff()
 
     assert crawl.offered(crawl.broken)
-    assert (said_of_the_cluster(), said_of(crawl.broken)) == ([], [])
+    assert (troubles_of_cluster(), troubles_of_job(crawl.broken)) == ([], [])

@@ -23,7 +23,7 @@ def job(main):
     return make_running_job(main.node, policy=make_policy()).job
 
 
-def says(connection, worker, disk):
+def report_full_disk(connection, worker, disk):
     """Make the worker send a heartbeat that reports these disks as full."""
     members.beat(connection, node_id=worker.id, progress={"disk": disk})
 
@@ -36,26 +36,26 @@ def reason_of(main, job):
 def test_a_job_shows_a_reason_while_no_worker_has_free_disk_space(connection, main, job):
     first, second = (register_node(connection, "worker", name=name) for name in ("first", "second"))
 
-    says(connection, first, WHY)
+    report_full_disk(connection, first, WHY)
     assert reason_of(main, job) == ""
 
-    says(connection, second, WHY)
+    report_full_disk(connection, second, WHY)
     assert reason_of(main, job) == f"Waiting for room on a disk: first: {WHY}"
 
-    says(connection, first, "")
+    report_full_disk(connection, first, "")
     assert reason_of(main, job) == ""
 
 
 def test_a_full_disk_does_not_overwrite_another_reason_shown_for_a_job(connection, main, job):
     Job.objects.update(reason="its output refuses")
-    says(connection, register_node(connection, "worker"), WHY)
+    report_full_disk(connection, register_node(connection, "worker"), WHY)
 
     assert reason_of(main, job) == "its output refuses"
 
 
 def test_the_attention_list_has_a_line_for_each_worker_with_a_full_disk(connection):
-    says(connection, register_node(connection, "worker", name="w1"), WHY)
-    says(connection, register_node(connection, "worker", name="w2"), "")
+    report_full_disk(connection, register_node(connection, "worker", name="w1"), WHY)
+    report_full_disk(connection, register_node(connection, "worker", name="w2"), "")
 
     (line,) = disks_without_room(NOON)
 

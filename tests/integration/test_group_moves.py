@@ -47,13 +47,13 @@ def owners():
     return Counter(ThrottleGroup.objects.filter(state="owned").values_list("owner_id", flat=True))
 
 
-def held(group):
+def epoch_of(group):
     row = ThrottleGroup.objects.get(pk=group.pk)
     return GroupHeld(row.pk, row.epoch)
 
 
 def offer(manager, group):
-    return stuff(manager.connection, manager=manager.id, group=held(group), room=10, workers=1, now=NOON)
+    return stuff(manager.connection, manager=manager.id, group=epoch_of(group), room=10, workers=1, now=NOON)
 
 
 def begin_move(main, to):
@@ -299,7 +299,7 @@ def test_an_owner_that_does_not_release_a_group_loses_it(main, connection):
     owner, other = Manager(connection), Manager(connection)
     begin_move(main, other)
     ThrottleGroup.objects.update(owner=owner.id)
-    slow = let_go(**_seen(connection), me=owner.id)
+    slow = let_go(**seen_by_main(connection), me=owner.id)
 
     main.now = NOON + TIMEOUT - seconds(1)
     main.step(allocate_groups)
@@ -319,7 +319,7 @@ def test_a_group_is_handed_over_by_its_owner_or_the_main_but_never_by_both(main,
     main.connection, main.now = other_connection, NOON + TIMEOUT + seconds(1)
 
     with connection.transaction():
-        assert _hand_over(connection, let_go(**_seen(connection), me=owner.id))
+        assert _hand_over(connection, let_go(**seen_by_main(connection), me=owner.id))
         rival.start_and_wait(main.step, allocate_groups)
 
     rival.result()
@@ -392,7 +392,7 @@ def test_a_job_keeps_the_limits_of_a_policy_while_a_seed_has_the_policy(main):
     assert set(BinLimit.objects.values_list("policy_id", flat=True)) == {slow.pk, quick.pk}
 
 
-def _seen(connection):
+def seen_by_main(connection):
     seen = look(connection, scope="cluster", now=NOON)
     return {"items": seen.items, "managers": seen.managers}
 

@@ -285,7 +285,7 @@ def main(connection):
     def go_back_to_the_present():
         connection.execute("TRUNCATE jobs_activity")
         keep(dt.datetime.now(tz=dt.UTC))
-        for day in days(connection) - ahead_of(dt.datetime.now(tz=dt.UTC)):
+        for day in days(connection) - next_eight_days(dt.datetime.now(tz=dt.UTC)):
             connection.execute(f"DROP TABLE jobs_activity_{day:%Y%m%d}")
 
     # Earlier tests may have left partitions for the days of another time.
@@ -302,11 +302,11 @@ def days(connection):
     return {dt.datetime.strptime(name, "%Y%m%d").replace(tzinfo=dt.UTC).date() for name in names}
 
 
-def ahead_of(now):
+def next_eight_days(now):
     return {(now + ahead * DAY).date() for ahead in range(8)}
 
 
-def remember(connection, started_at):
+def store_activity(connection, started_at):
     repository = make_job().repository_id
     Activity.objects.create(started_at=started_at, repository_id=repository, activity="fetch", entity="x")
 
@@ -336,9 +336,9 @@ def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
 
 def test_partitions_of_days_are_made_in_advance_and_receive_their_rows(connection, main):
     main(NOON)
-    remember(connection, NOON + 7 * DAY)
+    store_activity(connection, NOON + 7 * DAY)
 
-    assert ahead_of(NOON) <= days(connection)
+    assert next_eight_days(NOON) <= days(connection)
     assert partitions_of_rows(connection) == ["jobs_activity_20300108"]
 
 
@@ -352,8 +352,8 @@ def test_a_repeated_duty_of_the_history_changes_nothing(connection, main):
 
 
 def test_rows_written_before_their_day_had_a_partition_move_into_it(connection, main):
-    remember(connection, NOON)
-    remember(connection, NOON + 30 * DAY)
+    store_activity(connection, NOON)
+    store_activity(connection, NOON + 30 * DAY)
     assert partitions_of_rows(connection) == ["jobs_activity_default"] * 2
 
     main(NOON)
@@ -373,8 +373,8 @@ def test_a_day_made_later_has_the_index_of_the_table(connection, main):
 def test_days_that_are_too_old_are_dropped_with_their_rows(connection, main, settings):
     settings.CRAWLCTL_ENVIRONMENT = {KEEP_HISTORY.path: 2}
     main(NOON)
-    remember(connection, NOON)
-    remember(connection, NOON + 2 * DAY)
+    store_activity(connection, NOON)
+    store_activity(connection, NOON + 2 * DAY)
 
     main(NOON + 2 * DAY)
     assert NOON.date() in days(connection)
@@ -388,9 +388,9 @@ def test_the_duty_of_the_history_does_not_wait_for_a_long_report(connection, oth
     with other_connection.transaction():
         other_connection.execute("SELECT count(*) FROM jobs_activity")
         main(NOON)
-        missing = ahead_of(NOON) - days(connection)
+        missing = next_eight_days(NOON) - days(connection)
 
     main(NOON)
 
-    assert missing == ahead_of(NOON)
-    assert ahead_of(NOON) <= days(connection)
+    assert missing == next_eight_days(NOON)
+    assert next_eight_days(NOON) <= days(connection)

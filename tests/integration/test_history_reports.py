@@ -30,7 +30,7 @@ def job():
     return make_job()
 
 
-def happen(job, after, entity="http://a.example/", activity="fetch", **facts):
+def add_activity(job, after, entity="http://a.example/", activity="fetch", **facts):
     """Add an entry to the history, `after` seconds after noon."""
     usual = {"bytes": 100, "seconds": 0.5, "result_code": "200", "job": job, "repository": job.repository}
     return Activity.objects.create(
@@ -56,7 +56,9 @@ def identifiers(page):
 
 def test_a_line_of_the_history_names_the_action_the_object_and_the_result(job):
     output = job.outputs.get()
-    happen(job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine")
+    add_activity(
+        job, 1, activity="document ingest", output=output, seconds=None, result_code="OK", result_description="fine"
+    )
 
     (line,) = simple().lines
 
@@ -68,7 +70,7 @@ def test_a_line_of_the_history_names_the_action_the_object_and_the_result(job):
 
 def test_a_period_includes_its_beginning_and_excludes_its_end(job):
     for moment in (-1, 0, 1, 3600):
-        happen(job, moment, entity=str(moment))
+        add_activity(job, moment, entity=str(moment))
 
     assert identifiers(simple()) == ["1", "0"]
 
@@ -88,17 +90,17 @@ def test_a_period_includes_its_beginning_and_excludes_its_end(job):
     ids=str,
 )
 def test_filters_return_exactly_the_matching_rows(job, facts, found):
-    happen(job, 1, entity="a")
-    happen(job, 2, entity="b", result_code="503")
-    happen(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
+    add_activity(job, 1, entity="a")
+    add_activity(job, 2, entity="b", result_code="503")
+    add_activity(job, 3, entity="c", activity="document ingest", output=job.outputs.get())
 
     assert identifiers(simple(**facts)) == found
 
 
 def test_a_report_can_be_limited_to_one_source_or_one_job(job):
     other = make_job("other", repository=type(job.repository).objects.create(name="another web"))
-    happen(job, 1, entity="mine")
-    happen(other, 2, entity="theirs")
+    add_activity(job, 1, entity="mine")
+    add_activity(other, 2, entity="theirs")
 
     assert identifiers(simple()) == ["theirs", "mine"]
     assert identifiers(simple(repository_id=job.repository_id)) == ["mine"]
@@ -106,7 +108,7 @@ def test_a_report_can_be_limited_to_one_source_or_one_job(job):
 
 
 def test_the_history_of_a_deleted_job_is_still_shown(job):
-    happen(job, 1)
+    add_activity(job, 1)
     connection.cursor().execute("UPDATE jobs_activity SET job_id = 999999")
 
     (line,) = simple().lines
@@ -118,7 +120,7 @@ def test_the_history_of_a_deleted_job_is_still_shown(job):
 @each_row("sort", SORTS)
 def test_pages_of_the_history_have_each_row_once_in_every_order(job, sort, descending):
     for number in range(7):
-        happen(job, number // 3, entity=f"page {number % 4}", bytes=[None, 1, 2][number % 3], seconds=None)
+        add_activity(job, number // 3, entity=f"page {number % 4}", bytes=[None, 1, 2][number % 3], seconds=None)
     whole = simple(sort=sort, descending=descending)
 
     paged, after = [], None
@@ -147,7 +149,7 @@ SORT_KEYS = {
 
 def test_a_position_from_another_order_is_refused(job):
     for number in range(3):
-        happen(job, number)
+        add_activity(job, number)
     after = simple(limit=1).next
 
     with pytest.raises(BadPosition):
@@ -158,8 +160,8 @@ def test_a_position_from_another_order_is_refused(job):
 
 def test_a_timeline_counts_each_activity_in_equal_steps(job):
     for moment in (0, 1, 1799, 1800, 3599):
-        happen(job, moment)
-    happen(job, 3599, activity="document ingest", output=job.outputs.get())
+        add_activity(job, moment)
+    add_activity(job, 3599, activity="document ingest", output=job.outputs.get())
 
     timeline = read_timeline(asked(), steps=2)
 
@@ -208,7 +210,7 @@ def test_a_pattern_that_grows_beyond_the_memory_of_the_database_is_refused():
 def test_a_report_that_takes_too_long_is_cancelled(job, monkeypatch):
     monkeypatch.setattr("jobs.queries.reports.execution._STATEMENT_TIMEOUT_SECONDS", 0.001)
     for number in range(300):
-        happen(job, number)
+        add_activity(job, number)
 
     with pytest.raises(TooSlow):
         read_histogram(asked(), identifier_class=r"(.*)*(.*)*\1x", limit=10)
@@ -225,38 +227,38 @@ def busiest(measure=Measure.EVENTS, interval=10, limit=10, **facts):
 
 def test_the_busiest_interval_is_found_at_any_start(job):
     for moment in (0, 9, 12, 15, 18.999, 40):
-        happen(job, moment)
+        add_activity(job, moment)
 
     assert busiest() == [("", 9, 4)]
 
 
 def test_the_end_of_an_interval_does_not_belong_to_it(job):
-    happen(job, 0)
-    happen(job, 10)
+    add_activity(job, 0)
+    add_activity(job, 10)
 
     assert busiest() == [("", 0, 1)]
 
 
 def test_known_bytes_are_summed_and_unknown_bytes_stay_unknown(job):
-    happen(job, 0, bytes=5)
-    happen(job, 1, bytes=None)
-    happen(job, 20, bytes=3)
-    happen(job, 25, bytes=3)
+    add_activity(job, 0, bytes=5)
+    add_activity(job, 1, bytes=None)
+    add_activity(job, 20, bytes=3)
+    add_activity(job, 25, bytes=3)
 
     assert busiest(Measure.BYTES) == [("", 20, 6)]
 
 
 def test_each_class_has_its_own_busiest_interval(job):
     for moment, host in ((0, "a"), (1, "b"), (2, "a"), (30, "b"), (31, "b"), (32, "b")):
-        happen(job, moment, entity=f"http://{host}.example/")
-    happen(job, 50, entity="no address")
+        add_activity(job, moment, entity=f"http://{host}.example/")
+    add_activity(job, 50, entity="no address")
 
     assert busiest(identifier_class="//([^/]*)") == [("b.example", 30, 3), ("a.example", 0, 2), ("", 50, 1)]
 
 
 def test_classes_are_listed_in_pages(job):
     for number in range(5):
-        happen(job, 0, entity=f"{number % 3}")
+        add_activity(job, 0, entity=f"{number % 3}")
     first = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2)
 
     second = read_busiest(asked(), measure=Measure.EVENTS, identifier_class="(.*)", limit=2, after=first.next)
@@ -276,7 +278,7 @@ def test_no_interval_is_busier_than_the_reported_interval(job, moments, interval
     rows = [(NOON + seconds(moment), moment * 7 + 1) for moment in moments]
     Activity.objects.all().delete()
     for moment in moments:
-        happen(job, moment, bytes=moment * 7 + 1)
+        add_activity(job, moment, bytes=moment * 7 + 1)
 
     def best(value):
         starts = sorted({begin for begin, _ in rows})
@@ -294,7 +296,7 @@ def test_no_interval_is_busier_than_the_reported_interval(job, moments, interval
 def test_results_are_counted_by_class_of_identifier_and_result(job):
     results = [("a", "200"), ("a", "200"), ("a", "404"), ("b", "500"), ("b", "503"), ("b", "DNS")]
     for host, code in results:
-        happen(job, 1, entity=f"http://{host}.example/", result_code=code)
+        add_activity(job, 1, entity=f"http://{host}.example/", result_code=code)
 
     def counted(**facts):
         return {
@@ -327,7 +329,7 @@ def test_the_host_of_an_address_is_extracted_by_its_pattern(texts):
 def test_counts_of_results_are_listed_in_pages_with_the_highest_first(job):
     for code, times in (("404", 2), ("200", 3), ("DNS", 2)):
         for _ in range(times):
-            happen(job, 1, result_code=code)
+            add_activity(job, 1, result_code=code)
     first = read_histogram(asked(), limit=2)
 
     second = read_histogram(asked(), limit=2, after=first.next)
@@ -341,8 +343,8 @@ def test_counts_of_results_are_listed_in_pages_with_the_highest_first(job):
 
 
 def test_a_report_covers_several_days(job):
-    happen(job, 0)
-    happen(job, 86_400)
+    add_activity(job, 0)
+    add_activity(job, 86_400)
     wanted = asked(until=NOON + dt.timedelta(days=2))
 
     assert len(read_simple_history(wanted, limit=9).lines) == 2

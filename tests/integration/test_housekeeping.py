@@ -22,11 +22,11 @@ def main(connection):
     manager = register_node(connection, "manager", name="main")
     term = elect_main(connection, manager)
 
-    def forget(*, later):
+    def clean_nodes(*, later):
         now = dt.datetime.now(tz=dt.UTC) + later
         clean(connection, SUBJECTS["nodes"], now=now, term=term)
 
-    return forget
+    return clean_nodes
 
 
 def end(connection, node):

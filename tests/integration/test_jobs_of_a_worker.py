@@ -22,7 +22,7 @@ def claim_of(job, **versions):
     return SimpleNamespace(job_id=job.pk, run_no=job.run_no, **(usual | versions))
 
 
-def found(connection, job, *claims, edits=()):
+def jobs_for(connection, job, *claims, edits=()):
     """
     Return the job that a worker uses for each of these claims. The worker has read the job before, and after each edit.
     """
@@ -45,7 +45,7 @@ def found(connection, job, *claims, edits=()):
 
 @pytest.mark.parametrize("version", ["specification_version", "revision"])
 def test_a_document_that_is_claimed_after_an_edit_is_read_with_the_edit(connection, job, version):
-    known, edited = found(connection, job, claim_of(job), claim_of(job, **{version: 2}))
+    known, edited = jobs_for(connection, job, claim_of(job), claim_of(job, **{version: 2}))
 
     assert known is not None
     assert edited is None
@@ -54,7 +54,7 @@ def test_a_document_that_is_claimed_after_an_edit_is_read_with_the_edit(connecti
 def test_a_document_claimed_before_an_edit_is_read_with_the_edit(connection, job):
     specification = {**job.specification, "exclude": ["private"]}
 
-    [edited] = found(
+    [edited] = jobs_for(
         connection, job, claim_of(job), edits=[{"specification_version": 2, "specification": specification}]
     )
 

@@ -51,7 +51,7 @@ def path(lines):
 
 
 @pytest.fixture
-def written(job, path, flushed):
+def written_length(job, path, flushed):
     """Write the file by a first flush. Return its length."""
     flushed(job.indexed(PAGE))
     return path.stat().st_size
@@ -62,29 +62,29 @@ def losses():
 
 
 @pytest.mark.parametrize("left", [None, 0, 10])
-def test_a_file_that_lost_lines_is_noticed_at_the_next_append(job, path, flushed, written, left):
+def test_a_file_that_lost_lines_is_noticed_at_the_next_append(job, path, flushed, written_length, left):
     path.unlink() if left is None else os.truncate(path, left)
 
     flushed(job.indexed(OTHER_PAGE))
     flushed(job.indexed(PAGE, "new", version="1:v2"))
 
-    assert losses() == [(os.uname().nodename, written, left or 0)]
+    assert losses() == [(os.uname().nodename, written_length, left or 0)]
     assert actions(job.row.outputs.get()) == [("add", OTHER_PAGE), ("add", PAGE)]
 
 
-def test_the_replacement_of_a_file_by_a_shorter_file_is_noticed(job, path, flushed, written):
+def test_the_replacement_of_a_file_by_a_shorter_file_is_noticed(job, path, flushed, written_length):
     flushed(job.indexed(OTHER_PAGE, "long " * 100))
     was = path.stat().st_size
     shorter = path.with_suffix(".new")
-    shorter.write_bytes(path.read_bytes()[:written])
+    shorter.write_bytes(path.read_bytes()[:written_length])
     shorter.rename(path)
 
     flushed(job.indexed(PAGE, "new", version="1:v2"))
 
-    assert losses() == [(os.uname().nodename, was, written)]
+    assert losses() == [(os.uname().nodename, was, written_length)]
 
 
-def test_the_replacement_of_a_file_by_a_longer_file_is_no_loss(job, path, flushed, written):
+def test_the_replacement_of_a_file_by_a_longer_file_is_no_loss(job, path, flushed, written_length):
     longer = path.with_suffix(".new")
     longer.write_bytes(path.read_bytes() * 2)
     longer.rename(path)
@@ -94,7 +94,7 @@ def test_the_replacement_of_a_file_by_a_longer_file_is_no_loss(job, path, flushe
     assert losses() == []
 
 
-def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, written):
+def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, written_length):
     with path.open("ab") as file:
         file.write(b'{"action":"add"')
 
@@ -103,7 +103,7 @@ def test_a_torn_line_that_a_killed_writer_left_is_no_loss(job, path, flushed, wr
     assert losses() == []
 
 
-def test_even_a_run_without_changes_notices_the_loss(dsn, job, path, flushed, written):
+def test_even_a_run_without_changes_notices_the_loss(dsn, job, path, flushed, written_length):
     """One process works on both runs: on the run in which the file is deleted, and on the next run."""
     outputs = JobOutputs()
     unchanged = job.ended(PAGE, Ending.UNCHANGED, "304", references=[])
@@ -116,11 +116,11 @@ def test_even_a_run_without_changes_notices_the_loss(dsn, job, path, flushed, wr
         of_next_run = replace(unchanged, job=replace(job.facts, run_no=4))
         outputs.write(connection.cursor(), results=[of_next_run], now=NOON)
 
-    assert losses() == [(os.uname().nodename, written, 0)]
+    assert losses() == [(os.uname().nodename, written_length, 0)]
     assert not path.exists()
 
 
-def test_a_report_of_a_loss_survives_the_rollback_of_its_flush(dsn, job, path, flushed, written):
+def test_a_report_of_a_loss_survives_the_rollback_of_its_flush(dsn, job, path, flushed, written_length):
     path.unlink()
 
     with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:
@@ -130,7 +130,7 @@ def test_a_report_of_a_loss_survives_the_rollback_of_its_flush(dsn, job, path, f
     assert len(losses()) == 1
 
 
-def test_a_machine_without_a_remembered_length_reports_no_loss(var, job, path, flushed, written):
+def test_a_machine_without_a_remembered_length_reports_no_loss(var, job, path, flushed, written_length):
     shutil.rmtree(var / DIRECTORY)
     path.unlink()
 
@@ -140,7 +140,7 @@ def test_a_machine_without_a_remembered_length_reports_no_loss(var, job, path, f
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"path": 1}'])
-def test_an_unreadable_remembered_length_reports_no_loss(var, job, path, flushed, written, text):
+def test_an_unreadable_remembered_length_reports_no_loss(var, job, path, flushed, written_length, text):
     (memory,) = (var / DIRECTORY).iterdir()
     memory.write_text(text)
     path.unlink()
@@ -158,7 +158,9 @@ def test_a_var_directory_that_cannot_be_written_fails_no_flush(var, job, path, f
     assert actions(job.row.outputs.get()) == [("add", PAGE)]
 
 
-def test_an_output_of_a_new_database_reports_no_loss_of_an_older_database(connection, job, path, flushed, written):
+def test_an_output_of_a_new_database_reports_no_loss_of_an_older_database(
+    connection, job, path, flushed, written_length
+):
     connection.execute("DELETE FROM jobs_indexeddocument")
     path.unlink()
 
@@ -167,7 +169,7 @@ def test_an_output_of_a_new_database_reports_no_loss_of_an_older_database(connec
     assert losses() == []
 
 
-def test_a_changed_path_of_an_output_is_not_reported_as_a_loss(lines, job, path, flushed, written):
+def test_a_changed_path_of_an_output_is_not_reported_as_a_loss(lines, job, path, flushed, written_length):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
@@ -180,7 +182,7 @@ def test_a_changed_path_of_an_output_is_not_reported_as_a_loss(lines, job, path,
 
 
 @pytest.mark.parametrize("write_again", [connections.index_again, connections.clear])
-def test_a_request_to_write_all_documents_again_ends_the_report(lines, job, path, flushed, written, write_again):
+def test_a_request_to_write_all_documents_again_ends_the_report(lines, job, path, flushed, written_length, write_again):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
     assert len(losses()) == 1
@@ -198,7 +200,7 @@ def test_a_request_to_write_all_documents_again_ends_the_report(lines, job, path
     assert len(losses()) == 1
 
 
-def test_a_moved_file_of_standard_output_is_not_reported_as_a_loss(var, lines, job, path, flushed, written):
+def test_a_moved_file_of_standard_output_is_not_reported_as_a_loss(var, lines, job, path, flushed, written_length):
     stream = DocumentStream(lines, on_closed=pytest.fail)
     stream.start()
     stream.finish()
@@ -209,10 +211,10 @@ def test_a_moved_file_of_standard_output_is_not_reported_as_a_loss(var, lines, j
     assert losses() == []
 
 
-def test_page_api_and_attention_list_show_the_loss(lines, job, path, flushed, written):
+def test_page_api_and_attention_list_show_the_loss(lines, job, path, flushed, written_length):
     path.unlink()
     flushed(job.indexed(OTHER_PAGE))
-    sentence = f"Output lines lost lines on {os.uname().nodename}: its file had {written} B and now has 0 B."
+    sentence = f"Output lines lost lines on {os.uname().nodename}: its file had {written_length} B and now has 0 B."
 
     (line,) = outputs_that_lost_lines(NOON)
     assert (line.kind, line.subject) == ("lines_lost", "lines")
@@ -227,7 +229,7 @@ def test_page_api_and_attention_list_show_the_loss(lines, job, path, flushed, wr
 
     viewer = client_of(VIEWER)
     (lost,) = viewer.get(f"/api/v1/outputs/{lines.pk}/").json()["lost_lines"]
-    assert (lost["was_bytes"], lost["is_bytes"]) == (written, 0)
+    assert (lost["was_bytes"], lost["is_bytes"]) == (written_length, 0)
 
     assert administrator.post(button).status_code == 302
     assert outputs_that_lost_lines(NOON) == []

@@ -333,14 +333,14 @@ def ready_at(lane):
 
 
 @pytest.fixture
-def slow(connection):
+def job_with_long_gap(connection):
     """Return a job whose policy has a gap of an hour."""
     return make_running_job(register_node(connection, "manager"), policy=make_policy("slow", min_gap=3600.0))
 
 
-def test_a_lane_continues_soon_after_its_long_gap_was_shortened(connection, slow):
-    lane = make_held(slow, "a.example", ready_at=NOON + seconds(3600))
-    rounds, groups = Rounds(), [slow.group.id]
+def test_a_lane_continues_soon_after_its_long_gap_was_shortened(connection, job_with_long_gap):
+    lane = make_held(job_with_long_gap, "a.example", ready_at=NOON + seconds(3600))
+    rounds, groups = Rounds(), [job_with_long_gap.group.id]
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottlePolicy.objects.update(min_gap=1.0)
@@ -349,17 +349,21 @@ def test_a_lane_continues_soon_after_its_long_gap_was_shortened(connection, slow
     assert ready_at(lane) == NOON + seconds(62)
 
 
-def test_the_lane_of_a_denied_host_ignores_a_stop_and_a_back_off(connection, slow):
+def test_the_lane_of_a_denied_host_ignores_a_stop_and_a_back_off(connection, job_with_long_gap):
     never = dt.datetime(9999, 1, 1, tzinfo=dt.UTC)
-    lanes = [make_held(slow, f"{name}.denied.example", ready_at=never) for name in ("stopped", "busy")]
-    other = make_held(slow, "stopped.example", ready_at=never)
+    lanes = [make_held(job_with_long_gap, f"{name}.denied.example", ready_at=never) for name in ("stopped", "busy")]
+    other = make_held(job_with_long_gap, "stopped.example", ready_at=never)
     Bin.objects.filter(name__startswith="stopped.").update(stopped_at=NOON)
     Bin.objects.filter(name__startswith="busy.").update(back_off_until=NOON + seconds(3600))
-    rounds, groups = Rounds(), [slow.group.id]
+    rounds, groups = Rounds(), [job_with_long_gap.group.id]
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
     ThrottleRule.objects.create(
-        policy=slow.seed.policy, position=1, pattern="*.denied.example", days=[1, 2, 3, 4, 5, 6, 7], denies=True
+        policy=job_with_long_gap.seed.policy,
+        position=1,
+        pattern="*.denied.example",
+        days=[1, 2, 3, 4, 5, 6, 7],
+        denies=True,
     )
     ThrottlePolicy.objects.update(version=2)
 
@@ -368,14 +372,14 @@ def test_the_lane_of_a_denied_host_ignores_a_stop_and_a_back_off(connection, slo
     assert ready_at(other) == never
 
 
-def test_a_fast_round_takes_many_steps_in_a_pass_and_wakes_open_lanes(connection, slow, monkeypatch):
+def test_a_fast_round_takes_many_steps_in_a_pass_and_wakes_open_lanes(connection, job_with_long_gap, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 60.0)
-    still = [make_held(slow, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
+    still = [make_held(job_with_long_gap, f"{n}.still.example", ready_at=NOON + seconds(3600)) for n in range(8)]
     Bin.objects.filter(name__endswith=".still.example").update(interval=3600.0)
-    lanes = [make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
+    lanes = [make_held(job_with_long_gap, f"{n}.example", ready_at=NOON + seconds(3600)) for n in range(6)]
     ThrottlePolicy.objects.update(min_gap=1.0)
-    rounds, groups = Rounds(), [slow.group.id]
+    rounds, groups = Rounds(), [job_with_long_gap.group.id]
 
     rounds.start_fast_round()
     woken = rounds.go_on(connection, groups=groups, now=NOON + seconds(60))
@@ -385,13 +389,13 @@ def test_a_fast_round_takes_many_steps_in_a_pass_and_wakes_open_lanes(connection
     assert {ready_at(lane) for lane in still} == {NOON + seconds(3600)}
 
 
-def test_a_pass_of_a_fast_round_ends_after_its_time(connection, slow, monkeypatch):
+def test_a_pass_of_a_fast_round_ends_after_its_time(connection, job_with_long_gap, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 0.0)
     for n in range(6):
-        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
+        make_held(job_with_long_gap, f"{n}.example", ready_at=NOON + seconds(3600))
     ThrottlePolicy.objects.update(min_gap=1.0)
-    rounds, groups = Rounds(), [slow.group.id]
+    rounds, groups = Rounds(), [job_with_long_gap.group.id]
 
     rounds.start_fast_round()
     woken = [rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) for _ in range(3)]
@@ -399,18 +403,18 @@ def test_a_pass_of_a_fast_round_ends_after_its_time(connection, slow, monkeypatc
     assert woken == [2, 2, 2]
 
 
-def test_a_fast_round_that_wakes_no_lane_is_due_again_immediately(connection, slow, monkeypatch):
+def test_a_fast_round_that_wakes_no_lane_is_due_again_immediately(connection, job_with_long_gap, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 0.0)
     for n in range(4):
-        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
+        make_held(job_with_long_gap, f"{n}.example", ready_at=NOON + seconds(3600))
     at = Pass(
         connection=connection,
-        me=slow.manager.id,
-        scope=slow.manager.scope,
+        me=job_with_long_gap.manager.id,
+        scope=job_with_long_gap.manager.scope,
         now=NOON,
         term=None,
-        groups=(slow.group,),
+        groups=(job_with_long_gap.group,),
     )
 
     at.rounds.start_fast_round()
@@ -419,12 +423,12 @@ def test_a_fast_round_that_wakes_no_lane_is_due_again_immediately(connection, sl
     assert moved == [1, 1, 0]
 
 
-def test_after_a_fast_round_steps_are_made_once_a_second_again(connection, slow, monkeypatch):
+def test_after_a_fast_round_steps_are_made_once_a_second_again(connection, job_with_long_gap, monkeypatch):
     monkeypatch.setattr(rounds_module, "_LANES", 2)
     monkeypatch.setattr(rounds_module, "_FAST_STEPS", 60.0)
     for n in range(6):
-        make_held(slow, f"{n}.example", ready_at=NOON + seconds(3600))
-    rounds, groups = Rounds(), [slow.group.id]
+        make_held(job_with_long_gap, f"{n}.example", ready_at=NOON + seconds(3600))
+    rounds, groups = Rounds(), [job_with_long_gap.group.id]
     rounds.start_fast_round()
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
@@ -465,13 +469,13 @@ def test_a_lane_continues_after_its_delay_or_back_off_was_removed(connection, ru
     assert {ready_at(lane) for lane in (delayed, refused)} == {NOON + seconds(62)}
 
 
-def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connection, slow, running):
+def test_a_lane_continues_when_the_job_with_the_strict_policy_has_ended(connection, job_with_long_gap, running):
     lane = make_held(running, "a.example", ready_at=NOON + seconds(3600))
-    BinLimit.objects.create(bin=lane.bin, job=slow.job, policy=slow.seed.policy)
+    BinLimit.objects.create(bin=lane.bin, job=job_with_long_gap.job, policy=job_with_long_gap.seed.policy)
     rounds, groups = Rounds(), [running.group.id]
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(60)) == 0
 
-    Job.objects.filter(pk=slow.job.pk).update(phase="inactive")
+    Job.objects.filter(pk=job_with_long_gap.job.pk).update(phase="inactive")
 
     assert rounds.go_on(connection, groups=groups, now=NOON + seconds(62)) == 1
     assert ready_at(lane) == NOON + seconds(62)

@@ -334,7 +334,7 @@ def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn,
     with path.open("rb") as held_up:
         fcntl.flock(held_up, fcntl.LOCK_EX)
         flushing.start()
-        wait_until(lambda: has_asked_for_its_documents(connection, frozen.info.backend_pid))
+        wait_until(lambda: has_read_its_documents(connection, frozen.info.backend_pid))
         connection.execute("SELECT pg_terminate_backend(%s)", [frozen.info.backend_pid])
     flushing.join(10)
 
@@ -342,7 +342,7 @@ def test_a_writer_that_was_replaced_while_it_was_frozen_logs_nothing(lines, dsn,
     assert actions(lines) == []
 
 
-def has_asked_for_its_documents(connection: psycopg.Connection, pid: int) -> bool:
+def has_read_its_documents(connection: psycopg.Connection, pid: int) -> bool:
     """True if the server has answered the query for documents, and waits for the next statement."""
     waiting_for = connection.execute(
         "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%indexeddocument%%'", [pid]

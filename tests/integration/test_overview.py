@@ -23,16 +23,16 @@ NOW = dt.datetime(2030, 5, 17, 12, 30, 30, tzinfo=dt.UTC)
 pytestmark = pytest.mark.django_db
 
 
-def keep(ago, *, step=60, job_id=0, now=NOW, **facts):
+def store_progress(ago, *, step=60, job_id=0, now=NOW, **facts):
     at = (now - ago).replace(second=0, microsecond=0)
     Progress.objects.create(job_id=job_id, step=step, at=at, **facts)
 
 
 def test_a_period_adds_up_stored_steps_of_any_length():
-    keep(dt.timedelta(minutes=3), documents=120, bytes=1_000, requests=130)
-    keep(dt.timedelta(minutes=3), documents=7, job_id=5)
-    keep(dt.timedelta(days=2), step=300, documents=300)
-    keep(dt.timedelta(days=20), step=3600, documents=3_600)
+    store_progress(dt.timedelta(minutes=3), documents=120, bytes=1_000, requests=130)
+    store_progress(dt.timedelta(minutes=3), documents=7, job_id=5)
+    store_progress(dt.timedelta(days=2), step=300, documents=300)
+    store_progress(dt.timedelta(days=20), step=3600, documents=3_600)
 
     sums = {name: sum(step.documents for step in read_progress(span, now=NOW)) for name, span in SPANS.items()}
 
@@ -50,8 +50,8 @@ def test_each_period_has_equal_steps_up_to_now():
 
 
 def test_the_states_of_a_step_are_those_of_its_last_sample():
-    keep(dt.timedelta(minutes=2), waiting=9, active=1, indexed=5, unchanged=0, failed=2, excluded=0)
-    keep(dt.timedelta(minutes=1), waiting=4, active=1, indexed=10, unchanged=0, failed=2, excluded=0)
+    store_progress(dt.timedelta(minutes=2), waiting=9, active=1, indexed=5, unchanged=0, failed=2, excluded=0)
+    store_progress(dt.timedelta(minutes=1), waiting=4, active=1, indexed=10, unchanged=0, failed=2, excluded=0)
 
     last_but_one, present = read_progress(SPANS["5min"], now=NOW)[-2:]
 
@@ -62,7 +62,7 @@ def test_the_states_of_a_step_are_those_of_its_last_sample():
 
 @pytest.mark.parametrize("span", SPANS)
 def test_the_page_can_show_each_period(span):
-    keep(
+    store_progress(
         dt.timedelta(minutes=1),
         now=timezone.now(),
         documents=60,
@@ -88,7 +88,7 @@ def test_the_page_can_show_each_period(span):
 def test_the_line_of_a_steady_crawl_ends_with_the_last_whole_minute():
     now = NOW.replace(second=5)
     for minute in range(1, 6):
-        keep(dt.timedelta(minutes=minute), now=now, documents=60)
+        store_progress(dt.timedelta(minutes=minute), now=now, documents=60)
 
     screen = progress_screen(read_progress(SPANS["5min"], now=now), now=now)
 

@@ -127,7 +127,7 @@ def silent(control, database):
 
 
 @pytest.fixture(autouse=True)
-def asked_again(monkeypatch):
+def without_caches(monkeypatch):
     """Clear the caches of silent partitions and of answers that other tests filled."""
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(attention, "_cached", HeldAnswers(attention._read_elsewhere))
@@ -189,7 +189,7 @@ def rows_of(client, address):
         address = page["next"]
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_the_api_lists_the_documents_of_all_partitions(viewer, job):
     rows = list(rows_of(viewer, f"/api/v1/documents/?job={job.pk}&limit=20"))
 
@@ -198,14 +198,14 @@ def test_the_api_lists_the_documents_of_all_partitions(viewer, job):
     assert {(row["partition"], row["host"]) for row in rows} == {("", "a.example"), ("b", "b.example")}
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_the_api_orders_the_documents_of_all_partitions_by_a_value(viewer, job):
     rows = rows_of(viewer, f"/api/v1/documents/?job={job.pk}&ordering=-depth&limit=40")
 
     assert [row["depth"] for row in rows] == [2] * THERE + [1] * HERE
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_a_document_of_another_partition_is_shown_with_the_local_ids(viewer, job):
     (listed,) = viewer.get("/api/v1/documents/?url=http://b.example/b0").json()["results"]
     shown = viewer.get(f"/api/v1/documents/{job.pk}-{hash_of('b3').hex}/").json()
@@ -284,7 +284,7 @@ GROUPS = [("", 2), ("", 1), ("b", 2), ("b", 1), ("", 3), ("b", 3)]
 
 
 @each_row("size", [1, 2, 4])
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewer, job, size):
     monkeypatch.setattr(failures, "A_PAGE", size)
     query, rows = f"job={job.pk}", []
@@ -301,7 +301,7 @@ def test_pages_of_failures_merge_the_groups_of_all_partitions(monkeypatch, viewe
 
 
 @each_row("size", [1, 2, 4])
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
     rows = list(rows_of(viewer, f"/api/v1/failures/?job={job.pk}&limit={size}"))
 
@@ -309,7 +309,7 @@ def test_the_api_lists_the_failures_of_all_partitions(viewer, job, size):
     assert {row["job"] for row in rows} == {job.pk}
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_failed_documents_of_a_cause_are_summed_over_all_partitions(viewer):
     (cause,) = viewer.get("/failures/").context["causes"]
 
@@ -327,7 +327,7 @@ def test_failure_counts_without_a_partition_are_marked_as_incomplete(silent, vie
 # --- Runs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_a_run_has_the_counts_of_all_partitions(viewer, job):
     run = job.runs.get()
     (listed,) = viewer.get("/runs/").context["rows"]
@@ -339,7 +339,7 @@ def test_a_run_has_the_counts_of_all_partitions(viewer, job):
     assert viewer.get(f"/api/v1/runs/{run.pk}/").json() == row
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_the_api_adds_the_counts_of_the_present_run_in_all_partitions(viewer, job):
     counts = viewer.get(f"/api/v1/jobs/{job.pk}/counts/").json()
 
@@ -363,7 +363,7 @@ def test_a_run_that_lacks_the_counts_of_a_partition_names_the_partition(silent, 
 # --- Attention -----------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_attention_lines_of_another_partition_link_to_local_pages(viewer, job):
     lines = viewer.get("/api/v1/attention/").json()["results"]
     (line,) = [one for one in lines if one["kind"] == "job_fails"]
@@ -378,7 +378,7 @@ def test_attention_lines_of_another_partition_link_to_local_pages(viewer, job):
     assert "partition b: news: The last run of the job failed" in out.getvalue()
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_attention_lines_of_another_partition_have_the_readers_language():
     with speaking("de"):
         (line,) = [one for one in attention.read_attention_everywhere(now=NOON) if one.kind == "job_fails"]
@@ -459,7 +459,7 @@ def subjects_after_a_check():
     return list(NotificationMessage.objects.order_by("pk").values_list("subject", flat=True))
 
 
-@pytest.mark.usefixtures("control", "patience", "rule")
+@pytest.mark.usefixtures("control", "long_wait", "rule")
 def test_a_condition_of_another_partition_makes_one_message_with_its_name():
     assert subjects_after_a_check() == subjects_after_a_check() == ["A job fails: news"]
 
@@ -480,7 +480,7 @@ def test_conditions_of_a_partition_do_not_end_because_it_is_silent(control, data
     assert not NotificationCondition.objects.exclude(missing_since=None, ended_at=None).exists()
 
 
-@pytest.mark.usefixtures("control", "patience", "rule")
+@pytest.mark.usefixtures("control", "long_wait", "rule")
 def test_a_rule_for_a_job_reports_the_job_in_another_partition(job):
     NotificationRule.objects.update(job=job)
 
@@ -496,7 +496,7 @@ def test_only_the_control_partition_sends_messages_about_conditions(rule, job, s
     assert "The control partition, a, sends messages about the conditions of all partitions." in page
 
 
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_the_metric_counts_each_line_of_the_attention_list_once():
     assert cluster_metrics._count_attention(NOON)["job_fails", "b"] == 1
 
@@ -519,12 +519,12 @@ def owners(control, connection):
 
 
 @pytest.fixture
-def patience(monkeypatch):
+def long_wait(monkeypatch):
     """Set a long limit of the wait for an answer, since the machine may be busy."""
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)
 
 
-@pytest.mark.usefixtures("owners", "patience")
+@pytest.mark.usefixtures("owners", "long_wait")
 def test_an_address_is_explained_by_the_partition_that_has_its_host(job):
     found = client_of("operator").get("/api/v1/explain/?url=http://b.example/b0").json()
 
@@ -533,7 +533,7 @@ def test_an_address_is_explained_by_the_partition_that_has_its_host(job):
     assert found["jobs"][0]["document"] == f"{job.pk}-{address_hash('http://b.example/b0')}"
 
 
-@pytest.mark.usefixtures("owners", "patience")
+@pytest.mark.usefixtures("owners", "long_wait")
 def test_an_explanation_of_another_partition_has_only_buttons_that_work():
     page = client_of("operator").get("/explain/?url=http://b.example/b0").content.decode()
 
@@ -583,7 +583,7 @@ def events(connection):
     return connection.execute("SELECT kind, made_by, message FROM jobs_jobevent WHERE kind <> 'created'").fetchall()
 
 
-@pytest.mark.usefixtures("patience")
+@pytest.mark.usefixtures("long_wait")
 def test_a_document_of_another_partition_can_be_requested_again(partition_b, connection, job):
     wanted = {"document": f"{job.pk}-{hash_of('b3').hex}"}
     done = client_of("operator").post("/api/v1/explain/fetch-again/", wanted, format="json")
@@ -595,7 +595,7 @@ def test_a_document_of_another_partition_can_be_requested_again(partition_b, con
     assert events(connection) == [("fetch again", "a operator", f"{message} (partition b)")]
 
 
-@pytest.mark.usefixtures("patience")
+@pytest.mark.usefixtures("long_wait")
 def test_an_operation_is_refused_with_the_reason_of_the_other_partition(partition_b, job):
     document = {"job": job.pk, "document": hash_of("b3").hex, "url": "http://b.example/b3"}
     page = client_of("administrator").post("/explain/forget/", document, format="multipart", follow=True)
@@ -615,7 +615,7 @@ def test_a_document_of_a_silent_partition_is_not_reported_as_unknown(silent, job
     assert "partition b" in refused.json()["detail"]
 
 
-@pytest.mark.usefixtures("patience")
+@pytest.mark.usefixtures("long_wait")
 def test_failed_documents_are_retried_in_all_partitions(partition_b, job):
     failed = {"stage": Stage.DONE, "outcome": Outcome.FAILED, "result_code": "501"}
     QueueItem.objects.filter(identifier="http://a.example/a0").update(run_no=job.run_no, **failed)
@@ -654,7 +654,7 @@ def administrator(connection):
 
 
 @each_row("address", ["/tasks/run/", "/cluster/jobs/", "/settings/", "/admin/jobs/queueitem/"])
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_a_page_of_one_partition_names_this_partition(administrator, address):
     page = administrator.get(address).content.decode()
 
@@ -669,7 +669,7 @@ def test_a_page_of_one_partition_names_this_partition(administrator, address):
         *("/cluster/", "/cluster/history/", "/tasks/", "/tasks/archived/"),
     ],
 )
-@pytest.mark.usefixtures("control", "patience")
+@pytest.mark.usefixtures("control", "long_wait")
 def test_a_page_of_all_partitions_does_not_claim_to_show_only_one(administrator, address):
     assert "This page shows partition" not in administrator.get(address).content.decode()
 

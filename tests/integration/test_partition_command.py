@@ -25,25 +25,25 @@ from tests.support.tables import each_row
 SECONDS = dt.timedelta(seconds=2)
 
 
-def shown(capsys, *words):
+def lines_of_list(capsys, *words):
     call_command("partition", "list", *words)
     return capsys.readouterr().out.splitlines()
 
 
 def test_the_command_says_that_a_single_database_has_no_partitions(connection, capsys):
-    assert shown(capsys) == ["This database is the only one: CRAWLCTL_PARTITIONS names no other."]
+    assert lines_of_list(capsys) == ["This database is the only one: CRAWLCTL_PARTITIONS names no other."]
 
 
 def test_the_list_of_partitions_has_shares_documents_and_the_age_of_figures(connection, here, capsys):  # noqa: F811
     here("a")
     send_fact(connection, "b", "a", ALIVE, {"documents": 3, "at": "2026-11-24T16:00:00Z"})
 
-    of_a, of_b = (json.loads(line) for line in shown(capsys, "--json"))
+    of_a, of_b = (json.loads(line) for line in lines_of_list(capsys, "--json"))
 
     assert (of_a["name"], of_a["control"], of_a["here"], of_a["slots"]) == ("a", True, True, 512)
     assert (of_b["name"], of_b["control"], of_b["documents"], of_b["receives"]) == ("b", False, 3, False)
     assert of_b["sent_at"] is not None
-    assert "takes no rows of this partition now" in shown(capsys)[1]
+    assert "takes no rows of this partition now" in lines_of_list(capsys)[1]
 
 
 def test_the_page_and_the_api_show_a_silent_partition(connection, here, client, admin_user):  # noqa: F811
@@ -84,14 +84,14 @@ def test_a_database_without_partitions_has_an_empty_page(client, admin_user):
     assert client.get("/api/v1/cluster/partitions/").json() == []
 
 
-def life(before, *, processed, after, waiting=0, epoch=3):
+def sign_of_life(before, *, processed, after, waiting=0, epoch=3):
     return alive_fact(before, processed=processed, waiting=waiting, epoch=epoch, now=NOON + after * SECONDS)
 
 
 def test_a_partition_records_its_rate():
-    first = life(None, processed=100, waiting=5, after=0)
-    second = life(first, processed=120, after=1)
-    next_run = life(second, processed=0, waiting=9, after=2)
+    first = sign_of_life(None, processed=100, waiting=5, after=0)
+    second = sign_of_life(first, processed=120, after=1)
+    next_run = sign_of_life(second, processed=0, waiting=9, after=2)
 
     assert (first["documents"], first["rate"]) == (105, 0.0)
     assert second["rate"] == 3.0
@@ -99,10 +99,10 @@ def test_a_partition_records_its_rate():
 
 
 def test_documents_that_move_between_partitions_do_not_count_in_the_rate():
-    idle = life(None, processed=100, after=0)
-    while_slots_move = life(idle, processed=150, epoch=None, after=1)
-    after_the_move = life(while_slots_move, processed=200, epoch=4, after=2)
-    after_a_short_move = life(idle, processed=200, epoch=4, after=1)
+    idle = sign_of_life(None, processed=100, after=0)
+    while_slots_move = sign_of_life(idle, processed=150, epoch=None, after=1)
+    after_the_move = sign_of_life(while_slots_move, processed=200, epoch=4, after=2)
+    after_a_short_move = sign_of_life(idle, processed=200, epoch=4, after=1)
 
     assert while_slots_move["rate"] == after_the_move["rate"] == after_a_short_move["rate"] == 0.0
 
@@ -128,26 +128,26 @@ def control(connection, here):  # noqa: F811
     keep_map(connection, placement())
 
 
-def moved(capsys, *words):
+def output_of_command(capsys, *words):
     call_command("partition", *words)
     return capsys.readouterr().out
 
 
 def test_a_dry_run_shows_the_slots_of_each_partition_and_begins_nothing(control, connection, capsys):
-    shown_move = moved(capsys, "move-slots", "--from", "a", "--to", "b", "--count", "64", "--dry-run")
+    shown_move = output_of_command(capsys, "move-slots", "--from", "a", "--to", "b", "--count", "64", "--dry-run")
 
     assert "64 slots leave a, which keeps 448: b gets 64." in shown_move
     assert read_move(connection) is None
 
 
 def test_a_drained_partition_has_no_slots_left(control, connection, capsys):
-    moved(capsys, "drain", "b")
+    output_of_command(capsys, "drain", "b")
 
     assert read_move(connection).to.owners == ("a",) * SLOTS
-    assert "Move 1: waits until no document is in progress." in shown(capsys)[-1]
+    assert "Move 1: waits until no document is in progress." in lines_of_list(capsys)[-1]
 
-    assert "is cancelled" in moved(capsys, "cancel-move")
-    assert shown(capsys)[-1] == "Move 1: cancelled."
+    assert "is cancelled" in output_of_command(capsys, "cancel-move")
+    assert lines_of_list(capsys)[-1] == "Move 1: cancelled."
 
 
 @each_row(

@@ -36,14 +36,14 @@ def follower(connection, settings):
     return follower
 
 
-def confirms(leader, *, told=None, **facts):
+def receive_confirmation(leader, *, told=None, **facts):
     """Receive a report of partition `b` about its share."""
     told = leader.wants["share"] if told is None else told
     usual = {"told": told, "most": told, "free": 0, "lacks": False, "rests": False}
     leader.receive(share=usual | facts)
 
 
-def uses(admitted, *, waiting=()):
+def use_places(admitted, *, waiting=()):
     Budget.objects.update(admitted=admitted)
     if waiting:
         make_documents(make_lane(Job.objects.get().seeds.get()), waiting)
@@ -79,9 +79,9 @@ def test_the_control_partition_sends_each_partition_its_share(leader):
 
 
 def test_unused_places_move_to_a_partition_that_lacks_places(leader):
-    uses(1)
+    use_places(1)
     leader.leads()
-    confirms(leader, lacks=True, rests=True)
+    receive_confirmation(leader, lacks=True, rests=True)
 
     leader.leads()
     assert (Budget.objects.get().most, leader.wants["share"]) == (3, 5)
@@ -91,14 +91,14 @@ def test_unused_places_move_to_a_partition_that_lacks_places(leader):
 
 def test_a_share_is_lowered_and_confirmed_before_its_places_are_given(leader):
     leader.leads()
-    uses(5, waiting=["more"])
-    confirms(leader, free=4)
+    use_places(5, waiting=["more"])
+    receive_confirmation(leader, free=4)
 
     leader.leads()
     assert (Budget.objects.get().most, leader.wants["share"]) == (5, 3)
     leader.leads()
     assert Budget.objects.get().most == 5
-    confirms(leader, most=4)
+    receive_confirmation(leader, most=4)
     leader.leads()
 
     assert Budget.objects.get().most == 6
@@ -106,8 +106,8 @@ def test_a_share_is_lowered_and_confirmed_before_its_places_are_given(leader):
 
 def test_a_run_ends_at_its_limit_in_all_partitions(leader):
     leader.leads()
-    uses(5, waiting=["more"])
-    confirms(leader, rests=True)
+    use_places(5, waiting=["more"])
+    receive_confirmation(leader, rests=True)
 
     leader.leads()
     assert leader.wants["ends_at_limit"] is True
@@ -121,8 +121,8 @@ def test_a_run_ends_at_its_limit_in_all_partitions(leader):
 
 def test_a_run_continues_while_another_partition_works(leader):
     leader.leads()
-    uses(5, waiting=["more"])
-    confirms(leader, rests=False)
+    use_places(5, waiting=["more"])
+    receive_confirmation(leader, rests=False)
 
     leader.leads()
 
@@ -142,7 +142,7 @@ def test_a_partition_takes_its_share_and_confirms_it(follower):
 
 def test_a_partition_keeps_the_places_that_it_has_used(follower):
     follower.follows(share=5)
-    uses(4)
+    use_places(4)
 
     follower.follows(share=2)
 
@@ -150,7 +150,7 @@ def test_a_partition_keeps_the_places_that_it_has_used(follower):
 
 
 def test_a_partition_with_documents_and_no_place_lacks_places(follower):
-    uses(0, waiting=["more"])
+    use_places(0, waiting=["more"])
 
     follower.follows(share=0)
 
@@ -158,7 +158,7 @@ def test_a_partition_with_documents_and_no_place_lacks_places(follower):
 
 
 def test_a_run_ends_at_its_limit_when_the_control_partition_ends_it(follower):
-    uses(0, waiting=["more"])
+    use_places(0, waiting=["more"])
     follower.follows(share=0)
 
     follower.follows(share=0, ends_at_limit=True, is_running=False)

@@ -56,7 +56,7 @@ def wants(main, policy):
     return sent_fact(main.connection, "a", "b", f"total:{policy.pk}")
 
 
-def reports(leader, policy, *, need=0, **facts):
+def receive_report(leader, policy, *, need=0, **facts):
     """Receive a report of partition `b`: the share that it applies, and its need."""
     said = wants(leader, policy)
     body = {"number": said["number"], "share": said["share"], "need": need} | facts
@@ -101,13 +101,13 @@ def test_the_totals_of_a_policy_are_divided_equally_at_first(leader, policy):
 def test_a_share_moves_after_the_giving_partition_has_confirmed(leader, policy):
     needs(1)
     leader.main.step(divide_totals)
-    reports(leader, policy, need=0)
+    receive_report(leader, policy, need=0)
 
     leader.main.step(divide_totals)
     assert (wants(leader, policy)["share"], own_share()) == ([0, 1], Fraction(1, 2))
     leader.main.step(divide_totals)
     assert own_share() == Fraction(1, 2)
-    reports(leader, policy, need=0)
+    receive_report(leader, policy, need=0)
     leader.main.step(divide_totals)
 
     assert own_share() == 1
@@ -116,7 +116,7 @@ def test_a_share_moves_after_the_giving_partition_has_confirmed(leader, policy):
 
 def test_the_control_partition_lowers_its_share_before_raising_another(leader, policy):
     leader.main.step(divide_totals)
-    reports(leader, policy, need=8)
+    receive_report(leader, policy, need=8)
 
     leader.main.step(divide_totals)
     assert (wants(leader, policy)["share"], own_share()) == ([1, 2], 0)

@@ -456,20 +456,20 @@ def test_a_locked_batch_is_not_taken_by_another_worker(connection, other_connect
 
 
 @pytest.fixture
-def writing(manager, tmp_path):
+def job_with_file(manager, tmp_path):
     """Return a job that writes to a file."""
     return make_running_job(manager, policy=make_policy(open_requests=1000), output=make_output(tmp_path / "out.jsonl"))
 
 
-def test_an_outcome_after_its_release_changes_nothing(connection, writing, worker, tmp_path):
-    lane = make_lane(writing.seed)
+def test_an_outcome_after_its_release_changes_nothing(connection, job_with_file, worker, tmp_path):
+    lane = make_lane(job_with_file.seed)
     make_documents(lane, ["late"])
-    stuff_all(connection, writing)
+    stuff_all(connection, job_with_file)
     (claimed,) = take_all(connection, worker)
     give_back(connection, worker=worker.id, claims=[claimed], now=NOON)
     before = _everything(connection)
 
-    result = make_result(claimed, writing.facts, names=["found"], lanes=[lane])
+    result = make_result(claimed, job_with_file.facts, names=["found"], lanes=[lane])
     flushed = flush_all(connection, worker, [result], outputs=JobOutputs())
 
     assert (flushed.written, flushed.refused) == (0, 1)
@@ -478,28 +478,31 @@ def test_an_outcome_after_its_release_changes_nothing(connection, writing, worke
     assert not IndexedDocument.objects.exists()
 
 
-def test_an_outcome_of_a_failed_worker_does_not_change_the_next_claim(connection, writing, worker):
+def test_an_outcome_of_a_failed_worker_does_not_change_the_next_claim(connection, job_with_file, worker):
     main = register_node(connection, "manager")
     term = elect_main(connection, main)
-    lane = make_lane(writing.seed)
+    lane = make_lane(job_with_file.seed)
     make_documents(lane, ["late"])
-    stuff_all(connection, writing)
+    stuff_all(connection, job_with_file)
     (lost,) = take_all(connection, worker)
     leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     assert release_of_lost_workers(connection, scope="cluster", term=term, now=NOON) == 1
-    stuff_all(connection, writing)
+    stuff_all(connection, job_with_file)
     heir = register_node(connection, "worker")
     (claimed,) = take_all(connection, heir)
     before = _everything(connection)
 
     with pytest.raises(FenceRefused, match="node fence"):
-        flush_all(connection, worker, [make_result(lost, writing.facts, names=["found"], lanes=[lane])])
+        flush_all(connection, worker, [make_result(lost, job_with_file.facts, names=["found"], lanes=[lane])])
     # A live node is also refused, because the document now has another claim.
-    assert flush_all(connection, heir, [make_result(lost, writing.facts, names=["found"], lanes=[lane])]).refused == 1
+    assert (
+        flush_all(connection, heir, [make_result(lost, job_with_file.facts, names=["found"], lanes=[lane])]).refused
+        == 1
+    )
 
     assert _everything(connection) == before
     assert (lost.batch_id != claimed.batch_id, claimed.document.version) == (True, "")
-    assert flush_all(connection, heir, [make_result(claimed, writing.facts)]).written == 1
+    assert flush_all(connection, heir, [make_result(claimed, job_with_file.facts)]).written == 1
 
 
 def test_a_repeated_outcome_counts_once_and_names_its_filled_lanes_again(connection, running, worker):

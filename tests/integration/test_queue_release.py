@@ -32,7 +32,7 @@ def running(connection):
 
 
 @pytest.fixture
-def taken(connection, running, worker):
+def taken_turns(connection, running, worker):
     """Return the turns that the worker took from this job."""
     make_documents(make_lane(running.seed), 3)
     stuff_all(connection, running)
@@ -60,7 +60,7 @@ def places():
     return state.open_turns, state.open_requests
 
 
-def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken):
+def test_the_place_of_a_lost_batch_is_free_again(connection, worker, taken_turns):
     assert places() == (1, 4)
 
     assert release_after_its_death(connection, worker) == 3
@@ -87,24 +87,24 @@ def test_one_pass_of_the_main_manager_releases_a_limited_number(connection, runn
     assert all(passes[:-1])
 
 
-def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connection, worker, taken):
+def test_a_worker_that_was_marked_failed_closes_no_turn_and_ends_no_batch(connection, worker, taken_turns):
     term = elect_main(connection, register_node(connection, "manager"))
     leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
     before = places()
 
     close_turns(
         connection,
-        turns=[ClosedTurn(turn.id, None) for turn in taken.turns],
-        batches=[turn.batch_id for turn in taken.turns],
+        turns=[ClosedTurn(turn.id, None) for turn in taken_turns.turns],
+        batches=[turn.batch_id for turn in taken_turns.turns],
         now=NOON,
     )
 
     assert (Batch.objects.get().state, places()) == ("sent", before)
 
 
-def test_the_place_of_a_turn_is_free_after_its_worker_died(connection, worker, taken):
+def test_the_place_of_a_turn_is_free_after_its_worker_died(connection, worker, taken_turns):
     # The flush of the last outcome ends the batch. A later statement closes the turn.
-    close_turns(connection, batches=[turn.batch_id for turn in taken.turns], now=NOON)
+    close_turns(connection, batches=[turn.batch_id for turn in taken_turns.turns], now=NOON)
     assert (Batch.objects.get().state, places()) == ("done", (1, 4))
 
     release_after_its_death(connection, worker)
@@ -114,8 +114,8 @@ def test_the_place_of_a_turn_is_free_after_its_worker_died(connection, worker, t
     assert Batch.objects.get().state == "done"
 
 
-def test_an_ended_batch_is_not_released_since_its_requests_may_be_open(connection, worker, taken):
-    batches = [turn.batch_id for turn in taken.turns]
+def test_an_ended_batch_is_not_released_since_its_requests_may_be_open(connection, worker, taken_turns):
+    batches = [turn.batch_id for turn in taken_turns.turns]
     close_turns(connection, batches=batches, now=NOON)
 
     give_back_batches(connection, worker=worker.id, batches=batches, now=NOON)
@@ -123,8 +123,8 @@ def test_an_ended_batch_is_not_released_since_its_requests_may_be_open(connectio
     assert (Batch.objects.get().state, places()) == ("done", (1, 4))
 
 
-def test_a_document_given_back_by_its_worker_does_not_count_as_failed(connection, worker, taken):
-    claims = [claimed for turn in taken.turns for claimed in turn.documents]
+def test_a_document_given_back_by_its_worker_does_not_count_as_failed(connection, worker, taken_turns):
+    claims = [claimed for turn in taken_turns.turns for claimed in turn.documents]
 
     assert give_back(connection, worker=worker.id, claims=claims, now=NOON) == 3
 
@@ -133,11 +133,11 @@ def test_a_document_given_back_by_its_worker_does_not_count_as_failed(connection
     }
 
 
-def test_new_links_are_handed_out_although_their_worker_died_unnoticed(connection, running, worker, taken):
+def test_new_links_are_handed_out_although_their_worker_died_unnoticed(connection, running, worker, taken_turns):
     """A worker wakes lanes after its flush. This lane slept too long to be among the recently served ones."""
     term = elect_main(connection, running.manager)
     found = make_lane(running.seed, "b.example", ready_at=None, served_at=NOON - seconds(3600))
-    claimed = taken.turns[0].documents[0]
+    claimed = taken_turns.turns[0].documents[0]
     result = make_result(claimed, running.facts, lanes=[found], names=[make_reference("new", host="b.example")])
     flush(connection, worker=worker.id, results=[result], now=NOON)
     leadership.mark_failed(connection, verdict=fall_silent(connection, worker), term=term)
@@ -147,7 +147,7 @@ def test_new_links_are_handed_out_although_their_worker_died_unnoticed(connectio
     assert state_of(found).ready_at == NOON
 
 
-def test_a_deleted_scope_leaves_no_places_of_its_turns_in_use(connection, worker, taken):
+def test_a_deleted_scope_leaves_no_places_of_its_turns_in_use(connection, worker, taken_turns):
     assert places() == (1, 4)
 
     forget_scope(connection, scope="cluster")
@@ -220,7 +220,7 @@ def test_a_lost_document_is_read_whole_and_written_only_if_it_changed(connection
 
 
 @pytest.fixture
-def kept(connection, running, worker):
+def reserved_batch(connection, running, worker):
     """Return the turn of a worker, and the batch that continues this turn and is reserved for the same worker."""
     make_documents(make_lane(running.seed), DOCUMENTS_A_TURN + 8)
     stuff_all(connection, running)
@@ -234,8 +234,8 @@ def withdraw_in(connection, after):
     return withdraw_reserved_for_absent(connection, scope="cluster", now=NOON + seconds(after))
 
 
-def test_a_batch_that_its_worker_does_not_take_is_offered_to_other_workers(connection, running, kept):
-    turn, batch = kept
+def test_a_batch_that_its_worker_does_not_take_is_offered_to_other_workers(connection, running, reserved_batch):
+    turn, batch = reserved_batch
     close_turns(connection, turns=[ClosedTurn(turn.id, Pace(0.0))], now=NOON)
 
     assert withdraw_in(connection, after=10) == 0
@@ -249,11 +249,11 @@ def test_a_batch_that_its_worker_does_not_take_is_offered_to_other_workers(conne
     assert take_all(connection, register_node(connection, "worker")).documents == 8
 
 
-def test_a_batch_is_reserved_as_long_as_its_preceding_turn_lasts(connection, kept):
+def test_a_batch_is_reserved_as_long_as_its_preceding_turn_lasts(connection, reserved_batch):
     assert withdraw_in(connection, after=3600) == 0
 
 
-def test_a_batch_for_a_worker_of_another_scope_is_released_immediately(connection, kept):
+def test_a_batch_for_a_worker_of_another_scope_is_released_immediately(connection, reserved_batch):
     elsewhere = register_node(connection, "worker", scope="crawl:elsewhere")
     Batch.objects.filter(state="available").update(worker_id=elsewhere.id)
 

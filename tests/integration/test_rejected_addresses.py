@@ -16,7 +16,7 @@ FEW = 20
 
 
 @pytest.fixture
-def few(monkeypatch):
+def small_sample(monkeypatch):
     """Let a sample have a few addresses only."""
     monkeypatch.setattr(rejected, "_ADD", rejected._ADD.replace(f"OFFSET {rejected.KEPT - 1}", f"OFFSET {FEW - 1}"))
 
@@ -31,7 +31,7 @@ def add(connection, sample, ended):
     sample.write(connection, at_once=True)
 
 
-def kept(job):
+def kept_addresses(job):
     return list(RejectedAddress.objects.filter(job=job).order_by("hash").values_list("identifier", flat=True))
 
 
@@ -49,23 +49,23 @@ def test_a_rejected_address_is_kept_once_with_the_page_that_led_to_it(connection
     add(connection, sample, [(facts_of(job), outcome_of(URLS[:2], page="http://a.example/first"))])
     add(connection, sample, [(facts_of(job), outcome_of(URLS[1:3], page="http://a.example/second"))])
 
-    assert sorted(kept(job)) == URLS[:3]
+    assert sorted(kept_addresses(job)) == URLS[:3]
     sources = dict(RejectedAddress.objects.values_list("identifier", "found_on"))
     assert sources[URLS[1]] == uuid.UUID(hash_of("http://a.example/first"))
 
 
-def test_a_full_sample_does_not_depend_on_the_order_of_writes(connection, few):
+def test_a_full_sample_does_not_depend_on_the_order_of_writes(connection, small_sample):
     one, other = make_job(), make_job()
     for job, urls in ((one, URLS), (other, URLS[::-1])):
         samples = [RejectedSamples(), RejectedSamples()]
         for place in range(0, len(urls), 10):
             add(connection, samples[place % 20 // 10], [(facts_of(job), outcome_of(urls[place : place + 10]))])
 
-    assert kept(one)[:FEW] == kept(other)[:FEW] == lowest(URLS)
-    assert len(kept(one)) <= FEW + 10
+    assert kept_addresses(one)[:FEW] == kept_addresses(other)[:FEW] == lowest(URLS)
+    assert len(kept_addresses(one)) <= FEW + 10
 
 
-def test_a_worker_writes_no_address_that_a_full_sample_would_drop(connection, few):
+def test_a_worker_writes_no_address_that_a_full_sample_would_drop(connection, small_sample):
     job, sample = make_job(), RejectedSamples()
     add(connection, sample, [(facts_of(job), outcome_of(lowest(URLS)))])
     add(connection, sample, [(facts_of(job), outcome_of(lowest(URLS)))])
@@ -80,11 +80,11 @@ def test_a_busy_worker_writes_many_addresses_together(connection, monkeypatch):
 
     sample.collect([(facts_of(job), outcome_of(URLS[:3]))])
     sample.write(connection, at_once=False)
-    assert kept(job) == []
+    assert kept_addresses(job) == []
 
     sample.collect([(facts_of(job), outcome_of(URLS[3:4]))])
     sample.write(connection, at_once=False)
-    assert sorted(kept(job)) == sorted(URLS[:4])
+    assert sorted(kept_addresses(job)) == sorted(URLS[:4])
 
 
 def test_addresses_of_a_deleted_job_are_deleted_and_not_written_again(connection):
@@ -105,4 +105,4 @@ def test_a_crawl_keeps_the_addresses_that_its_rules_refuse(connection, world):
     site.run()
 
     assert site.held == {"root", "page0", "page2"}
-    assert kept(site.job_id) == [url_of("page1")]
+    assert kept_addresses(site.job_id) == [url_of("page1")]

@@ -30,7 +30,7 @@ def job():
     return make_job()
 
 
-def happen(job, ago=60, entity="http://docs.test/1", **facts):
+def add_activity(job, ago=60, entity="http://docs.test/1", **facts):
     """Add an entry to the history, `ago` seconds before now."""
     usual = {"activity": "fetch", "bytes": 1500, "seconds": 0.25, "result_code": "200", "job": job}
     at = dt.datetime.now(tz=dt.UTC) - dt.timedelta(seconds=ago)
@@ -69,8 +69,8 @@ def test_reports_begin_with_the_simple_history(viewer):
 
 
 def test_the_history_is_shown_with_its_timeline(viewer, job):
-    happen(job, 60)
-    happen(job, 120, activity="document ingest", output=job.outputs.get(), seconds=None, result_code="OK")
+    add_activity(job, 60)
+    add_activity(job, 120, activity="document ingest", output=job.outputs.get(), seconds=None, result_code="OK")
 
     text = show(viewer, "history")
 
@@ -88,7 +88,7 @@ def test_the_history_is_shown_with_its_timeline(viewer, job):
 
 def test_column_headings_sort_and_reverse_the_order(viewer, job):
     for size in (2, 9, 5):
-        happen(job, bytes=size)
+        add_activity(job, bytes=size)
 
     text = show(viewer, "history", "sort=bytes&code=2")
     turned = html.unescape(re.search(r'href="\?([^"]*sort=bytes[^"]*)"', text)[1])
@@ -100,11 +100,11 @@ def test_column_headings_sort_and_reverse_the_order(viewer, job):
 
 def test_the_next_page_covers_the_same_period(viewer, job):
     for number in range(51):
-        happen(job, 60 + number, entity=str(number))
+        add_activity(job, 60 + number, entity=str(number))
     text = show(viewer, "history", "entity=.&last=4")
 
     following = html.unescape(re.search(r'href="\?([^"]*)" rel="next"', text)[1])
-    happen(job, 0, entity="later")
+    add_activity(job, 0, entity="later")
 
     assert len(rows(text)) == 50
     assert {"since=", "until=", "entity=.", "after="} <= set(re.findall(r"since=|until=|entity=\.|after=", following))
@@ -113,8 +113,8 @@ def test_the_next_page_covers_the_same_period(viewer, job):
 
 def test_the_page_of_a_job_links_to_its_history(viewer, job):
     other = make_job("other", repository=job.repository)
-    happen(job, entity="mine")
-    happen(other, entity="theirs")
+    add_activity(job, entity="mine")
+    add_activity(other, entity="theirs")
 
     assert f'"/reports/history/?job={job.pk}"' in viewer.get(f"/jobs/{job.pk}/").content.decode()
     assert [row[2] for row in rows(show(viewer, "history", f"job={job.pk}"))] == ["mine"]
@@ -123,7 +123,7 @@ def test_the_page_of_a_job_links_to_its_history(viewer, job):
 def test_busiest_times_are_shown_by_class(viewer, job):
     for host, times in (("a", 3), ("b", 1)):
         for _ in range(times):
-            happen(job, entity=f"http://{host}.test/")
+            add_activity(job, entity=f"http://{host}.test/")
     pattern = "identifier_class=//([^/]*)&interval=60"
 
     events, sizes = show(viewer, "activity", pattern), show(viewer, "bandwidth", pattern)
@@ -135,7 +135,7 @@ def test_busiest_times_are_shown_by_class(viewer, job):
 
 def test_results_are_shown_as_a_histogram(viewer, job):
     for code in ("200", "404", "404"):
-        happen(job, result_code=code)
+        add_activity(job, result_code=code)
 
     text = show(viewer, "results")
 
@@ -205,7 +205,7 @@ def test_an_invalid_query_of_a_report_is_explained(viewer, query, says):
 @each_row("page", PAGES)
 def test_crawled_markup_is_escaped_in_reports(viewer, job, page):
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
-    happen(job, entity=hostile, result_code=hostile, result_description=hostile)
+    add_activity(job, entity=hostile, result_code=hostile, result_description=hostile)
     make_documents(job, 1)
     QueueItem.objects.update(identifier=hostile)
 

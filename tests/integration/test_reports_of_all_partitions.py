@@ -76,7 +76,7 @@ def directory(tmp_path, settings):
 
 
 @pytest.fixture(autouse=True)
-def asked_again(monkeypatch):
+def without_caches(monkeypatch):
     """Clear the cache of silent partitions that other tests filled."""
     monkeypatch.setattr(merged, "_silent_until", {})
 

@@ -32,7 +32,7 @@ def write_journal(*ages):
         JobEvent.objects.create(job_name="old", at=NOW - age * DAY, kind="note", made_by="a test", message=str(age))
 
 
-def keep(settings, **days):
+def set_retention(settings, **days):
     said = {f"crawl.{name}": value for name, value in days.items()}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
@@ -45,7 +45,7 @@ def test_journals_are_never_deleted_without_a_setting():
 
 
 def test_a_task_deletes_the_shown_rows_of_a_journal_and_no_more(settings):
-    keep(settings, keep_journals=30)
+    set_retention(settings, keep_journals=30)
     write_journal(29, 31, 90)
 
     shown = look(connected(), SUBJECTS["journals"], now=NOW).rows
@@ -56,7 +56,7 @@ def test_a_task_deletes_the_shown_rows_of_a_journal_and_no_more(settings):
 
 
 def test_a_cancelled_cleaning_deletes_nothing_more(settings):
-    keep(settings, keep_journals=30)
+    set_retention(settings, keep_journals=30)
     write_journal(90)
 
     kinds.clean(TaskContext(task=1, group="generic", is_cancelled=lambda: True), {"subject": "journals"})
@@ -99,7 +99,7 @@ def test_each_subject_of_retention_has_a_built_in_template():
 
 @pytest.mark.django_db(transaction=True)
 def test_page_api_and_command_show_and_schedule_a_cleaning(settings, capsys):
-    keep(settings, keep_journals=30)
+    set_retention(settings, keep_journals=30)
     write_journal(90)
     operator = client_of("operator")
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 HOUR = dt.timedelta(hours=1)
 
 
-def found(job, names, *, code="200", version="v", outcome=Outcome.INDEXED, stage=Stage.DONE, **facts):
+def read_in_run(job, names, *, code="200", version="v", outcome=Outcome.INDEXED, stage=Stage.DONE, **facts):
     """Let the present run of a job have read these documents of one host."""
     known = {
         "outcome": outcome,
@@ -44,8 +44,8 @@ def ended_run(job, *, at):
 
 def two_runs(job):
     """Let documents appear, disappear, change and fail between two runs. Return the ids of the runs."""
-    found(begin(job), ["same", "gone", "changed", "worse"])
-    found(job, ["better", "other"], outcome=Outcome.FAILED, code="500", version="")
+    read_in_run(begin(job), ["same", "gone", "changed", "worse"])
+    read_in_run(job, ["better", "other"], outcome=Outcome.FAILED, code="500", version="")
     end(job)
     begin(job, at=NOON + 2 * HOUR)
     QueueItem.objects.filter(hash=hash_of("gone")).delete()
@@ -53,7 +53,7 @@ def two_runs(job):
     change("worse", outcome=Outcome.FAILED, result_code="503")
     change("better", outcome=Outcome.INDEXED, result_code="200", version="v")
     change("other", outcome=Outcome.EXCLUDED, result_code="404")
-    found(job, ["new"])
+    read_in_run(job, ["new"])
     end(job, at=NOON + 3 * HOUR)
     return runs_of(job)
 
@@ -66,7 +66,7 @@ def read(earlier, later):
     return client_of("viewer").get(f"/api/v1/runs/comparison/?earlier={earlier}&later={later}").json()["documents"]
 
 
-def see(earlier, later):
+def get_page(earlier, later):
     return page_client("operator").get("/runs/comparison/", {"earlier": earlier, "later": later})
 
 
@@ -90,7 +90,7 @@ def test_two_runs_are_compared_document_by_document():
 def test_the_page_of_a_comparison_lists_different_documents_and_exact_numbers():
     earlier, later = two_runs(make_job("docs"))
 
-    page = see(earlier, later)
+    page = get_page(earlier, later)
 
     text = page.content.decode()
     assert "All documents of both runs were compared: 7. These numbers are exact." in text
@@ -101,7 +101,7 @@ def test_the_page_of_a_comparison_lists_different_documents_and_exact_numbers():
 def test_a_large_job_is_compared_by_the_same_sample_of_both_runs(monkeypatch):
     monkeypatch.setattr(run_samples, "SAMPLED", 5)
     job = make_job("docs")
-    found(begin(job), 40)
+    read_in_run(begin(job), 40)
     end(job)
     ended_run(job, at=NOON + 2 * HOUR)
     first = sorted(hash_of(name).hex for name in range(40))[:5]
@@ -121,14 +121,14 @@ def test_a_large_job_is_compared_by_the_same_sample_of_both_runs(monkeypatch):
     # The number of all documents is estimated from the highest hash of the sample.
     assert documents["estimate"] == round(5 * 2**128 / (int(first[-1], 16) + 1))
     assert changed["estimate"] == pytest.approx(documents["estimate"] / 5, abs=1)
-    says = see(runs[1], runs[2]).content.decode()
+    says = get_page(runs[1], runs[2]).content.decode()
     assert "A sample was compared: 5 of about" in says
 
 
 def test_the_sample_does_not_depend_on_the_query_that_reads_it(monkeypatch):
     job, other = make_job("docs"), make_job("shop")
-    found(other, ["a", "b"])
-    found(begin(job), ["a", "b", "c"])
+    read_in_run(other, ["a", "b"])
+    read_in_run(begin(job), ["a", "b", "c"])
     end(job)
     small = RunSample.objects.values("hashes", "identifiers", "codes").get()
 
@@ -141,7 +141,7 @@ def test_the_sample_does_not_depend_on_the_query_that_reads_it(monkeypatch):
 
 def test_documents_beyond_the_hop_limits_no_longer_belong_to_the_job():
     job = make_job("docs")
-    found(begin(job), ["near", "far"])
+    read_in_run(begin(job), ["near", "far"])
     end(job)
     begin(job, at=NOON + 2 * HOUR)
     change("far", stage=Stage.HOPCOUNT_REMOVED, outcome=Outcome.NONE)
@@ -152,7 +152,7 @@ def test_documents_beyond_the_hop_limits_no_longer_belong_to_the_job():
 
 def test_a_host_is_slower_if_the_same_documents_took_longer_in_both_runs():
     job = make_job("docs")
-    found(begin(job), 6, response_ms=100)
+    read_in_run(begin(job), 6, response_ms=100)
     end(job)
     begin(job, at=NOON + 2 * HOUR)
     QueueItem.objects.update(response_ms=260)
@@ -165,7 +165,7 @@ def test_a_host_is_slower_if_the_same_documents_took_longer_in_both_runs():
 
 def test_documents_without_a_request_do_not_affect_the_speed_of_a_host():
     job = make_job("docs")
-    found(begin(job), 6, response_ms=100)
+    read_in_run(begin(job), 6, response_ms=100)
     QueueItem.objects.update(fetched_at=NOON - HOUR)
     end(job)
 
@@ -177,7 +177,7 @@ def test_runs_without_a_record_are_not_compared_by_documents():
     earlier, later = two_runs(job)
     RunSample.objects.filter(run=earlier).delete()
 
-    page = see(earlier, later)
+    page = get_page(earlier, later)
 
     assert read(earlier, later) is None
     assert "One of the runs has no record of its documents" in page.content.decode()
@@ -189,7 +189,7 @@ def test_a_running_run_has_no_record_of_documents_yet():
     begin(job, at=NOON + 2 * HOUR)
     earlier, later = runs_of(job)
 
-    page = see(earlier, later)
+    page = get_page(earlier, later)
 
     assert "A run records its documents when it ends." in page.content.decode()
 

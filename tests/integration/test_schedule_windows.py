@@ -46,7 +46,7 @@ class Day:
         Job.objects.filter(pk=self.job.pk).update(phase=Phase.READY_FOR_NOTIFY)
         self.main.step(pass_on)
 
-    def asks(self, verb):
+    def request(self, verb):
         control.VERBS[verb].perform(self.job.pk, made_by="a test", now=self.main.now)
 
 
@@ -82,7 +82,7 @@ def test_inside_of_a_window_a_job_starts_repeatedly(day):
 def test_a_start_missed_while_the_job_ran_is_skipped(day):
     scheduled = day(EVENING)
     scheduled.main.now = NOON
-    scheduled.asks("start")
+    scheduled.request("start")
     scheduled.runs()
     assert status(scheduled.at(18, 30)) == "ACTIVE"
     scheduled.ends()
@@ -93,7 +93,7 @@ def test_a_start_missed_while_the_job_ran_is_skipped(day):
 def test_a_job_that_was_started_by_hand_never_waits(day):
     scheduled = day(EVENING)
     scheduled.at(17)
-    scheduled.asks("start")
+    scheduled.request("start")
     scheduled.runs()
 
     assert status(scheduled.at(23)) == "ACTIVE"
@@ -129,8 +129,8 @@ def test_a_schedule_is_checked_when_it_opens_next_and_once_an_hour(day):
     scheduled = day(EVENING)
 
     assert scheduled.at(12).schedule_due_at == NOON.replace(hour=13)
-    assert not is_looked_at(scheduled.main, NOON.replace(hour=12, minute=59))
-    assert is_looked_at(scheduled.main, NOON.replace(hour=13))
+    assert not is_checked(scheduled.main, NOON.replace(hour=12, minute=59))
+    assert is_checked(scheduled.main, NOON.replace(hour=13))
     assert scheduled.at(17, 30).schedule_due_at == NOON.replace(hour=18)
 
 
@@ -156,7 +156,7 @@ def test_a_job_outside_its_window_is_checked_when_the_next_one_opens(day):
     assert status(scheduled.at(22, 30)) == "RESUMING"
 
 
-def is_looked_at(main, now):
+def is_checked(main, now):
     return bool(main.connection.execute(SCHEDULED_JOBS, {"scope": CLUSTER_SCOPE, "now": now}).fetchall())
 
 
@@ -168,7 +168,7 @@ def test_a_paused_job_waits_after_its_window_and_stays_paused(day):
     scheduled = day(EVENING, Window(hours=(22,), duration=HOUR))
     scheduled.at(18)
     scheduled.runs()
-    scheduled.asks("pause")
+    scheduled.request("pause")
     scheduled.main.step(end_runs)
 
     assert status(scheduled.at(20)) == "PAUSEDWAIT"
@@ -216,7 +216,7 @@ def test_a_missed_window_is_listed_and_in_the_journal_until_a_run_begins(day):
     assert [since for _, _, since in missed(NOON.replace(hour=23, minute=45))] == [NOON.replace(hour=18)]
     (event,) = JobEvent.objects.filter(job=job, kind="missed_window")
     assert event.message == "did not run in its window of Tue 1 Jan 2030 18:00 UTC, which is over"
-    scheduled.asks("start")
+    scheduled.request("start")
     assert missed(NOON.replace(hour=23, minute=45)) == []
     scheduled.runs()
     scheduled.ends()
@@ -226,7 +226,7 @@ def test_a_missed_window_is_listed_and_in_the_journal_until_a_run_begins(day):
 def test_a_window_in_which_the_job_ran_is_not_missed(day):
     scheduled = day(EVENING)
     scheduled.at(17)
-    scheduled.asks("start")
+    scheduled.request("start")
     scheduled.runs()
     Job.objects.update(phase=Phase.INACTIVE, ended_at=NOON.replace(hour=21))
 

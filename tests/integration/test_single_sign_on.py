@@ -42,13 +42,13 @@ def provider(process, settings):
 
 
 @pytest.fixture
-def say(settings):
+def change_setting(settings):
     """Return a function that changes further settings."""
 
-    def say(setting, value):
+    def change_setting(setting, value):
         settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, setting.path: value}
 
-    return say
+    return change_setting
 
 
 def is_logged_in(client):
@@ -236,10 +236,12 @@ def test_a_code_without_its_verifier_gives_no_login(provider):
 # --- The provider is down ------------------------------------------------------------------------
 
 
-def test_while_the_provider_is_down_a_login_link_still_works(provider, client, say, in_one_transaction, capsys):
+def test_while_the_provider_is_down_a_login_link_still_works(
+    provider, client, change_setting, in_one_transaction, capsys
+):
     make_user("viewer", name="vera")
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        say(ISSUER, f"http://127.0.0.1:{closed.getsockname()[1]}")
+        change_setting(ISSUER, f"http://127.0.0.1:{closed.getsockname()[1]}")
 
     response = client.get(BEGIN)
 
@@ -251,16 +253,16 @@ def test_while_the_provider_is_down_a_login_link_still_works(provider, client, s
     assert is_logged_in(client)
 
 
-def test_the_login_does_not_wait_long_for_a_silent_provider(provider, client, say, monkeypatch):
+def test_the_login_does_not_wait_long_for_a_silent_provider(provider, client, change_setting, monkeypatch):
     monkeypatch.setattr(our_side, "_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        say(ISSUER, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        change_setting(ISSUER, f"http://127.0.0.1:{silent.getsockname()[1]}")
 
         assert client.get(BEGIN).status_code == 503
 
 
-def test_metadata_of_another_issuer_are_refused(provider, client, say):
-    say(ISSUER, f"{provider.issuer}/")
+def test_metadata_of_another_issuer_are_refused(provider, client, change_setting):
+    change_setting(ISSUER, f"{provider.issuer}/")
 
     assert client.get(BEGIN).status_code == 503
 
@@ -294,8 +296,8 @@ def test_the_login_page_passes_on_the_requested_page(provider, client):
     assert f'href="{BEGIN}?next=%2Fhosts%2F%3Fstate%3Dopen"' in page
 
 
-def test_a_session_ends_after_its_lifetime_even_if_it_is_used(provider, client, say):
-    say(SESSION, dt.timedelta(minutes=2))
+def test_a_session_ends_after_its_lifetime_even_if_it_is_used(provider, client, change_setting):
+    change_setting(SESSION, dt.timedelta(minutes=2))
     provider.log_in(client)
     key = client.cookies["sessionid"].value
     ends = Session.objects.get(pk=key).expire_date
@@ -330,9 +332,9 @@ def test_a_log_out_of_a_password_session_names_no_provider(provider, client):
 # --- Passwords, links and tokens -----------------------------------------------------------------
 
 
-def test_passwords_that_are_switched_off_are_not_accepted_anywhere(provider, client, say):
+def test_passwords_that_are_switched_off_are_not_accepted_anywhere(provider, client, change_setting):
     make_user("viewer", name="otto", password=PASSWORD)
-    say(PASSWORD_LOGIN, False)
+    change_setting(PASSWORD_LOGIN, False)
     given = {"username": "otto", "password": PASSWORD}
 
     assert b'type="password"' not in client.get("/login/").content
@@ -386,7 +388,7 @@ def test_an_inactive_user_has_no_login_link(client, link):
         call_command("sso", "login-link", "vera")
 
 
-def test_api_tokens_are_suspended_if_their_user_does_not_log_in_for_long(provider, client, say):
+def test_api_tokens_are_suspended_if_their_user_does_not_log_in_for_long(provider, client, change_setting):
     provider.log_in(client)
     owner = User.objects.get(username="vera")
     text = api_tokens.create(owner=owner, name="night", scope="viewer", made_by="vera")[1]

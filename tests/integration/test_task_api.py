@@ -85,8 +85,8 @@ def test_the_command_cancels_many_tasks_by_a_filter(transactional_db):
         verbs.create(kind="count", group=group, made_by="a test")
 
     with pytest.raises(CommandError) as refused:
-        told("cancel-all")
-    said = told("cancel-all", "--group", "mail")
+        output_of_task("cancel-all")
+    said = output_of_task("cancel-all", "--group", "mail")
 
     assert refused.value.returncode == 2
     assert said == "Tasks cancelled: 1.\n"
@@ -242,23 +242,23 @@ def test_kinds_are_listed_with_the_schema_of_their_arguments(operator):
     assert listed["note"]["schema"]["required"] == ["file"]
 
 
-def told(*arguments):
+def output_of_task(*arguments):
     out = io.StringIO()
     call_command("task", *arguments, stdout=out)
     return out.getvalue()
 
 
 def test_the_command_runs_lists_shows_cancels_and_reschedules_tasks(transactional_db):
-    told("run", "count", "--group", "mail", "--tag", "a", "--retry-policy", '{"policy": "forever"}')
+    output_of_task("run", "count", "--group", "mail", "--tag", "a", "--retry-policy", '{"policy": "forever"}')
     task = Task.objects.get()
 
-    assert f"{task.pk} count [mail] is due" in told("list", "--group", "mail")
-    assert "retry_policy: {'policy': 'forever'}" in told("show", str(task.pk))
-    assert "is cancelled" in told("cancel", str(task.pk))
-    assert "cancelled" in told("list", "--archived", "--tag", "a")
-    assert "is scheduled" in told("reschedule", str(task.pk))
-    assert "note(file, seconds?, result?)" in told("kinds")
-    assert "queued 1, running 0" in told("statistics", "--group", "mail")
+    assert f"{task.pk} count [mail] is due" in output_of_task("list", "--group", "mail")
+    assert "retry_policy: {'policy': 'forever'}" in output_of_task("show", str(task.pk))
+    assert "is cancelled" in output_of_task("cancel", str(task.pk))
+    assert "cancelled" in output_of_task("list", "--archived", "--tag", "a")
+    assert "is scheduled" in output_of_task("reschedule", str(task.pk))
+    assert "note(file, seconds?, result?)" in output_of_task("kinds")
+    assert "queued 1, running 0" in output_of_task("statistics", "--group", "mail")
 
 
 def test_the_command_shows_templates_with_five_runs_and_removes_them(transactional_db):
@@ -266,9 +266,9 @@ def test_the_command_shows_templates_with_five_runs_and_removes_them(transaction
     TaskTemplate.objects.all().delete()
     verbs.put_template(**NIGHTLY, made_by="a test")
 
-    assert len(told("templates").splitlines()) == 6
-    assert "removed" in told("remove-template", "nightly")
-    assert told("templates") == ""
+    assert len(output_of_task("templates").splitlines()) == 6
+    assert "removed" in output_of_task("remove-template", "nightly")
+    assert output_of_task("templates") == ""
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_the_command_shows_templates_with_five_runs_and_removes_them(transaction
 )
 def test_the_command_names_bad_input_and_changes_nothing(transactional_db, arguments, code):
     with pytest.raises(CommandError) as refused:
-        told(*arguments)
+        output_of_task(*arguments)
 
     assert refused.value.returncode == code
     assert not Task.objects.exists()

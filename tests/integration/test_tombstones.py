@@ -304,7 +304,7 @@ def clear_outputs(site):
             pass
 
 
-def take_away(site, output):
+def remove_output(site, output):
     editing.change_job(
         site.job_id, outputs=[one for one in site.job.outputs.all() if one != output], made_by="operator", now=NOON
     )
@@ -357,7 +357,7 @@ def test_a_restoration_ends_a_clearing_in_progress(site, monkeypatch):
 
 def test_an_output_removed_from_a_job_is_restored_with_its_documents(site):
     before = Snapshot(site)
-    take_away(site, site.search)
+    remove_output(site, site.search)
     clear_outputs(site)
     assert site.held == set()
 
@@ -420,7 +420,7 @@ def test_outputs_are_restored_by_api_page_and_command(site, client, capsys):
     perform_restoration(Restoration.objects.latest("pk"))
     assert site.held == site.everything
 
-    take_away(site, site.search)
+    remove_output(site, site.search)
     clear_outputs(site)
     both = {"output": site.search.pk, "run_no": 1}
     assert operator.post(f"{address}/restore/", both, format="json").status_code == 400

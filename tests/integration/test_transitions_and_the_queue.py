@@ -46,7 +46,7 @@ class Writes:
         return Counter(dict(self._connections[0].execute(_WRITTEN).fetchall()))
 
 
-def writes_of_a_life(main, documents):
+def writes_of_a_run(main, documents):
     """Return the rows written from the start of a job with this number of documents to the end of its aborted run."""
     job = make_job(f"of {documents}", urls=[f"http://size-{documents}.example/"])
     make_documents(
@@ -86,8 +86,8 @@ def writes_of_a_life(main, documents):
 
 
 def test_transitions_write_as_many_rows_for_few_documents_as_for_many(main):
-    few = writes_of_a_life(main, 10)
-    many = writes_of_a_life(main, 2_000)
+    few = writes_of_a_run(main, 10)
+    many = writes_of_a_run(main, 2_000)
 
     assert few == many
     # The start is requested, the run is prepared, and its seeds have joined a group.

@@ -31,19 +31,19 @@ def job(main, settings):
     return job
 
 
-def looked_at(main, job):
+def checked_job(main, job):
     main.step(watch_connectors)
     return Job.objects.get(pk=job.pk)
 
 
 def test_a_job_with_secrets_that_can_be_decrypted_is_not_held(main, job):
-    assert looked_at(main, job).connectors_ready
+    assert checked_job(main, job).connectors_ready
 
 
 def test_a_job_with_an_undecryptable_secret_waits_and_names_the_connection(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
 
     assert not found.connectors_ready
     assert "the secrets of repository connection treasury cannot be opened" in found.reason
@@ -52,7 +52,7 @@ def test_a_job_with_an_undecryptable_secret_waits_and_names_the_connection(main,
 
 def test_a_line_of_the_attention_list_names_the_job_and_the_remedy(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
-    looked_at(main, job)
+    checked_job(main, job)
 
     (line,) = held_jobs(NOON)
 
@@ -62,10 +62,10 @@ def test_a_line_of_the_attention_list_names_the_job_and_the_remedy(main, job, se
 
 def test_the_job_continues_by_itself_when_the_key_is_back(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
-    looked_at(main, job)
+    checked_job(main, job)
     settings.SECRET_KEY = "the key before the restore"
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
 
     assert (found.connectors_ready, found.reason) == (True, "")
 
@@ -73,7 +73,7 @@ def test_the_job_continues_by_itself_when_the_key_is_back(main, job, settings):
 def test_the_reason_for_an_undecryptable_secret_does_not_show_the_secret(main, job, settings):
     settings.SECRET_KEY = "a new machine's key"
 
-    found = looked_at(main, job)
+    found = checked_job(main, job)
 
     assert "sesame" not in found.reason
     assert "sealed:" not in found.reason

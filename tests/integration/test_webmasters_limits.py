@@ -93,7 +93,7 @@ def web_server(files):
         server.shutdown()
 
 
-def ask(visitor, host=HOST, **form):
+def request_limit(visitor, host=HOST, **form):
     """Send the form of a host, and return the address of the proof and its token."""
     answer = visitor.post(f"/webmasters/{host}/limit/", form)
     address = answer["Location"]
@@ -116,7 +116,7 @@ def in_force(host):
 def test_a_webmaster_limits_the_crawler_by_a_record_in_the_dns(visitor, record):
     for name in (HOST, f"{HOST}:8080", "b.a.example"):
         make_bin(name)
-    address, token = ask(visitor, limit="gap", gap="60")
+    address, token = request_limit(visitor, limit="gap", gap="60")
     record(f"_crawlctl.{HOST}", token)
 
     page = visitor.post(address, {"proof": "dns"})
@@ -130,8 +130,8 @@ def test_a_webmaster_limits_the_crawler_by_a_record_in_the_dns(visitor, record):
 
 
 def test_the_record_of_another_visitor_proves_nothing(visitor, record):
-    _, published = ask(visitor, limit="gap", gap="60")
-    address, _ = ask(visitor, limit="stop")
+    _, published = request_limit(visitor, limit="gap", gap="60")
+    address, _ = request_limit(visitor, limit="stop")
     record(f"_crawlctl.{HOST}", published)
 
     page = visitor.post(address, {"proof": "dns"})
@@ -141,7 +141,7 @@ def test_the_record_of_another_visitor_proves_nothing(visitor, record):
 
 
 def test_a_host_without_a_record_is_not_limited(visitor, record):
-    address, token = ask(visitor, limit="stop")
+    address, token = request_limit(visitor, limit="stop")
     record("_crawlctl.other.example", token)
 
     page = visitor.post(address, {"proof": "dns"})
@@ -151,7 +151,7 @@ def test_a_host_without_a_record_is_not_limited(visitor, record):
 
 
 def test_a_requested_limit_is_for_one_host_and_cannot_be_changed(visitor):
-    address, _ = ask(visitor, limit="stop")
+    address, _ = request_limit(visitor, limit="stop")
     signed = parse_qs(urlsplit(address).query)["request"][0]
 
     for host, text in (("b.example", signed), (HOST, signed + "x"), (HOST, ""), (HOST, "x" * 5000)):
@@ -169,7 +169,7 @@ def test_an_invalid_limit_is_refused_at_its_field(visitor, form):
 
 
 def test_an_immediate_second_check_of_a_proof_is_refused_with_429(visitor, record):
-    address, _ = ask(visitor, limit="stop")
+    address, _ = request_limit(visitor, limit="stop")
     record("_crawlctl.other.example", "x")
     visitor.post(address, {"proof": "dns"})
 
@@ -217,7 +217,7 @@ def test_a_webmaster_stops_requests_and_allows_them_again(visitor, record):
     make_bin(HOST)
     put_in_force(gap=None)
     assert in_force(HOST).denied
-    address, token = ask(visitor, limit="none")
+    address, token = request_limit(visitor, limit="none")
     record(f"_crawlctl.{HOST}", token)
 
     visitor.post(address, {"proof": "dns"})

@@ -10,11 +10,11 @@ from tests.support.processes import wait_for
 
 
 @pytest.fixture
-def go():
+def released():
     """Yield an event that releases its waiters, at the latest at the end of the test."""
-    go = threading.Event()
-    yield go
-    go.set()
+    released = threading.Event()
+    yield released
+    released.set()
 
 
 def answered(asking, about, question):
@@ -33,14 +33,14 @@ def test_a_quick_answer_returns_immediately_and_only_once():
     assert [answered(asking, "a", question), answered(asking, "a", question)] == [1, 2]
 
 
-def test_a_slow_question_does_not_delay_a_question_to_another_source(go):
+def test_a_slow_question_does_not_delay_a_question_to_another_source(released):
     asking, answers = AskAside(), []
 
-    assert asking.ask("slow", lambda: go.wait() and "late") is None
+    assert asking.ask("slow", lambda: released.wait() and "late") is None
     assert asking.ask("slow", lambda: answers.append("asked twice")) is None
     assert answered(asking, "quick", lambda: "soon") == "soon"
 
-    go.set()
+    released.set()
     assert answered(asking, "slow", lambda: answers.append("asked twice")) == "late"
     assert answers == []
 
@@ -52,20 +52,20 @@ def test_an_exception_of_a_query_is_raised_at_its_caller():
         answered(asking, "a", lambda: int("no"))
 
 
-def test_open_questions_never_exceed_their_limit(go, monkeypatch):
+def test_open_questions_never_exceed_their_limit(released, monkeypatch):
     monkeypatch.setattr(sources, "_MOST", 1)
     asking = AskAside()
 
-    assert asking.ask("slow", go.wait) is None
+    assert asking.ask("slow", released.wait) is None
     assert asking.ask("quick", lambda: "soon") is None
-    go.set()
+    released.set()
     assert answered(asking, "quick", lambda: "soon") == "soon"
 
 
-def test_a_source_is_asked_again_if_its_answer_is_old(go, monkeypatch):
+def test_a_source_is_asked_again_if_its_answer_is_old(released, monkeypatch):
     asking = AskAside()
-    assert asking.ask("a", lambda: go.wait() and "old") is None
-    go.set()
+    assert asking.ask("a", lambda: released.wait() and "old") is None
+    released.set()
     wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")
     monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
     monkeypatch.setattr(sources, "_AT_ONCE", 10.0)
@@ -73,10 +73,10 @@ def test_a_source_is_asked_again_if_its_answer_is_old(go, monkeypatch):
     assert asking.ask("a", lambda: "new") == "new"
 
 
-def test_answers_that_no_duty_reads_are_forgotten(go, monkeypatch):
+def test_answers_that_no_duty_reads_are_forgotten(released, monkeypatch):
     asking = AskAside()
-    assert asking.ask("a seed that is removed", lambda: go.wait() and "old") is None
-    go.set()
+    assert asking.ask("a seed that is removed", lambda: released.wait() and "old") is None
+    released.set()
     wait_for(lambda: not [thread for thread in asking._threads if thread.is_alive()], saying="the question is answered")
     monkeypatch.setattr(sources, "_GOOD_FOR", 0.0)
 

@@ -13,8 +13,8 @@ names = st.text("ab.:A", max_size=10)
 patterns = st.text("ab.:*A", max_size=8)
 
 
-def tried(pattern, name):
-    """True if a pattern matches the name. Tries each way to divide the name among the stars."""
+def matches_in_some_way(pattern, name):
+    """True if the pattern matches the name. Each way to divide the name among the stars is tried."""
 
     @cache
     def rest(at, of):
@@ -32,13 +32,13 @@ def tried(pattern, name):
 @example("*a*b*", "ab")
 @example("", "a")
 def test_a_pattern_matches_if_its_stars_can_match_in_any_way(pattern, name):
-    assert matches(pattern, name) == tried(pattern, name)
+    assert matches(pattern, name) == matches_in_some_way(pattern, name)
 
 
 @given(st.lists(patterns, max_size=6), names)
 @example(["*.a", "a.a", "*", "*.a.a"], "a.a.a")
 def test_a_set_of_patterns_finds_each_pattern_that_matches(several, name):
-    expected = [place for place, pattern in enumerate(several) if tried(pattern, name)]
+    expected = [place for place, pattern in enumerate(several) if matches_in_some_way(pattern, name)]
 
     assert Patterns(several).places_of(name) == expected
 

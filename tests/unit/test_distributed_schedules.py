@@ -18,7 +18,7 @@ FRESH = Past(taken_up_at=BEGUN)
 LENGTHS = st.floats(0, 50)
 
 
-def lived(schedule, lengths, *, past=FRESH):
+def starts_of_runs(schedule, lengths, *, past=FRESH):
     """Return the starts of runs with these durations. Each run begins once it is due and the previous run has ended."""
     starts = []
     for length in lengths:
@@ -68,14 +68,14 @@ def test_a_changed_schedule_applies_to_the_next_run(schedule):
 
 
 def test_a_run_longer_than_its_period_is_followed_immediately_by_one_run():
-    starts = lived(Schedule.by_rate(SECOND), [10.5, 0, 0, 0])
+    starts = starts_of_runs(Schedule.by_rate(SECOND), [10.5, 0, 0, 0])
 
     assert starts == [BEGUN, BEGUN + 10.5, BEGUN + 12, BEGUN + 13]
 
 
 @given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0.1, 20))
 def test_runs_by_rate_never_come_in_a_burst(lengths, period):
-    starts = lived(Schedule.by_rate(dt.timedelta(seconds=period)), lengths)
+    starts = starts_of_runs(Schedule.by_rate(dt.timedelta(seconds=period)), lengths)
 
     for earlier, later in itertools.pairwise(starts):
         assert later - earlier >= 0.85 * period - 1e-6
@@ -83,14 +83,14 @@ def test_runs_by_rate_never_come_in_a_burst(lengths, period):
 
 @given(st.integers(2, 50), st.floats(0.1, 20))
 def test_short_runs_by_rate_start_exactly_one_period_apart(count, period):
-    starts = lived(Schedule.by_rate(dt.timedelta(seconds=period)), [period / 100] * count)
+    starts = starts_of_runs(Schedule.by_rate(dt.timedelta(seconds=period)), [period / 100] * count)
 
     assert starts[-1] - starts[0] == pytest.approx((count - 1) * period, rel=1e-4)
 
 
 @given(st.lists(LENGTHS, min_size=2, max_size=20), st.floats(0, 20))
 def test_runs_by_delay_start_one_delay_after_the_end_of_the_last_run(lengths, delay):
-    starts = lived(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
+    starts = starts_of_runs(Schedule.by_delay(dt.timedelta(seconds=delay)), lengths)
 
     for (start, later), length in zip(itertools.pairwise(starts), lengths, strict=False):
         assert later == pytest.approx(start + length + delay, abs=1e-4)

@@ -39,7 +39,7 @@ def files_open_in(process):
     return sorted(entry.name for entry in Path(f"/proc/{process}/fd").iterdir())
 
 
-async def said_by(pool, does, **facts):
+async def answer_of(pool, does, **facts):
     return (await pool.ask({"does": does, **facts}, b""))["said"]
 
 
@@ -81,9 +81,9 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_file_does_not():
     async with children() as pool:
         for does in expected:
             with pytest.raises(ExtractionFailed) as failure:
-                await said_by(pool, does)
+                await answer_of(pool, does)
             found[does] = (failure.value.reason, failure.value.detail)
-            survivors.append(await said_by(pool, "answers"))
+            survivors.append(await answer_of(pool, "answers"))
             assert len(pool.processes) == 1
 
     assert found == expected
@@ -93,10 +93,10 @@ async def test_a_file_that_ends_its_child_fails_and_the_next_file_does_not():
 
 async def test_a_reason_given_by_a_child_does_not_end_the_child():
     async with children() as pool:
-        first = await said_by(pool, "answers")
+        first = await answer_of(pool, "answers")
         with pytest.raises(ExtractionFailed, match="encrypted"):
-            await said_by(pool, "refuses")
-        again = await said_by(pool, "answers")
+            await answer_of(pool, "refuses")
+        again = await answer_of(pool, "answers")
 
     assert first == again
 
@@ -104,7 +104,7 @@ async def test_a_reason_given_by_a_child_does_not_end_the_child():
 async def test_a_reason_of_a_child_has_no_characters_that_postgresql_refuses():
     async with children() as pool:
         with pytest.raises(ExtractionFailed) as failure:
-            await said_by(pool, "mumbles")
+            await answer_of(pool, "mumbles")
 
     assert failure.value.detail == "ab?"
 
@@ -119,8 +119,8 @@ async def test_a_child_knows_charsets_without_an_alias():
 
 async def test_a_hanging_file_delays_no_other_child():
     async with children(processes=2) as pool:
-        hanging = asyncio.create_task(said_by(pool, "hangs"))
-        answers = [await said_by(pool, "answers") for _ in range(3)]
+        hanging = asyncio.create_task(answer_of(pool, "hangs"))
+        answers = [await answer_of(pool, "answers") for _ in range(3)]
         assert not hanging.done()
         with pytest.raises(ExtractionFailed):
             await hanging
@@ -133,11 +133,11 @@ async def test_a_child_has_no_network_no_files_and_no_environment(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with children() as pool:
             tried = [
-                await said_by(pool, "connects", port=listener.getsockname()[1]),
-                await said_by(pool, "reads"),
-                await said_by(pool, "writes"),
+                await answer_of(pool, "connects", port=listener.getsockname()[1]),
+                await answer_of(pool, "reads"),
+                await answer_of(pool, "writes"),
             ]
-            environment = await said_by(pool, "environment")
+            environment = await answer_of(pool, "environment")
             opened = files_open_in(pool.processes[0])
 
     assert tried == ["OSError"] * 3
@@ -148,14 +148,14 @@ async def test_a_child_has_no_network_no_files_and_no_environment(monkeypatch):
 async def test_no_child_runs_before_the_first_file_or_after_the_last():
     async with children() as pool:
         assert pool.processes == []
-        child = psutil.Process(await said_by(pool, "answers"))
+        child = psutil.Process(await answer_of(pool, "answers"))
 
     assert not child.is_running()
 
 
 async def test_a_worker_that_stops_ends_the_child_of_an_open_file():
     async with children() as pool:
-        hanging = asyncio.create_task(said_by(pool, "hangs"))
+        hanging = asyncio.create_task(answer_of(pool, "hangs"))
         async with asyncio.timeout(60):
             while not pool.processes:  # noqa: ASYNC110 (a pool has no event for a test)
                 await asyncio.sleep(0)
@@ -169,7 +169,7 @@ async def test_a_worker_that_stops_ends_the_child_of_an_open_file():
 async def test_children_that_cannot_start_are_no_fault_of_a_file():
     async with children(arguments={"breaks": True}) as pool:
         with pytest.raises(ChildrenBroken, match="ended at its start"):
-            await said_by(pool, "answers")
+            await answer_of(pool, "answers")
 
 
 _WORKER = """

@@ -77,14 +77,14 @@ def test_the_band_is_right_in_three_of_four_crawls():
     assert right >= 0.75 * CRAWLS, f"{right} of {judged}"
 
 
-def even(rate, known, *, minutes=10):
+def samples_of_steady_crawl(rate, known, *, minutes=10):
     """Return samples of a crawl that finds nothing new."""
     return [Sample(60.0 * minute, known, round(rate * 60 * minute)) for minute in range(minutes + 1)]
 
 
 def test_twice_the_workers_gain_nothing_if_hosts_are_the_limit():
     queues = [Queue(600, 1.0), Queue(60, 1.0)]
-    samples = even(2.0, 3_000)
+    samples = samples_of_steady_crawl(2.0, 3_000)
 
     now, more = forecast(queues, samples), forecast(queues, samples, workers=2)
     faster = forecast(queues, samples, rate=2)
@@ -98,7 +98,7 @@ def test_twice_the_workers_gain_nothing_if_hosts_are_the_limit():
 
 def test_twice_the_workers_halve_the_time_if_workers_are_the_limit():
     queues = [Queue(600, 100.0), Queue(600, 100.0)]
-    samples = even(2.0, 3_000)
+    samples = samples_of_steady_crawl(2.0, 3_000)
 
     now, more = forecast(queues, samples), forecast(queues, samples, workers=2)
 
@@ -115,10 +115,10 @@ def test_the_longest_queue_decides_the_end():
 
 
 def test_nothing_is_forecast_without_a_queue_an_open_host_or_progress():
-    assert forecast([], even(1.0, 10)) is None
-    assert forecast([Queue(10, 1.0)], even(0.0, 10)) is None
-    assert forecast([Queue(10, 1.0)], even(1.0, 10)[:1]) is None
-    assert forecast([Queue(10, 0.0)], even(1.0, 10)) is None
+    assert forecast([], samples_of_steady_crawl(1.0, 10)) is None
+    assert forecast([Queue(10, 1.0)], samples_of_steady_crawl(0.0, 10)) is None
+    assert forecast([Queue(10, 1.0)], samples_of_steady_crawl(1.0, 10)[:1]) is None
+    assert forecast([Queue(10, 0.0)], samples_of_steady_crawl(1.0, 10)) is None
 
 
 def at(hour, day=17):

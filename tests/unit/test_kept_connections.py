@@ -47,13 +47,13 @@ def test_a_connection_closed_by_the_server_is_not_reused():
 
 
 def test_a_connection_with_unexpected_bytes_is_closed():
-    async def hear_unasked(loop):
+    async def receive_unexpected_bytes(loop):
         kept, spoken = KeptConnections(loop), FakeConnection()
         kept.keep(ORIGIN, spoken)
         spoken.protocol.should_close = True
         return kept.take(ORIGIN), spoken.closed
 
-    assert on_a_loop(hear_unasked) == (None, True)
+    assert on_a_loop(receive_unexpected_bytes) == (None, True)
 
 
 def test_the_longest_unused_connection_is_closed_if_there_are_too_many():
@@ -67,7 +67,7 @@ def test_the_longest_unused_connection_is_closed_if_there_are_too_many():
 
 
 def test_unused_connections_are_closed_a_few_at_a_time():
-    async def leave_alone(loop):
+    async def leave_idle(loop):
         kept, connections = KeptConnections(loop, idle_seconds=0.0), [FakeConnection() for _ in range(100)]
         for connection in connections:
             kept.keep(ORIGIN, connection)
@@ -78,7 +78,7 @@ def test_unused_connections_are_closed_a_few_at_a_time():
                 steps.append(closed)
         return max(after - before for before, after in pairwise(steps)), len(kept)
 
-    at_once, left = on_a_loop(leave_alone)
+    at_once, left = on_a_loop(leave_idle)
 
     assert at_once < 20
     assert left == 0

@@ -25,7 +25,7 @@ def known(clock):
     return known
 
 
-def begins(known, *groups):
+def scan_starts(known, *groups):
     told = known.parameters(groups)
     return {
         seed: (NOON - ahead, NOON - others)
@@ -34,27 +34,27 @@ def begins(known, *groups):
 
 
 def test_a_scan_starts_at_the_first_ready_row_or_some_seconds_ago(known):
-    assert begins(known, GROUP) == {SEED: (seconds(60), seconds(5)), ANOTHER: (seconds(5), seconds(5))}
+    assert scan_starts(known, GROUP) == {SEED: (seconds(60), seconds(5)), ANOTHER: (seconds(5), seconds(5))}
 
 
 def test_a_scan_starts_before_recent_rows_because_of_slow_writers(known):
     known.note(GROUP, [SEED], ahead={str(SEED): str(NOON - seconds(1))}, others={}, now=NOON)
 
-    assert begins(known, GROUP) == {SEED: (seconds(5), seconds(5))}
+    assert scan_starts(known, GROUP) == {SEED: (seconds(5), seconds(5))}
 
 
 def test_nothing_is_known_of_groups_that_were_not_read(known):
-    assert begins(known, GROUP + 1) == {}
+    assert scan_starts(known, GROUP + 1) == {}
 
 
 def test_an_idle_seed_is_added_to_the_known_seeds_of_its_group(known):
     known.note_idle([(GROUP, 12), (GROUP + 1, 13)], now=NOON)
 
-    assert begins(known, GROUP + 1) == {13: (seconds(5), seconds(5))}
-    assert set(begins(known, GROUP)) == {SEED, ANOTHER, 12}
+    assert scan_starts(known, GROUP + 1) == {13: (seconds(5), seconds(5))}
+    assert set(scan_starts(known, GROUP)) == {SEED, ANOTHER, 12}
 
 
 def test_everything_is_scanned_from_the_start_after_some_seconds(known, clock):
     clock[0] += 6
 
-    assert begins(known, GROUP) == {}
+    assert scan_starts(known, GROUP) == {}

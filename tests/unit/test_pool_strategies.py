@@ -161,7 +161,7 @@ PUBLISHED = [
 ]
 
 
-def published(held, workers):
+def published_situation(held, workers):
     previous = {
         WorkItem(job, f"work-item-{int(item, 16)}"): f"worker-{number}"
         for job, by_worker in held.items()
@@ -177,7 +177,7 @@ def published(held, workers):
 
 @each_row(("held", "workers", "spread", "hashed"), PUBLISHED)
 def test_as_many_items_move_as_djm_publishes(held, workers, spread, hashed):
-    situation = published(held, workers)
+    situation = published_situation(held, workers)
 
     assert moves(share_out(rendezvous, situation), situation.previous) == hashed
     assert moves(share_out(evenly_spread, situation), situation.previous) <= spread
@@ -188,7 +188,7 @@ def test_as_many_items_move_as_djm_publishes(held, workers, spread, hashed):
     [(*row[:2], expected) for row, expected in zip(PUBLISHED, [3, 3, 3, 2, 6, 7, 12, 5], strict=False)],
 )
 def test_evenly_rendezvous_moves_as_many_items_as_the_rules_of_djm(held, workers, expected):
-    situation = published(held, workers)
+    situation = published_situation(held, workers)
 
     assert moves(share_out(evenly_rendezvous, situation), situation.previous) == expected
 

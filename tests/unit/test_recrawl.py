@@ -16,7 +16,7 @@ HOUR, DAY = dt.timedelta(hours=1), dt.timedelta(days=1)
 spans = st.timedeltas(min_value=dt.timedelta(seconds=1), max_value=dt.timedelta(days=400))
 
 
-def look(intervals, *, unchanged_for=dt.timedelta(), age=None, **bounds):
+def next_check(intervals, *, unchanged_for=dt.timedelta(), age=None, **bounds):
     at, action = intervals.next_look(
         now=NOW,
         changed_at=NOW - unchanged_for,
@@ -27,33 +27,33 @@ def look(intervals, *, unchanged_for=dt.timedelta(), age=None, **bounds):
 
 
 def test_a_recently_changed_document_is_read_again_after_the_interval():
-    assert look(Intervals(recrawl_after=HOUR)) == (HOUR, Action.PROCESS)
+    assert next_check(Intervals(recrawl_after=HOUR)) == (HOUR, Action.PROCESS)
 
 
 def test_documents_unchanged_for_long_are_read_less_often():
-    assert look(Intervals(recrawl_after=HOUR), unchanged_for=10 * DAY) == (5 * DAY, Action.PROCESS)
+    assert next_check(Intervals(recrawl_after=HOUR), unchanged_for=10 * DAY) == (5 * DAY, Action.PROCESS)
 
 
 def test_a_document_is_read_again_after_the_longest_wait_at_the_latest():
     intervals = Intervals(recrawl_after=HOUR, recrawl_at_most=DAY)
 
-    assert look(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
+    assert next_check(intervals, unchanged_for=10 * DAY) == (DAY, Action.PROCESS)
 
 
 def test_documents_of_a_job_without_intervals_are_never_read_again():
-    assert look(Intervals()) == (None, Action.PROCESS)
+    assert next_check(Intervals()) == (None, Action.PROCESS)
 
 
 def test_a_document_expires_by_its_age_if_its_source_names_a_date():
-    assert look(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
+    assert next_check(Intervals(expire_after=DAY), age=20 * HOUR) == (4 * HOUR, Action.EXPIRE)
 
 
 def test_a_document_without_a_date_expires_by_its_last_fetch():
-    assert look(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
+    assert next_check(Intervals(expire_after=DAY), unchanged_for=20 * HOUR) == (DAY, Action.EXPIRE)
 
 
 def test_a_date_in_the_future_counts_as_now():
-    assert look(Intervals(expire_after=DAY), age=-400 * DAY) == (DAY, Action.EXPIRE)
+    assert next_check(Intervals(expire_after=DAY), age=-400 * DAY) == (DAY, Action.EXPIRE)
 
 
 @each_row("changed_every", [None, 7])
@@ -71,16 +71,16 @@ def test_a_page_that_is_read_again_never_expires(changed_every):
 
 
 def test_a_page_expires_if_its_next_recrawl_would_be_later():
-    assert look(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
+    assert next_check(Intervals(recrawl_after=DAY, expire_after=HOUR), unchanged_for=10 * DAY) == (HOUR, Action.EXPIRE)
 
 
 def test_documents_above_the_highest_age_expire_immediately():
-    assert look(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
+    assert next_check(Intervals(expire_after=HOUR), age=DAY) == (dt.timedelta(), Action.EXPIRE)
 
 
 @each_row(("expire_after", "expected"), [(2 * HOUR, Action.PROCESS), (HOUR, Action.PROCESS), (HOUR / 2, Action.EXPIRE)])
 def test_the_earlier_of_recrawl_and_expiry_counts_and_recrawl_wins_ties(expire_after, expected):
-    _, action = look(Intervals(recrawl_after=HOUR, expire_after=expire_after))
+    _, action = next_check(Intervals(recrawl_after=HOUR, expire_after=expire_after))
 
     assert action == expected
 
@@ -88,9 +88,9 @@ def test_the_earlier_of_recrawl_and_expiry_counts_and_recrawl_wins_ties(expire_a
 def test_the_source_may_request_an_earlier_or_a_later_time():
     intervals = Intervals(recrawl_after=HOUR, expire_after=DAY)
 
-    assert look(intervals, recrawl_most=60.0)[0] == dt.timedelta(minutes=1)
-    assert look(intervals, recrawl_least=7200.0)[0] == 2 * HOUR
-    assert look(Intervals(expire_after=DAY), expire_least=200000.0)[0] == dt.timedelta(seconds=200000)
+    assert next_check(intervals, recrawl_most=60.0)[0] == dt.timedelta(minutes=1)
+    assert next_check(intervals, recrawl_least=7200.0)[0] == 2 * HOUR
+    assert next_check(Intervals(expire_after=DAY), expire_least=200000.0)[0] == dt.timedelta(seconds=200000)
 
 
 @given(after=spans, at_most=spans, unchanged=spans)
@@ -98,7 +98,7 @@ def test_the_wait_stays_within_its_bounds_and_grows_with_the_age(after, at_most,
     at_most = max(after, at_most)
     intervals = Intervals(recrawl_after=after, recrawl_at_most=at_most)
 
-    young, _ = look(intervals, unchanged_for=unchanged)
-    old, _ = look(intervals, unchanged_for=2 * unchanged)
+    young, _ = next_check(intervals, unchanged_for=unchanged)
+    old, _ = next_check(intervals, unchanged_for=2 * unchanged)
 
     assert after <= young <= old <= at_most

@@ -23,18 +23,18 @@ PART = 1 << 16
 SHORT = 48 << 10
 
 
-class Impatient(PatientProtocol):
+class ShortLimits(PatientProtocol):
     head_within = WITHIN
     body_within = WITHIN
     taken_within = WITHIN
 
 
-class LessImpatient(PatientProtocol):
+class LongerTakeLimit(PatientProtocol):
     taken_within = 3 * WITHIN
 
 
 async def answer_after_the_body(scope, receive, send):
-    """Answer with the length of the body. `/slow` answers later than a client may take to send a request."""
+    """Answer with the first digit of the length of the body. `/slow` answers later than a client may take to send one."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -67,7 +67,7 @@ class Download:
 
 @contextlib.asynccontextmanager
 async def serving(application, *, http):
-    """Serve with the smallest buffers of the kernel; return the server and its port."""
+    """Serve with the smallest send buffer of the kernel. Yield the server and its port."""
     config = uvicorn.Config(application, http=http, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     config.load()
@@ -82,8 +82,8 @@ async def serving(application, *, http):
 
 
 @contextlib.asynccontextmanager
-async def asked(port):
-    """Ask for the download over a connection that takes little without being read; return its socket."""
+async def requested_download(port):
+    """Request the download over a connection with the smallest receive buffer. Yield its socket."""
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
@@ -95,7 +95,7 @@ async def asked(port):
 
 @contextlib.asynccontextmanager
 async def connected():
-    config = uvicorn.Config(answer_after_the_body, http=Impatient, lifespan="off", log_config=None, port=0)
+    config = uvicorn.Config(answer_after_the_body, http=ShortLimits, lifespan="off", log_config=None, port=0)
     server = uvicorn.Server(config)
     config.load()
     server.lifespan = config.lifespan_class(config)
@@ -163,7 +163,7 @@ def test_a_server_that_answers_slowly_keeps_the_connection_of_a_quick_client(pat
 def test_an_answer_that_its_client_does_not_take_ends_its_connection(size):
     async def ask():
         download = Download(size)
-        async with serving(download, http=Impatient) as (server, port), asked(port):
+        async with serving(download, http=ShortLimits) as (server, port), requested_download(port):
             await asyncio.wait_for(download.ended.wait(), PATIENCE)
             async with asyncio.timeout(PATIENCE):
                 while server.server_state.connections:  # noqa: ASYNC110 (a set of uvicorn, which tells no change)
@@ -174,7 +174,7 @@ def test_an_answer_that_its_client_does_not_take_ends_its_connection(size):
 
 def test_a_client_that_takes_its_answer_slowly_gets_all_of_it():
     async def ask():
-        async with serving(Download(LONG), http=LessImpatient) as (_, port), asked(port) as client:
+        async with serving(Download(LONG), http=LongerTakeLimit) as (_, port), requested_download(port) as client:
             loop = asyncio.get_running_loop()
             began, got = time.monotonic(), 0
             while got < LONG:
@@ -182,7 +182,7 @@ def test_a_client_that_takes_its_answer_slowly_gets_all_of_it():
                 assert part, f"closed after {got} bytes"
                 got += len(part)
                 # Two limits pass before the end.
-                ahead = 2 * LessImpatient.taken_within * got / LONG - (time.monotonic() - began)
+                ahead = 2 * LongerTakeLimit.taken_within * got / LONG - (time.monotonic() - began)
                 await asyncio.sleep(max(0.0, ahead))
 
     asyncio.run(ask())

@@ -16,7 +16,7 @@ def task(number, group="generic", *, minutes=0):
     return DueTask(number, group, NOON + dt.timedelta(minutes=minutes))
 
 
-def given(workers, tasks):
+def assigned_tasks(workers, tasks):
     """Return the numbers of the assigned tasks. The key is the number of the worker."""
     return {pair.worker.int: pair.task for pair in assign(workers, tasks)}
 
@@ -28,31 +28,31 @@ def test_without_workers_no_task_is_assigned():
 def test_the_oldest_due_task_of_a_group_goes_first():
     tasks = [task(1, minutes=3), task(2, minutes=1), task(3, minutes=2)]
 
-    assert given([worker(1), worker(2)], tasks) == {1: 2, 2: 3}
+    assert assigned_tasks([worker(1), worker(2)], tasks) == {1: 2, 2: 3}
 
 
 def test_a_worker_gets_only_tasks_of_its_group():
-    assert given([worker(1, "mail")], [task(1, "export"), task(2, "mail", minutes=9)]) == {1: 2}
+    assert assigned_tasks([worker(1, "mail")], [task(1, "export"), task(2, "mail", minutes=9)]) == {1: 2}
 
 
 def test_a_worker_for_any_group_takes_the_oldest_of_all_groups():
-    assert given([worker(1)], [task(1, "mail", minutes=2), task(2, "export", minutes=1)]) == {1: 2}
+    assert assigned_tasks([worker(1)], [task(1, "mail", minutes=2), task(2, "export", minutes=1)]) == {1: 2}
 
 
 def test_a_worker_of_a_group_comes_before_a_worker_for_any_group():
     workers = [worker(1), worker(2, "mail")]
 
-    assert given(workers, [task(1, "mail"), task(2, "export", minutes=5)]) == {2: 1, 1: 2}
+    assert assigned_tasks(workers, [task(1, "mail"), task(2, "export", minutes=5)]) == {2: 1, 1: 2}
 
 
 def test_a_cycle_assigns_a_limited_number_of_tasks_to_a_group():
     workers = [worker(number) for number in range(100)]
 
-    assert len(given(workers, [task(number) for number in range(200)])) == MOST_A_GROUP
+    assert len(assigned_tasks(workers, [task(number) for number in range(200)])) == MOST_A_GROUP
 
 
 def test_a_task_that_was_read_twice_is_assigned_once():
-    assert given([worker(1), worker(2)], [task(1), task(1)]) == {1: 1}
+    assert assigned_tasks([worker(1), worker(2)], [task(1), task(1)]) == {1: 1}
 
 
 def test_due_tasks_are_read_for_each_free_worker():

@@ -20,16 +20,16 @@ from nodes.tasks.retrying import (
 )
 from tests.support.tables import each_row
 
-BORN = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
+CREATED = dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
 NEVER = {"policy": "never"}
 
 
-def after(attempts, stored, *, age=0.0, raised=ValueError, crashes=0):
+def consequence_of(attempts, stored, *, age=0.0, raised=ValueError, crashes=0):
     """
     Return the consequence of a failed attempt: seconds until the next attempt, or the reason for no further attempt.
     """
-    now = BORN + dt.timedelta(seconds=age)
-    failure = Failure(classes=names_of(raised), attempts=attempts, created_at=BORN, crashes=crashes)
+    now = CREATED + dt.timedelta(seconds=age)
+    failure = Failure(classes=names_of(raised), attempts=attempts, created_at=CREATED, crashes=crashes)
     match decide(read_policy(stored), failure, now=now):
         case Retry(at):
             return (at - now).total_seconds()
@@ -38,12 +38,12 @@ def after(attempts, stored, *, age=0.0, raised=ValueError, crashes=0):
 
 
 def is_last(attempts, stored, *, age=0.0):
-    now = BORN + dt.timedelta(seconds=age)
-    return read_policy(stored).is_last(attempts=attempts, created_at=BORN, now=now)
+    now = CREATED + dt.timedelta(seconds=age)
+    return read_policy(stored).is_last(attempts=attempts, created_at=CREATED, now=now)
 
 
 def test_policy_never_ends_the_task_after_its_first_failure():
-    assert after(1, NEVER) == Why.NOT_SCHEDULED_BY_RETRY_POLICY
+    assert consequence_of(1, NEVER) == Why.NOT_SCHEDULED_BY_RETRY_POLICY
     assert is_last(1, NEVER)
 
 
@@ -51,17 +51,17 @@ def test_policy_never_ends_the_task_after_its_first_failure():
 def test_policy_n_times_retries_n_times_at_its_interval(attempts, then, last):
     twice = {"policy": "times", "times": 2}
 
-    assert after(attempts, twice) == then
+    assert consequence_of(attempts, twice) == then
     assert is_last(attempts, twice) is last
 
 
 @each_row(("attempts", "then"), [(1, 5), (2, 10), (3, 20), (7, 320), (101, Why.TRIED_TOO_MANY_TIMES)])
 def test_exponential_delays_double_until_the_last_retry(attempts, then):
-    assert after(attempts, {"policy": "exponential", "times": 100, "seconds": 5}) == then
+    assert consequence_of(attempts, {"policy": "exponential", "times": 100, "seconds": 5}) == then
 
 
 def test_an_exponential_delay_stops_growing_at_a_year():
-    assert after(100, {"policy": "exponential", "times": 100, "seconds": 5}) == LONGEST_DELAY
+    assert consequence_of(100, {"policy": "exponential", "times": 100, "seconds": 5}) == LONGEST_DELAY
 
 
 def test_an_exponential_policy_for_an_interval_has_its_number_of_retries():
@@ -69,7 +69,7 @@ def test_an_exponential_policy_for_an_interval_has_its_number_of_retries():
 
 
 def test_policy_forever_has_no_last_retry():
-    assert after(9_999, {"policy": "forever", "seconds": 7}) == 7
+    assert consequence_of(9_999, {"policy": "forever", "seconds": 7}) == 7
     assert not is_last(9_999, {"policy": "forever"})
 
 
@@ -86,15 +86,15 @@ def test_policy_forever_has_no_last_retry():
 def test_a_time_table_retries_by_the_age_of_the_task(age, then, last):
     table = {"policy": "time_table", "rows": [{"within": 600, "every": 10}, {"within": 7_200, "every": 60}]}
 
-    assert after(1, table, age=age) == then
+    assert consequence_of(1, table, age=age) == then
     assert is_last(1, table, age=age) is last
 
 
 def test_the_default_time_table_is_that_of_recruiter():
     table = {"policy": "time_table"}
 
-    assert [after(1, table, age=age) for age in (299, 3_599, 86_399)] == [60, 300, 3_600]
-    assert after(1, table, age=86_400) == Why.NOT_SCHEDULED_BY_RETRY_POLICY
+    assert [consequence_of(1, table, age=age) for age in (299, 3_599, 86_399)] == [60, 300, 3_600]
+    assert consequence_of(1, table, age=86_400) == Why.NOT_SCHEDULED_BY_RETRY_POLICY
 
 
 def test_a_time_table_estimates_the_number_of_its_retries():
@@ -112,7 +112,7 @@ BY_EXCEPTION = {
 
 @each_row(("raised", "then"), [(FileNotFoundError, 1), (PermissionError, 2), (ValueError, Why.NON_RETRIABLE_EXCEPTION)])
 def test_the_first_rule_that_names_a_class_of_the_exception_decides(raised, then):
-    assert after(1, BY_EXCEPTION, raised=raised) == then
+    assert consequence_of(1, BY_EXCEPTION, raised=raised) == then
 
 
 def test_policies_by_exception_are_at_the_last_retry_if_all_of_them_are():
@@ -129,16 +129,16 @@ def test_policies_by_exception_are_at_the_last_retry_if_all_of_them_are():
 def test_a_filtered_policy_retries_only_its_exceptions(raised, then):
     filtered = {"policy": "filtered", "exceptions": ["OSError"], "then": {"policy": "times", "times": 3}}
 
-    assert after(1, filtered, raised=raised) == then
+    assert consequence_of(1, filtered, raised=raised) == then
 
 
 def test_a_filtered_policy_without_exceptions_retries_all():
-    assert after(1, {"policy": "filtered", "then": {"policy": "times", "times": 3}}, raised=KeyError) == 60
+    assert consequence_of(1, {"policy": "filtered", "then": {"policy": "times", "times": 3}}, raised=KeyError) == 60
 
 
 def test_no_policy_retries_a_task_that_lost_several_workers_in_a_row():
-    assert after(9, {"policy": "forever"}, crashes=MOST_CRASHES - 1) == 60
-    assert after(9, {"policy": "forever"}, crashes=MOST_CRASHES) == Why.TRIED_TOO_MANY_TIMES
+    assert consequence_of(9, {"policy": "forever"}, crashes=MOST_CRASHES - 1) == 60
+    assert consequence_of(9, {"policy": "forever"}, crashes=MOST_CRASHES) == Why.TRIED_TOO_MANY_TIMES
 
 
 @each_row(

@@ -34,7 +34,7 @@ def make(zone, days, span):
     return Window(days=days, opens=opens, closes=closes, zone=ZoneInfo(zone))
 
 
-def shows(window, at):
+def is_open_by_clock(window, at):
     """True if the clock shows a time in the window. Steps back in minutes of local time until an opening."""
     face = at.astimezone(window.zone).replace(tzinfo=None, fold=0)
     if window.opens is None:
@@ -53,7 +53,7 @@ def test_a_window_is_open_while_the_clock_of_its_zone_shows_its_times(week, some
     zone, begin = week
     window = make(zone, some_days, span)
 
-    assert window.is_open(begin + minutes * MINUTE) == shows(window, begin + minutes * MINUTE)
+    assert window.is_open(begin + minutes * MINUTE) == is_open_by_clock(window, begin + minutes * MINUTE)
 
 
 @given(st.sampled_from(WEEKS), days, spans, st.integers(0, 7 * 24 * 60))

@@ -249,7 +249,7 @@ parents_seen = st.builds(
 )
 
 
-def above_of(seen):
+def parent_for_pages(seen):
     """Return a parent in the form that pages receive."""
     opens = opens_at(seen.not_before, back_off_until=seen.back_off_until, closed_until=seen.limits.closed_until)
     return Above(seen.id, seen.limits, seen.open_requests, opens, open_documents=seen.open_documents)
@@ -299,7 +299,7 @@ def test_hosts_without_a_turn_from_stuffing_are_held_by_a_limit(
         is_known=is_known,
         starts_per_second=None,
         bytes_per_second=None,
-        above=[above_of(parent) for parent in parents],
+        above=[parent_for_pages(parent) for parent in parents],
     )
 
     given_turns, _ = plan_turns(bins=[seen], parents=parents, lanes=[lane], workers=1, now=NOON)

@@ -6,7 +6,7 @@ from tests.support.tables import each_row
 SET_BY = "https://www.site.example/shop/cart"
 
 
-def sent(header, url, *, by=SET_BY):
+def header_sent(header, url, *, by=SET_BY):
     return Cookies().with_those_of(by, [header]).header_for(url)
 
 
@@ -24,7 +24,7 @@ def sent(header, url, *, by=SET_BY):
     ],
 )
 def test_a_cookie_is_sent_to_the_addresses_for_which_it_was_set(header, url):
-    assert sent(header, url) == "a=1"
+    assert header_sent(header, url) == "a=1"
 
 
 @each_row(
@@ -44,12 +44,12 @@ def test_a_cookie_is_sent_to_the_addresses_for_which_it_was_set(header, url):
     ],
 )
 def test_a_cookie_is_sent_to_no_other_address(header, url):
-    assert sent(header, url) == ""
+    assert header_sent(header, url) == ""
 
 
 def test_an_ip_address_has_no_subdomains():
-    assert sent("a=1; Domain=0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == ""
-    assert sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
+    assert header_sent("a=1; Domain=0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == ""
+    assert header_sent("a=1; Domain=127.0.0.1; Path=/", "http://127.0.0.1/", by="http://127.0.0.1/") == "a=1"
 
 
 @each_row(

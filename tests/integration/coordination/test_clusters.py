@@ -32,7 +32,7 @@ def rebalance(node):
     return node.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=leadership)
 
 
-def patiently(call):
+def retry_until_answered(call):
     """Repeat the call until the store answers, and return its result."""
     deadline = time.monotonic() + 20
     while True:
@@ -42,15 +42,15 @@ def patiently(call):
             assert time.monotonic() < deadline
 
 
-def come_back(node):
+def beat_or_join(node):
     """Send a heartbeat of the node. If the node is no longer a member, let it join again."""
     try:
-        patiently(node.beat)
+        retry_until_answered(node.beat)
     except NotMember:
-        patiently(lambda: node.join(POOLS))
+        retry_until_answered(lambda: node.join(POOLS))
 
 
-def is_gone(node, *, seen_by):
+def has_left(node, *, seen_by):
     return node.node not in seen_by.look().members
 
 
@@ -108,7 +108,7 @@ def test_a_member_that_sends_heartbeats_stays_a_member(bench):
     wait_until(lambda: time.monotonic() > until)
 
     assert a.is_member
-    assert not is_gone(a, seen_by=bench.node("watcher"))
+    assert not has_left(a, seen_by=bench.node("watcher"))
 
 
 def test_a_silent_member_notices_the_loss_before_other_members_do(bench):
@@ -117,9 +117,9 @@ def test_a_silent_member_notices_the_loss_before_other_members_do(bench):
 
     # The node itself always notices first that it is no longer a member, whatever happens in between.
     wait_until(lambda: not a.is_member)
-    wait_until(lambda: is_gone(a, seen_by=b))
+    wait_until(lambda: has_left(a, seen_by=b))
 
-    assert not is_gone(b, seen_by=b)
+    assert not has_left(b, seen_by=b)
 
 
 def test_a_cut_off_member_notices_the_loss_before_other_members_do(bench):
@@ -128,12 +128,12 @@ def test_a_cut_off_member_notices_the_loss_before_other_members_do(bench):
     bench.cut(a)
 
     wait_until(lambda: not a.is_member)
-    wait_until(lambda: is_gone(a, seen_by=b))
+    wait_until(lambda: has_left(a, seen_by=b))
 
     bench.heal(a)
     bench.silence(a)
-    patiently(lambda: a.join(POOLS))
-    assert not is_gone(a, seen_by=b)
+    retry_until_answered(lambda: a.join(POOLS))
+    assert not has_left(a, seen_by=b)
 
 
 def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
@@ -145,9 +145,9 @@ def test_a_member_that_is_cut_off_for_a_moment_stays_a_member(bench):
     wait_until(lambda: time.monotonic() > until)
     bench.heal(a)
 
-    patiently(a.beat)
+    retry_until_answered(a.beat)
     assert a.is_member
-    assert not is_gone(a, seen_by=watcher)
+    assert not has_left(a, seen_by=watcher)
 
 
 def test_a_leaving_member_ends_immediately_and_its_items_become_free(bench):
@@ -182,9 +182,9 @@ def test_a_node_whose_join_got_no_answer_soon_stops_being_a_member(bench):
 
     lost.result(10)
     assert not a.is_member
-    wait_until(lambda: is_gone(a, seen_by=watcher))
+    wait_until(lambda: has_left(a, seen_by=watcher))
     with pytest.raises(NotMember):
-        patiently(a.beat)
+        retry_until_answered(a.beat)
 
 
 def test_the_later_of_two_nodes_with_one_name_is_the_member(bench):
@@ -366,7 +366,7 @@ def test_a_lost_main_returns_as_an_ordinary_member(bench):
     bench.silence(a)
     bench.heal(a)
 
-    patiently(lambda: a.join({}))
+    retry_until_answered(lambda: a.join({}))
 
     assert a.campaign() is None
     assert a.look().main == "b"
@@ -495,7 +495,7 @@ def test_a_main_that_was_frozen_for_too_long_writes_nothing(bench):
     wait_until(lambda: b.campaign() is not None)
 
     with pytest.raises(CoordinationError):
-        patiently(lambda: a.assign({NORTH: "a"}, seen=seen, leadership=leadership))
+        retry_until_answered(lambda: a.assign({NORTH: "a"}, seen=seen, leadership=leadership))
 
     assert b.look().shares == {}
 
@@ -504,7 +504,7 @@ def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     a, b = bench.node("a", joins=POOLS), bench.node("b", joins=POOLS, beats=False)
     leadership, seen = as_main(a)
     a.assign({NORTH: "b", SOUTH: "b", MAILS: "a"}, seen=seen, leadership=leadership)
-    wait_until(lambda: is_gone(b, seen_by=a))
+    wait_until(lambda: has_left(b, seen_by=a))
     assert a.look().gone == {"b"}
 
     assert rebalance(a) == 2
@@ -512,7 +512,7 @@ def test_a_lost_member_is_deleted_and_its_items_go_to_other_members(bench):
     seen = a.look()
     assert (set(seen.shares.values()), set(seen.members), seen.gone) == ({"a"}, {"a"}, frozenset())
     with pytest.raises(NotMember):
-        patiently(b.beat)
+        retry_until_answered(b.beat)
 
 
 def test_a_disabled_job_is_given_to_no_node(bench):
@@ -584,11 +584,11 @@ def test_a_watcher_is_notified_after_a_restart_of_the_server_and_later(bench):
 
     def restart():
         bench.restart()
-        patiently(watcher.look)
+        retry_until_answered(watcher.look)
 
     woken.by(restart)
 
-    woken.by(lambda: patiently(lambda: a.join(POOLS)))
+    woken.by(lambda: retry_until_answered(lambda: a.join(POOLS)))
 
 
 # --- Faults --------------------------------------------------------------------------------------
@@ -601,9 +601,9 @@ def test_a_cluster_survives_a_restart_of_the_server(bench):
 
     bench.restart()
 
-    assert patiently(bench.node("watcher").look).shares == shares
+    assert retry_until_answered(bench.node("watcher").look).shares == shares
     for node in (a, b):
-        come_back(node)
+        beat_or_join(node)
     wait_until(lambda: a.campaign() is not None or b.campaign() is not None)
     assert b.look().term >= term
 
@@ -618,18 +618,18 @@ def test_at_most_one_main_node_exists_while_the_server_is_frozen(bench):
     bench.thaw()
     for node in (a, b):
         bench.silence(node)
-        patiently(lambda node=node: node.join({}))
+        retry_until_answered(lambda node=node: node.join({}))
         bench.let_beat(node)
 
     def there_is_a_main():
         for node in (a, b):
-            patiently(node.campaign)
+            retry_until_answered(node.campaign)
         leaderships = [node.leadership for node in (a, b) if node.leadership]
         assert len(leaderships) < 2
         return bool(leaderships)
 
     wait_until(there_is_a_main)
-    assert patiently(a.look).term > former.term
+    assert retry_until_answered(a.look).term > former.term
 
 
 def test_a_closed_node_sends_no_more_requests(bench):

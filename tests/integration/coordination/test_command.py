@@ -23,7 +23,7 @@ def chosen(bench, settings):
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
 
 
-def told_of(cluster):
+def lines_about(cluster):
     output = io.StringIO()
     call_command("coordination", cluster, stdout=output)
     return output.getvalue().splitlines()
@@ -35,7 +35,7 @@ def test_a_cluster_is_shown_with_members_jobs_and_locks(bench):
     rebalance(a)
     a.acquire(WorkItem("reports", "north"), lease=TIMEOUT * 100, note="run 7")
 
-    lines = told_of(bench.cluster)
+    lines = lines_about(bench.cluster)
 
     assert lines[:5] == [
         "main: a, term 1",
@@ -51,7 +51,7 @@ def test_a_cluster_is_shown_with_members_jobs_and_locks(bench):
 def test_showing_a_missing_cluster_does_not_create_it(bench):
     for _twice in range(2):
         with pytest.raises(CommandError, match="there is no cluster 'nowhere' in"):
-            told_of("nowhere")
+            lines_about("nowhere")
 
 
 @pytest.mark.parametrize("bench", ["zookeeper"], indirect=True)
@@ -63,7 +63,7 @@ def test_showing_a_cluster_writes_nothing_into_zookeeper(bench):
     session = Session(address=address, timeout=TIMEOUT)
     before = tree_of(session, bench.root)
 
-    told_of(bench.cluster)
+    lines_about(bench.cluster)
 
     assert tree_of(session, bench.root) == before
     session.end()
@@ -79,7 +79,7 @@ def tree_of(session, path):
 
 def test_an_invalid_name_of_a_cluster_is_refused(bench):
     with pytest.raises(CommandError, match="the cluster 'no/where' is invalid"):
-        told_of("no/where")
+        lines_about("no/where")
 
 
 def test_the_store_that_the_settings_name_is_opened(bench, dsn):

@@ -34,7 +34,7 @@ def use(settings, bench):
         settings.CRAWLCTL_ZOOKEEPER = f"127.0.0.1:{bench.server.port}{bench.root}"
 
 
-def noted(cluster, node, **facts):
+def store_run_record(cluster, node, **facts):
     """Store records of a node about its runs of the distributed job "mails"."""
     usual = {"items": ["north"], "in_progress": 0, "runs": 7, "failures": 0, "failures_in_a_row": 0}
     now = timezone.now()
@@ -44,7 +44,7 @@ def noted(cluster, node, **facts):
 
 
 @pytest.fixture
-def at_work(settings, bench):
+def cluster_with_runs(settings, bench):
     """
     Yield a cluster in which `main` has both items and the lock of the item north. The other member could also run both
     items.
@@ -54,23 +54,23 @@ def at_work(settings, bench):
     leadership = main.campaign()
     main.assign({NORTH: "main", SOUTH: "main"}, seen=main.look(), leadership=leadership)
     lock = main.acquire(NORTH, lease=dt.timedelta(minutes=5))
-    noted(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
-    noted(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
+    store_run_record(bench.cluster, "main", in_progress=1, next_at=timezone.now() + dt.timedelta(hours=2))
+    store_run_record(bench.cluster, "other", failures=2, failures_in_a_row=2, last_failure="OSError: the disk is full")
     yield bench.cluster
     main.release(lock)
 
 
 @pytest.fixture
-def nowhere(settings):
+def silent_store(settings):
     """Let the store of coordination be a ZooKeeper server that does not answer."""
     settings.CRAWLCTL_COORDINATION = "ZOOKEEPER"
     settings.CRAWLCTL_ZOOKEEPER = "127.0.0.1:1/nowhere"
 
 
-def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(at_work):
-    said = client_of("viewer").get(API, {"cluster": at_work}).json()
+def test_a_job_is_listed_with_its_pool_runs_failures_and_next_run(cluster_with_runs):
+    said = client_of("viewer").get(API, {"cluster": cluster_with_runs}).json()
 
-    assert (said["cluster"], said["main"], said["term"], said["unseen"]) == (at_work, "main", 1, "")
+    assert (said["cluster"], said["main"], said["term"], said["unseen"]) == (cluster_with_runs, "main", 1, "")
     (job,) = said["jobs"]
     assert (job["job"], job["state"], job["is_disabled"]) == ("mails", "running", False)
     assert (job["items"], job["given"], job["able"]) == (2, 2, 2)
@@ -89,8 +89,8 @@ def test_a_job_without_a_running_item_is_shown_as_stopped(settings, bench):
     assert (job["state"], job["items"], job["given"]) == ("stopped", 1, 0)
 
 
-def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(at_work):
-    said = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": at_work}).json()
+def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(cluster_with_runs):
+    said = client_of("viewer").get(f"{API}jobs/mails/", {"cluster": cluster_with_runs}).json()
 
     north, south = said["items"]
     assert (north["item"], north["node"], north["lock"]["holder"]) == ("north", "main", "main")
@@ -98,11 +98,11 @@ def test_a_job_is_shown_with_the_nodes_and_holders_of_each_item(at_work):
     assert (south["item"], south["node"], south["lock"]) == ("south", "main", None)
 
 
-def test_the_pages_of_distributed_jobs_show_the_same_as_the_api(at_work):
+def test_the_pages_of_distributed_jobs_show_the_same_as_the_api(cluster_with_runs):
     client = visitor("viewer")
 
-    jobs = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
-    job = client.get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
+    jobs = client.get("/cluster/jobs/", {"cluster": cluster_with_runs}).content.decode()
+    job = client.get("/cluster/jobs/job/mails/", {"cluster": cluster_with_runs}).content.decode()
 
     assert "2 of 2 assigned" in jobs
     assert "OSError: the disk is full" in jobs
@@ -114,14 +114,14 @@ def test_the_pages_of_distributed_jobs_show_the_same_as_the_api(at_work):
     assert 'name="action"' not in jobs
 
 
-def test_an_open_list_of_distributed_jobs_is_updated(at_work):
+def test_an_open_list_of_distributed_jobs_is_updated(cluster_with_runs):
     client = visitor("viewer")
-    shown = client.get("/cluster/jobs/", {"cluster": at_work}).content.decode()
-    assert f'data-topic="distributed-{at_work}"' in shown
+    shown = client.get("/cluster/jobs/", {"cluster": cluster_with_runs}).content.decode()
+    assert f'data-topic="distributed-{cluster_with_runs}"' in shown
 
     DistributedJobOnNode.objects.filter(node="main").update(runs=1000)
 
-    (job,) = read_screen(f"distributed-{at_work}")["jobs"]
+    (job,) = read_screen(f"distributed-{cluster_with_runs}")["jobs"]
     assert (job["key"], job["shared"], job["runs"], job["state"]) == ("mails", "2 of 2 assigned", "1,007", "running")
 
 
@@ -132,9 +132,9 @@ def test_a_page_cannot_follow_a_cluster_with_an_invalid_name():
     assert is_topic(distributed_topic("c" * 120, "j" * 120))
 
 
-def test_an_open_page_of_a_distributed_job_is_updated(at_work, bench):
-    topic = distributed_topic(at_work, "mails")
-    shown = visitor("viewer").get("/cluster/jobs/job/mails/", {"cluster": at_work}).content.decode()
+def test_an_open_page_of_a_distributed_job_is_updated(cluster_with_runs, bench):
+    topic = distributed_topic(cluster_with_runs, "mails")
+    shown = visitor("viewer").get("/cluster/jobs/job/mails/", {"cluster": cluster_with_runs}).content.decode()
     assert f'data-topic="{topic}"' in shown
 
     DistributedJobOnNode.objects.filter(node="main").update(runs=1000, problem="OSError: no route")
@@ -147,7 +147,7 @@ def test_an_open_page_of_a_distributed_job_is_updated(at_work, bench):
         ("south", "main", ""),
     ]
     with pytest.raises(TopicUnknown):
-        read_screen(distributed_topic(at_work, "letters"))
+        read_screen(distributed_topic(cluster_with_runs, "letters"))
 
 
 def test_a_cluster_without_members_has_no_jobs(settings, bench):
@@ -169,25 +169,25 @@ def test_a_cluster_without_members_has_no_plan(settings, bench):
 @pytest.mark.parametrize(
     ("of", "name"), [({"job": "mails"}, "mails"), ({"of": "all"}, ALL), ({"of": "others"}, OTHERS)]
 )
-def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, at_work):
+def test_an_administrator_disables_and_enables_one_or_all_jobs(of, name, cluster_with_runs):
     client = client_of("administrator")
 
-    said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": True, **of}).json()
+    said = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": True, **of}).json()
 
     assert said["jobs"][0]["is_disabled"] is True
-    switch = DistributedJobSwitch.objects.get(cluster=at_work, job=name)
+    switch = DistributedJobSwitch.objects.get(cluster=cluster_with_runs, job=name)
     assert (switch.is_disabled, switch.changed_by) == (True, "a administrator")
-    again = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": False, **of}).json()
+    again = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": False, **of}).json()
     assert again["jobs"][0]["is_disabled"] is False
-    client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": None, **of})
+    client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": None, **of})
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(at_work):
+def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(cluster_with_runs):
     client = client_of("administrator")
 
     def disabled(of, value):
-        said = client.post(f"{API}switch/", {"cluster": at_work, "is_disabled": value, **of}).json()
+        said = client.post(f"{API}switch/", {"cluster": cluster_with_runs, "is_disabled": value, **of}).json()
         return said["jobs"][0]["is_disabled"]
 
     assert disabled({"of": "others"}, True)
@@ -195,14 +195,16 @@ def test_the_switch_of_all_jobs_overrides_a_jobs_switch_and_the_default(at_work)
     assert disabled({"of": "all"}, True)
 
 
-def test_the_buttons_of_the_page_switch_distributed_jobs(at_work):
+def test_the_buttons_of_the_page_switch_distributed_jobs(cluster_with_runs):
     client = visitor("administrator")
 
-    page = client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "action": "disable"}, follow=True)
+    page = client.post(
+        "/cluster/jobs/switch/", {"cluster": cluster_with_runs, "job": "mails", "action": "disable"}, follow=True
+    )
 
     assert "Nodes apply the switch within seconds" in page.content.decode()
     assert DistributedJobSwitch.objects.get().is_disabled
-    client.post("/cluster/jobs/switch/", {"cluster": at_work, "job": "mails", "action": "follow"})
+    client.post("/cluster/jobs/switch/", {"cluster": cluster_with_runs, "job": "mails", "action": "follow"})
     assert not DistributedJobSwitch.objects.exists()
 
 
@@ -227,10 +229,10 @@ def test_an_invalid_switch_is_refused_and_changes_nothing(given, field):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_plan_shows_each_share_and_changes_nothing(at_work, bench):
+def test_a_plan_shows_each_share_and_changes_nothing(cluster_with_runs, bench):
     said = (
         client_of("administrator")
-        .post(f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "evenly-spread"})
+        .post(f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True, "strategy": "evenly-spread"})
         .json()
     )
 
@@ -240,29 +242,33 @@ def test_a_plan_shows_each_share_and_changes_nothing(at_work, bench):
     assert bench.node("watcher").look().shares == {NORTH: "main", SOUTH: "main"}
 
 
-def test_a_plan_excludes_disabled_jobs(at_work):
+def test_a_plan_excludes_disabled_jobs(cluster_with_runs):
     client = client_of("administrator")
-    client.post(f"{API}switch/", {"cluster": at_work, "job": "mails", "is_disabled": True})
+    client.post(f"{API}switch/", {"cluster": cluster_with_runs, "job": "mails", "is_disabled": True})
 
-    said = client.post(f"{API}rebalance/", {"cluster": at_work, "dry_run": True}).json()
+    said = client.post(f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True}).json()
 
     assert {move["to"] for move in said["moves"]} == {""}
 
 
-def test_an_unknown_strategy_is_refused_by_name(at_work):
+def test_an_unknown_strategy_is_refused_by_name(cluster_with_runs):
     answer = client_of("administrator").post(
-        f"{API}rebalance/", {"cluster": at_work, "dry_run": True, "strategy": "by-chance"}
+        f"{API}rebalance/", {"cluster": cluster_with_runs, "dry_run": True, "strategy": "by-chance"}
     )
 
     assert_problem(answer, 400, "invalid")
     assert "there is no strategy 'by-chance'; there are: evenly-rendezvous" in answer.json()["fields"]["strategy"][0]
 
 
-def test_the_page_of_a_plan_shows_the_shares_and_problems_of_the_plan(at_work):
+def test_the_page_of_a_plan_shows_the_shares_and_problems_of_the_plan(cluster_with_runs):
     client = visitor("administrator")
 
-    shown = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "evenly-spread"}).content.decode()
-    wrong = client.get("/cluster/jobs/rebalance/", {"cluster": at_work, "strategy": "by-chance"}).content.decode()
+    shown = client.get(
+        "/cluster/jobs/rebalance/", {"cluster": cluster_with_runs, "strategy": "evenly-spread"}
+    ).content.decode()
+    wrong = client.get(
+        "/cluster/jobs/rebalance/", {"cluster": cluster_with_runs, "strategy": "by-chance"}
+    ).content.decode()
 
     assert "Strategy evenly-spread would move 1 item" in shown
     assert 'data-key="mails/' in shown
@@ -280,16 +286,16 @@ def test_only_administrators_switch_jobs_or_make_plans(role):
     assert not DistributedJobSwitch.objects.exists()
 
 
-def test_a_missing_distributed_job_is_reported(at_work):
-    answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": at_work})
+def test_a_missing_distributed_job_is_reported(cluster_with_runs):
+    answer = client_of("viewer").get(f"{API}jobs/nothing/", {"cluster": cluster_with_runs})
 
     assert_problem(answer, 404, "not_found")
-    assert answer.json()["detail"] == f"Cluster {at_work} has no distributed job 'nothing'."
-    assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": at_work}).status_code == 404
+    assert answer.json()["detail"] == f"Cluster {cluster_with_runs} has no distributed job 'nothing'."
+    assert visitor("viewer").get("/cluster/jobs/job/nothing/", {"cluster": cluster_with_runs}).status_code == 404
 
 
-def test_while_the_store_is_silent_pages_show_database_records_and_a_reason(nowhere):
-    noted("jobs", "main")
+def test_while_the_store_is_silent_pages_show_database_records_and_a_reason(silent_store):
+    store_run_record("jobs", "main")
 
     said = client_of("viewer").get(API).json()
     page = visitor("administrator").get("/cluster/jobs/").content.decode()
@@ -304,11 +310,11 @@ def test_while_the_store_is_silent_pages_show_database_records_and_a_reason(nowh
     )
 
 
-def test_an_administrator_requests_a_rebalance_by_the_main_manager(at_work):
-    answer = client_of("administrator").post(f"{API}rebalance/", {"cluster": at_work})
-    requested_first = RedistributionRequest.objects.get(cluster=at_work)
-    visitor("administrator").post("/cluster/jobs/rebalance/", {"cluster": at_work})
-    requested_again = RedistributionRequest.objects.get(cluster=at_work)
+def test_an_administrator_requests_a_rebalance_by_the_main_manager(cluster_with_runs):
+    answer = client_of("administrator").post(f"{API}rebalance/", {"cluster": cluster_with_runs})
+    requested_first = RedistributionRequest.objects.get(cluster=cluster_with_runs)
+    visitor("administrator").post("/cluster/jobs/rebalance/", {"cluster": cluster_with_runs})
+    requested_again = RedistributionRequest.objects.get(cluster=cluster_with_runs)
 
     assert answer.status_code == 202
     assert requested_first.asked_by == "a administrator"

@@ -29,7 +29,7 @@ def b(bench):
 
 def take(node, item=ITEM, *, lease=LONG, note=""):
     lock = node.acquire(item, lease=lease, note=note)
-    assert isinstance(lock, ItemLock), f"it is held: {lock}"
+    assert isinstance(lock, ItemLock), f"the lock is held: {lock}"
     return lock
 
 
@@ -243,22 +243,22 @@ def test_a_lease_can_be_made_shorter(a, b):
 def test_one_of_many_simultaneous_takers_gets_the_lock(bench):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
 
-    assert len(winners(nodes)) == 1
+    assert len(take_at_once(nodes)) == 1
 
 
 def test_one_of_many_simultaneous_successors_gets_the_lock(bench, a):
     nodes = [bench.node(f"node-{number}") for number in range(6)]
     wait_for_the_end_of(take(a, lease=SHORT), seen_by=nodes[0])
 
-    assert len(winners(nodes)) == 1
+    assert len(take_at_once(nodes)) == 1
 
 
 def test_one_of_many_simultaneous_threads_of_a_node_gets_the_lock(a):
-    assert len(winners([a] * 6)) == 1
+    assert len(take_at_once([a] * 6)) == 1
 
 
-def winners(nodes):
-    """Let all nodes ask for the lock at the same moment. Return the locks that they got."""
+def take_at_once(nodes):
+    """Let all nodes request the lock at the same moment. Return the locks that they got."""
     together = threading.Barrier(len(nodes))
 
     def ask(node):
@@ -272,13 +272,13 @@ def winners(nodes):
 def test_thirty_locks_are_held_extended_and_released_concurrently(a, b):
     items = [WorkItem("reports", f"part-{number}") for number in range(30)]
 
-    def life(number):
+    def hold_extend_and_release(number):
         node, item = (a, b)[number % 2], items[number]
         lock = node.prolong(take(node, item), lease=LONG)
         return node.lock_of(item).holder == node.node and node.release(lock)
 
     with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(life, range(30)))
+        assert all(pool.map(hold_extend_and_release, range(30)))
     assert a.locks() == ()
 
 

@@ -32,7 +32,7 @@ def use(settings, bench):
 
 
 @pytest.fixture
-def at_work(settings, bench):
+def cluster_with_shares(settings, bench):
     """
     Yield a cluster of two members: the main node has one item and its lock, and the other member has one item without
     its lock.
@@ -49,8 +49,8 @@ def at_work(settings, bench):
     return bench
 
 
-def test_members_pools_and_locks_of_a_cluster_are_shown(at_work):
-    shown = visitor().get(PATH, {"cluster": at_work.cluster}).content.decode()
+def test_members_pools_and_locks_of_a_cluster_are_shown(cluster_with_shares):
+    shown = visitor().get(PATH, {"cluster": cluster_with_shares.cluster}).content.decode()
 
     assert "term 1" in shown
     assert f"{JOB}/north" in shown
@@ -59,10 +59,10 @@ def test_members_pools_and_locks_of_a_cluster_are_shown(at_work):
     assert shown.count('data-key="main"') == shown.count('data-key="other"') == 1
 
 
-def test_the_api_shows_the_same_cluster_as_the_page(at_work):
-    said = client_of("administrator").get(API, {"cluster": at_work.cluster}).json()
+def test_the_api_shows_the_same_cluster_as_the_page(cluster_with_shares):
+    said = client_of("administrator").get(API, {"cluster": cluster_with_shares.cluster}).json()
 
-    assert (said["cluster"], said["main"], said["term"]) == (at_work.cluster, "main", 1)
+    assert (said["cluster"], said["main"], said["term"]) == (cluster_with_shares.cluster, "main", 1)
     assert [(member["node"], member["is_main"], member["items"]) for member in said["members"]] == [
         ("main", True, 1),
         ("other", False, 1),

@@ -30,7 +30,7 @@ SECONDS = 10
 
 
 @dataclasses.dataclass(order=True)
-class Held:
+class HoldingOfItem:
     """
     An item that a node held: from the moment when the node knew of the lock to the moment when the lock may have ended.
     """
@@ -61,7 +61,7 @@ class NodeThread(threading.Thread):
             # A node without a pause would spend most of the processor's time on repetitions of the same calls.
             time.sleep(0.03)
             try:
-                self._live(chance)
+                self._take_part(chance)
             except (NotMain, Outdated):
                 continue
             except NotMember:
@@ -78,7 +78,7 @@ class NodeThread(threading.Thread):
         except CoordinationError:
             time.sleep(0.05)
 
-    def _live(self, chance):
+    def _take_part(self, chance):
         me = self.coordination
         if self.leaves.is_set():
             self.leaves.clear()
@@ -95,7 +95,7 @@ class NodeThread(threading.Thread):
         lock = self.coordination.acquire(item, lease=LEASE)
         if not isinstance(lock, ItemLock):
             return
-        held = Held(seconds_since_boot(), lock.held_until, self.coordination.node)
+        held = HoldingOfItem(seconds_since_boot(), lock.held_until, self.coordination.node)
         self._history.held.setdefault(item, []).append(held)
         time.sleep(chance.choice([0, 0, 0.01, 0.05]))
         if chance.random() < 0.3 and (longer := self.coordination.prolong(lock, lease=LEASE)) is not None:

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 TIMEOUT = dt.timedelta(seconds=3)
 PERIOD = dt.timedelta(seconds=0.8)
-# Least distance of two runs by rate (part of a period).
+# Shortest time between the starts of two runs by rate (part of a period).
 APART = 0.85
 # Tolerance (seconds): ZooKeeper gives moments in whole milliseconds.
 ROUNDING = 0.002
@@ -108,7 +108,7 @@ def change_until(condition, job, *, every):
         # No more than three items, so that a busy machine keeps up.
         job.items = {"a", f"c-{number}", *(["b"] if number % 2 else [])}
         time.sleep(every)
-    pytest.fail(f"it did not come true within {CHANGES} changes")
+    pytest.fail(f"the condition is still false after {CHANGES} changes")
 
 
 @pytest.mark.parametrize("running", [one_thread, thread_per_item])

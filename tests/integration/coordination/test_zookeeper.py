@@ -16,7 +16,7 @@ from nodes.coordination.port import ItemLock, NotMember, Refused, Unreachable
 from nodes.coordination.zookeeper import ZooKeeperCoordination
 from nodes.coordination.zookeeper_session import Address, Session
 from tests.integration.coordination.conftest import TIMEOUT
-from tests.integration.coordination.test_clusters import POOLS, come_back, patiently, rebalance
+from tests.integration.coordination.test_clusters import POOLS, beat_or_join, rebalance, retry_until_answered
 from tests.support.waiting import wait_until
 from tests.support.zookeeper import Ensemble
 
@@ -194,8 +194,8 @@ def test_an_ensemble_whose_leader_dies_keeps_its_data(bench, tmp_path):
         ensemble.leader.stop()
 
         for node in nodes:
-            patiently(node.beat)
-        assert patiently(b.look).shares == shares
+            retry_until_answered(node.beat)
+        assert retry_until_answered(b.look).shares == shares
         assert (a.campaign().term, b.campaign()) == (term, None)
         assert b.lock_of(NORTH).holder == "a"
         assert a.release(lock)
@@ -228,7 +228,7 @@ def test_terms_still_grow_after_a_server_was_wiped(bench):
 
     lose_memory(bench)
     wait_until(lambda: a.leadership is None)
-    come_back(a)
+    beat_or_join(a)
 
     assert a.campaign().term > former.term
     assert a.look().members == {"a": {"reports", "mails"}}
@@ -240,13 +240,13 @@ def test_terms_still_grow_after_a_restore_of_an_old_backup(bench, tmp_path):
     bench.server.stop()
     bench.server.copy_to(tmp_path / "backup")
     bench.server.start()
-    come_back(a)
+    beat_or_join(a)
     former = reach_term(a, 5)
 
     lose_memory(bench, tmp_path / "backup")
     wait_until(lambda: a.leadership is None)
-    come_back(a)
-    wait_until(lambda: patiently(a.campaign) is not None)
+    beat_or_join(a)
+    wait_until(lambda: retry_until_answered(a.campaign) is not None)
 
     assert a.leadership.term > former.term
 
@@ -259,7 +259,7 @@ def test_after_a_wipe_the_term_exceeds_that_of_a_returning_member(bench):
     assert newcomer.campaign().term == 1
     bench.silence(a)
 
-    come_back(a)
+    beat_or_join(a)
     assert a.campaign() is None
 
     assert newcomer.campaign().term > former.term
@@ -309,7 +309,7 @@ def test_items_restored_without_members_are_distributed_again(bench, tmp_path):
     seen = b.look()
     assert b.assign(share_out(evenly_spread, seen.situation()), seen=seen, leadership=b.leadership) == 3
     with pytest.raises(NotMember):
-        patiently(a.beat)
+        retry_until_answered(a.beat)
 
 
 def test_a_removed_tree_is_created_again_by_a_joining_node(bench, session, tree):
