@@ -45,11 +45,11 @@ PAGES = ("a", "b", "c", "d", "e", "there/f", "there/g", "there/h")
 # Number of random histories that differ in each run. 0 stands for a few histories that are the same in each run.
 HISTORIES = int(os.environ.get("CRAWLCTL_TEST_HISTORIES", "0"))
 # Number of rounds of work by all nodes after which an undisturbed run must have ended.
-_ENOUGH = 150
+_MOST_ROUNDS = 150
 
 _which = st.integers(0, 1)
 _pages = st.sampled_from(PAGES)
-# Texts of pages: few, so that a page may get an earlier text back.
+# Texts of pages: few, so that a page may get an earlier text again.
 _texts = st.sampled_from(["once", "twice", "thrice", None])
 _links = st.lists(_pages, max_size=3, unique=True).map(tuple)
 _seeds = st.lists(_pages, min_size=1, max_size=2, unique=True)
@@ -58,20 +58,20 @@ _verbs = st.sampled_from([verb for verb in control.VERBS if verb != "delete"])
 _troubles = st.sampled_from([{"interruptions": 1}, {"interruptions": 3}, {"fails": "BROKEN"}])
 # Actions of operators and nodes, by name, for one of two jobs or nodes. A history draws at most 12 actions after each
 # event.
-_ACTS = {
-    "a run is started": lambda crawls, which: crawls.ask("start", which),
-    "manage": lambda crawls, which: crawls.cluster.managers[which].work(),
-    "manage what it took for its own": lambda crawls, which: crawls.cluster.managers[which].perform(),
+_ACTIONS = {
+    "start a run": lambda crawls, which: crawls.request_transition("start", which),
+    "make a pass": lambda crawls, which: crawls.cluster.managers[which].work(),
+    "perform duties with the groups of the last pass": lambda crawls, which: crawls.cluster.managers[which].perform(),
     "take": lambda crawls, which: crawls.cluster.workers[which].take(),
-    "take a little": lambda crawls, which: crawls.cluster.workers[which].take(2),
-    "take without hearing of it": lambda crawls, which: crawls.cluster.workers[which].take_with_lost_answer(),
+    "take 2 documents": lambda crawls, which: crawls.cluster.workers[which].take(2),
+    "take with a lost answer": lambda crawls, which: crawls.cluster.workers[which].take_with_lost_answer(),
     "process": lambda crawls, which: crawls.cluster.workers[which].process(),
-    "process a little": lambda crawls, which: crawls.cluster.workers[which].process(2),
-    "write": lambda crawls, which: crawls.cluster.workers[which].write(),
-    "give back": lambda crawls, which: crawls.cluster.workers[which].give_back(),
-    "everybody works": lambda crawls, _which: crawls.cluster.work(),
+    "process 2 documents": lambda crawls, which: crawls.cluster.workers[which].process(2),
+    "flush": lambda crawls, which: crawls.cluster.workers[which].write(),
+    "release": lambda crawls, which: crawls.cluster.workers[which].give_back(),
+    "all nodes work": lambda crawls, _which: crawls.cluster.work(),
 }
-_acts = st.lists(st.sampled_from([*itertools.product(_ACTS, (0, 1))]), max_size=12)
+_actions = st.lists(st.sampled_from([*itertools.product(_ACTIONS, (0, 1))]), max_size=12)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Page:
 
 
 @dataclass
-class Wanted:
+class ExpectedJob:
     """A job as the oracle sees it: its first pages, its hop limit, and its outputs."""
 
     id: int
@@ -150,128 +150,128 @@ class Crawls(RuleBasedStateMachine):
         self.indexed = set()
         self.was_removing = False
         for which in range(len(self.jobs)):
-            assert self.ask("start", which)
+            assert self.request_transition("start", which)
 
     # --- Events ----------------------------------------------------------------------------------
 
-    @rule(name=_pages, text=_texts, links=_links, carries=st.booleans(), then=_acts)
-    def a_page_is_put(self, name, text, links, carries, then):
+    @rule(name=_pages, text=_texts, links=_links, carries=st.booleans(), then=_actions)
+    def a_page_is_written(self, name, text, links, carries, then):
         if text is None:
             self.fleeting.add(name)
         self._put(name, Page(text, links, carries))
-        self._act(then)
+        self._perform(then)
 
-    @rule(name=_pages, then=_acts)
-    def a_page_goes(self, name, then):
+    @rule(name=_pages, then=_actions)
+    def a_page_is_deleted(self, name, then):
         if self.site.pop(name, None):
             self.fleeting.add(name)
             self.world.remove(name)
-        self._act(then)
+        self._perform(then)
 
-    @rule(name=_pages, trouble=_troubles, then=_acts)
-    def a_page_gets_into_trouble(self, name, trouble, then):
+    @rule(name=_pages, trouble=_troubles, then=_actions)
+    def a_page_fails_or_is_interrupted(self, name, trouble, then):
         if name in self.site:
             self.weak.add(name)
             self._put(name, self.site[name], **trouble)
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, verb=_verbs, then=_acts)
-    def an_operator_asks(self, which, verb, then):
-        self.ask(verb, which)
-        self._act(then)
+    @rule(which=_which, verb=_verbs, then=_actions)
+    def an_operator_requests_a_transition(self, which, verb, then):
+        self.request_transition(verb, which)
+        self._perform(then)
 
-    @rule(which=_which, verb=st.sampled_from(["start", "start-minimal"]), then=_acts)
+    @rule(which=_which, verb=st.sampled_from(["start", "start-minimal"]), then=_actions)
     def a_job_is_started(self, which, verb, then):
-        self.an_operator_asks(which, verb, then)
+        self.an_operator_requests_a_transition(which, verb, then)
 
-    @rule(which=_which, seeds=_seeds, then=_acts)
+    @rule(which=_which, seeds=_seeds, then=_actions)
     def the_seeds_are_edited(self, which, seeds, then):
         if self._edit(which, seeds=[SeedWanted(tuple(url_of(name) for name in seeds))]):
             self.jobs[which].seeds = seeds
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
+    @rule(which=_which, then=_actions)
     def the_specification_is_edited_before_a_run(self, which, then):
         self._edit(which, specification={"edition": str(next(self.numbers))})
-        self.an_operator_asks(which, "start", then)
+        self.an_operator_requests_a_transition(which, "start", then)
 
-    @rule(which=_which, has_one=st.booleans(), then=_acts)
+    @rule(which=_which, has_one=st.booleans(), then=_actions)
     def the_policy_of_a_seed_is_changed(self, which, has_one, then):
         urls = tuple(url_of(name) for name in self.jobs[which].seeds)
         self._edit(which, seeds=[SeedWanted(urls, self.policies[which] if has_one else None)])
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, limits=_limits, then=_acts)
+    @rule(which=_which, limits=_limits, then=_actions)
     def a_policy_is_edited(self, which, limits, then):
         for name, value in limits.items():
             setattr(self.policies[which], name, value)
         self.policies[which].save()
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
+    @rule(which=_which, then=_actions)
     def a_group_is_moved(self, which, then):
         group = ThrottleGroup.objects.order_by("pk")[which : which + 1].first()
         if group is not None:
-            self._ask_for_move(group)
-        self._act(then)
+            self._request_move(group)
+        self._perform(then)
 
-    @rule(then=_acts)
+    @rule(then=_actions)
     def the_second_job_is_deleted(self, then):
-        self.ask("delete", 1)
-        self._act(then)
+        self.request_transition("delete", 1)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
-    def what_a_run_removed_is_brought_back(self, which, then):
+    @rule(which=_which, then=_actions)
+    def workers_restore_removed_documents(self, which, then):
         with contextlib.suppress(Unknown, Refused):
             perform_restoration(restoring.restore(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at))
-        self._act(then)
+        self._perform(then)
 
-    @rule(then=_acts)
-    def the_second_job_is_brought_back(self, then):
+    @rule(then=_actions)
+    def the_restoration_of_the_second_job_is_performed(self, then):
         with contextlib.suppress(Refused):
             perform_restoration(restoring.restore_deleted(self.jobs[1].id, made_by="a test", now=self.cluster.clock.at))
-        self._act(then)
+        self._perform(then)
 
-    @rule(amount=st.sampled_from([0.2, 2, 60]), then=_acts)
+    @rule(amount=st.sampled_from([0.2, 2, 60]), then=_actions)
     def time_passes(self, amount, then):
         self.cluster.let_pass(amount)
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
+    @rule(which=_which, then=_actions)
     def a_worker_dies(self, which, then):
         self.cluster.fail_worker(self.cluster.workers[which])
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
-    def a_worker_dies_between_its_flush_and_what_follows_it(self, which, then):
+    @rule(which=_which, then=_actions)
+    def a_worker_dies_after_its_flush(self, which, then):
         self.cluster.workers[which].flush_with_lost_answer()
         self.a_worker_dies(which, then)
 
-    @rule(which=_which, then=_acts)
+    @rule(which=_which, then=_actions)
     def a_worker_dies_between_its_outputs_and_its_commit(self, which, then):
         self.cluster.workers[which].flush_without_commit()
         self.a_worker_dies(which, then)
 
-    @rule(which=_which, then=_acts)
-    def a_worker_does_not_hear_of_its_flush_and_does_it_again(self, which, then):
+    @rule(which=_which, then=_actions)
+    def a_worker_flushes_again_after_a_lost_answer(self, which, then):
         self.cluster.workers[which].flush_with_lost_answer()
         self.cluster.workers[which].write()
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
+    @rule(which=_which, then=_actions)
     def a_manager_dies(self, which, then):
         self.cluster.fail_manager(self.cluster.managers[which])
-        self._act(then)
+        self._perform(then)
 
-    @rule(which=_which, then=_acts)
-    def a_manager_loses_its_groups(self, which, then):
+    @rule(which=_which, then=_actions)
+    def a_manager_is_drained(self, which, then):
         self.cluster.drain_manager(self.cluster.managers[which])
-        self._act(then)
+        self._perform(then)
 
-    @rule(then=_acts)
-    def who_was_replaced_goes_on(self, then):
+    @rule(then=_actions)
+    def zombies_try_their_remaining_work(self, then):
         self.cluster.retire_zombies()
-        self._act(then)
+        self._perform(then)
 
     # --- Invariants ------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Crawls(RuleBasedStateMachine):
     @invariant()
     def no_more_is_handed_out_than_a_bin_allows(self):
         """
-        Assert that each bin is within its limits. Documents that were handed out before a limit fell may exceed it.
+        Assert that each bin is within its limits. Documents that were handed out before a limit was lowered may exceed it.
         """
         places = {
             name: (allowed, requests, heads)
@@ -295,7 +295,7 @@ class Crawls(RuleBasedStateMachine):
         self.places = places
 
     @invariant()
-    def only_the_source_or_a_run_that_may_removes(self):
+    def only_the_source_or_a_removing_run_removes(self):
         indexed = {(output, name) for output, held in self._held().items() for name in held}
         phases = [JobPhase.SHUTTING_DOWN, Scan.FULL, JobPhase.DELETING]
         (is_removing,) = self.connection.execute(_IS_REMOVING, phases).fetchone()
@@ -308,32 +308,32 @@ class Crawls(RuleBasedStateMachine):
     def teardown(self):
         # After a failure, the final run is skipped: a second failure would hide the first.
         if sys.exc_info()[0] is None:
-            self.a_full_run_that_is_let_alone_brings_what_follows_from_the_site()
+            self._check_undisturbed_runs()
 
-    def a_full_run_that_is_let_alone_brings_what_follows_from_the_site(self):
+    def _check_undisturbed_runs(self):
         for name, page in self.site.items():
             self._put(name, page)
         self.cluster.retire_zombies()
         for which in range(len(self.jobs)):
-            self.ask("resume", which)
-        self._work_until_all_is_at_rest()
+            self.request_transition("resume", which)
+        self._work_until_all_jobs_are_inactive()
         self.jobs = [job for job in self.jobs if Job.objects.filter(pk=job.id).exists()]
         for which in range(len(self.jobs)):
-            assert self.ask("reset-seeding", which)
-            assert self.ask("start", which)
-        self._work_until_all_is_at_rest()
+            assert self.request_transition("reset-seeding", which)
+            assert self.request_transition("start", which)
+        self._work_until_all_jobs_are_inactive()
 
         assert set(Job.objects.values_list("run_end", flat=True)) == {RunEnd.FINISHED}
-        self._outputs_hold_what_follows_from_the_site()
+        self._assert_outputs_are_as_expected()
 
         # Minimal runs, and runs in which pages fail, remove nothing.
         for name in self.weak & self.site.keys():
             self._put(name, self.site[name], fails="BROKEN")
         for which, verb in enumerate(["start", "start-minimal"][: len(self.jobs)]):
-            assert self.ask(verb, which)
-        self._work_until_all_is_at_rest()
+            assert self.request_transition(verb, which)
+        self._work_until_all_jobs_are_inactive()
 
-        self._outputs_hold_what_follows_from_the_site()
+        self._assert_outputs_are_as_expected()
 
     # --- Helpers ---------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class Crawls(RuleBasedStateMachine):
         hop_limits = {} if most_hops is None else {"link": most_hops}
         name = f"job {next(self.numbers)}"
         job = self.world.make_job(name, seeds=seeds, model=model, outputs=outputs, hop_limits=hop_limits)
-        return Wanted(job.pk, seeds, most_hops, [output.pk for output in outputs])
+        return ExpectedJob(job.pk, seeds, most_hops, [output.pk for output in outputs])
 
     def _edit(self, which, **change):
         try:
@@ -355,7 +355,7 @@ class Crawls(RuleBasedStateMachine):
             return False
         return True
 
-    def ask(self, verb, which):
+    def request_transition(self, verb, which):
         """Request a transition of a job. Return False if it was refused."""
         try:
             control.VERBS[verb].perform(self.jobs[which].id, made_by="a test", now=self.cluster.clock.at)
@@ -363,7 +363,7 @@ class Crawls(RuleBasedStateMachine):
             return False
         return True
 
-    def _ask_for_move(self, group):
+    def _request_move(self, group):
         """Request a move of the group as `cluster.move_group` does, without the wait for an answer."""
         others = [manager for manager in self.cluster.managers if manager.identity.id != group.owner_id]
         # A second request for the same move is ignored.
@@ -376,26 +376,26 @@ class Crawls(RuleBasedStateMachine):
                 asked_at=self.cluster.clock.at,
             )
 
-    def _act(self, acts):
+    def _perform(self, acts):
         for name, which in acts:
-            _ACTS[name](self, which)
+            _ACTIONS[name](self, which)
             self._check()
 
     def _check(self):
         self.claims_and_counts_are_sound()
         self.no_more_is_handed_out_than_a_bin_allows()
-        self.only_the_source_or_a_run_that_may_removes()
+        self.only_the_source_or_a_removing_run_removes()
 
-    def _work_until_all_is_at_rest(self):
-        for _ in range(_ENOUGH):
+    def _work_until_all_jobs_are_inactive(self):
+        for _ in range(_MOST_ROUNDS):
             if not Job.objects.exclude(phase=JobPhase.INACTIVE).exists():
                 return
             self.cluster.work()
             self._check()
         jobs = [(job.name, job.manifoldcf_status, job.reason) for job in Job.objects.all()]
-        pytest.fail(f"no end: {jobs} {self.connection.execute(_SCENE).fetchall()}")
+        pytest.fail(f"jobs are still active: {jobs} {self.connection.execute(_QUEUE).fetchall()}")
 
-    def _outputs_hold_what_follows_from_the_site(self):
+    def _assert_outputs_are_as_expected(self):
         for what, query in LEFT_OVER.items():
             assert self.connection.execute(query).fetchall() == [], what
         held = self._held()
@@ -443,7 +443,7 @@ class Crawls(RuleBasedStateMachine):
 
 # Queries for rows that violate an invariant. At no moment may they return a row.
 UNSOUND = {
-    "claimed without a batch that is out": """
+    "claimed without an offered or taken batch": """
         SELECT item.identifier, item.stage, batch.state
           FROM jobs_queueitem AS item LEFT JOIN jobs_batch AS batch ON batch.id = item.batch_id
          WHERE item.stage IN (1, 3, 4) AND batch.state IS DISTINCT FROM 'available' AND batch.state IS DISTINCT FROM 'sent'
@@ -451,7 +451,7 @@ UNSOUND = {
     "claimed in two jobs at once": """
         SELECT hash FROM jobs_queueitem WHERE stage IN (1, 3, 4) GROUP BY hash HAVING count(*) > 1
         """,
-    "counted otherwise than it stands": """
+    "counted differently from its rows": """
         SELECT job_id, lane_id, run_no, stage, outcome, code, sum(amount)
           FROM (SELECT job_id, lane_id, run_no, stage, outcome, code, amount FROM jobs_counter WHERE measure = 'stage'
                  UNION ALL
@@ -461,12 +461,12 @@ UNSOUND = {
                        CASE WHEN stage = 2 THEN result_code ELSE '' END, -1 FROM jobs_queueitem) AS moved
          GROUP BY job_id, lane_id, run_no, stage, outcome, code HAVING sum(amount) <> 0
         """,
-    "places of a bin that no turn has": """
+    "counts of a bin that differ from its turns": """
         SELECT bin.bin_id, bin.open_turns, bin.open_requests, count(turn.id), sum(turn.requests)
           FROM jobs_binstate AS bin LEFT JOIN jobs_turn AS turn ON turn.bin_id = bin.bin_id AND turn.closed_at IS NULL
          GROUP BY bin.bin_id, bin.version HAVING (bin.open_turns, bin.open_requests) <> (count(turn.id), coalesce(sum(turn.requests), 0))
         """,
-    "asleep with something to hand out": """
+    "asleep with a document to hand out": """
         SELECT lane.id, item.identifier
           FROM jobs_lane AS lane JOIN jobs_lanestate AS state ON state.lane_id = lane.id
           JOIN jobs_seed AS seed ON seed.id = lane.seed_id
@@ -485,9 +485,9 @@ _UNSOUND_ROWS = " UNION ALL ".join(
 # Queries that must return no row once all work has ended.
 LEFT_OVER = {
     "claimed": "SELECT identifier FROM jobs_queueitem WHERE stage IN (1, 3, 4)",
-    "offered or out": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",
+    "offered or taken": "SELECT id, state FROM jobs_batch WHERE state IN ('available', 'sent')",
     "open in a bin": "SELECT bin_id FROM jobs_binstate WHERE (open_turns, open_requests) <> (0, 0)",
-    "not at its end": """
+    "not ended": """
         SELECT item.identifier FROM jobs_queueitem AS item LEFT JOIN jobs_job AS job ON job.id = item.job_id
          WHERE job.id IS NULL OR item.stage NOT IN (2, 5) OR (item.run_no <> job.run_no AND job.scan <> 'changes')
         """,
@@ -513,7 +513,7 @@ _IS_REMOVING = "SELECT EXISTS (SELECT FROM jobs_job WHERE (phase = %s AND scan =
 _OUTPUTS = "SELECT id FROM jobs_outputconnection"
 _RECORDED = "SELECT output_id, hash, version FROM jobs_indexeddocument"
 _HELD = "SELECT output_id, title, text, description FROM jobs_searchdocument"
-_SCENE = """
+_QUEUE = """
 SELECT item.job_id, item.identifier, item.stage, item.run_no, item.seq, item.check_time, lane.ready_at, batch.id, batch.state,
        batch.kind
   FROM jobs_queueitem AS item JOIN jobs_lanestate AS lane ON lane.lane_id = item.lane_id
@@ -522,7 +522,7 @@ SELECT item.job_id, item.identifier, item.stage, item.run_no, item.seq, item.che
 
 
 def empty_the_tables(connection):
-    """Delete what an earlier history left. This is faster than TRUNCATE."""
+    """Delete the rows of an earlier history. This is faster than TRUNCATE."""
     tables = connection.execute(
         "SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
         " AND relnamespace = 'public'::regnamespace AND relname ~ '^(jobs|nodes)_'"
