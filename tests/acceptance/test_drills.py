@@ -35,7 +35,7 @@ def test_a_killed_main_manager_is_replaced_and_others_own_its_groups(drill, mach
     assert machine.database.value("SELECT count(*) FROM nodes_node WHERE status = 'failed'") == 1
 
 
-def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
+def test_a_frozen_worker_is_marked_failed_loses_documents_and_cannot_write(drill):
     code, report = drill("freeze", "worker")
 
     assert (code, report["missing"]) == (0, [])
@@ -46,7 +46,7 @@ def test_a_frozen_worker_fails_loses_its_documents_and_cannot_write(drill):
     assert report["refused"] > 0
 
 
-def test_a_database_that_is_cut_off_marks_no_node_as_failed(drill):
+def test_no_node_is_marked_failed_while_the_database_is_cut_off(drill):
     code, report = drill("cut", "database")
 
     assert (code, report["missing"], report["failed"]) == (0, [], 0)

@@ -9,7 +9,14 @@ from django.db import connection
 from playwright.sync_api import expect
 
 from jobs.models import Job
-from tests.acceptance.test_browser import PASSWORD, _address, administrator, browser, make_hostile_rows, visitor  # noqa: F401 (fixtures)
+from tests.acceptance.test_browser import (  # noqa: F401 (fixtures)
+    PASSWORD,
+    _address,
+    administrator,
+    browser,
+    make_hostile_rows,
+    visitor,
+)
 
 pytestmark = [pytest.mark.debian("chromium-headless-shell"), pytest.mark.usefixtures("administrator")]
 

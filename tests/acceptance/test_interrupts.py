@@ -29,7 +29,7 @@ def start_and_reach_the_middle(machine, site, output):
 
 
 def refetches(site):
-    """Return the number of pages that were answered with 200 more than once."""
+    """Return the number of answers 200 beyond the first one of each page."""
     return sum(times - 1 for (status, _), times in site.answers().items() if status == 200)
 
 

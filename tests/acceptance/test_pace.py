@@ -255,7 +255,7 @@ def test_two_policies_keep_the_strictest_limits_of_a_shared_host(machine, serve)
     site = serve(pages=69, traps=0, latency_ms=30)
     pages = [site.plan.url(page) for page in range(69)]
     gentle, eager = make_policy(open_requests=1, min_gap=0.15), make_policy(open_requests=4, min_gap=0.02)
-    # Pages without links, so the address of a request tells its job. A turn has at most 33 documents of the strict job,
+    # Pages without links, so the address of a request shows its job. A turn has at most 13 documents of the strict job,
     # so the other job gets a turn before the strict job ends.
     facts = {"specification": {"max_depth": 0}}
     strict_job = make_job(urls=pages[:45], policy=gentle, **facts)

@@ -18,7 +18,7 @@ from tests.chaos.checkers import fetches
 from tests.support.factories import make_bin, make_job, make_policy
 from tests.support.processes import held_by, wait_for
 
-# Seconds after which a stopped host gets no request, even for documents that workers have already claimed.
+# Seconds after which a stopped host gets no request, not even for documents that workers have already claimed.
 EFFECTIVE = 5.0
 # Number of open requests that the policy allows. Every third page takes a minute to answer.
 OPEN = 6
@@ -140,7 +140,7 @@ def test_turns_offered_before_the_end_of_a_back_off_apply_the_end(cluster, serve
 
 def test_a_scheduled_denial_closes_requests_and_documents_wait_for_its_end(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
-    # All pages take twice as long as a denial needs to reach all workers.
+    # All pages together take 10 s: twice the time in which a denial reaches all workers.
     site = serve(pages=200, traps=0, latency_ms=300, ends=ends)
     cluster.start("runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(200)]

@@ -282,7 +282,8 @@ class Crawls(RuleBasedStateMachine):
     @invariant()
     def no_more_is_handed_out_than_a_bin_allows(self):
         """
-        Assert that each bin is within its limits. Documents that were handed out before a limit was lowered may exceed it.
+        Assert that each bin is within its limits. Documents that were handed out before a limit was lowered may exceed
+        the limit.
         """
         places = {
             name: (allowed, requests, heads)

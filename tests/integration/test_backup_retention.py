@@ -24,7 +24,7 @@ def store(tmp_path):
 @pytest.fixture
 def put(store, tmp_path):
     """
-    Return a function that stores a small backup of a server. The n-th backup begins n microseconds after the given moment.
+    Return a function that stores a small backup of a server. The n-th backup begins n microseconds after the moment.
     """
     later = count()
 

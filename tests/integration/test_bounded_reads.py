@@ -302,8 +302,8 @@ def test_conditions_of_duties_read_only_active_rows(read_queue):
 def test_checks_that_are_repeated_for_running_jobs_read_no_other_jobs(read_queue):
     facts = {"scope": CLUSTER_SCOPE, "now": read_queue.now()}
 
-    for question in (JOBS_WITHOUT_CLAIMS, PASSING_JOBS):
-        plan = explain_on(read_queue.connection, question, facts)
+    for query in (JOBS_WITHOUT_CLAIMS, PASSING_JOBS):
+        plan = explain_on(read_queue.connection, query, facts)
 
         assert rows_read(plan, {"jobs_job"}) == {"jobs_job": pytest.approx(0, abs=len(read_queue.facts))}
 
@@ -314,10 +314,10 @@ def test_duties_find_their_rows_among_very_many_jobs_and_connections(queue):
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
     of = {"jobs_job", "jobs_repositoryconnection", "jobs_outputconnection"}
 
-    for question in (SCHEDULED_JOBS, HISTORIES_TO_CLEAR, WATCHED_JOBS):
-        plan = explain_on(queue.connection, question, facts)
+    for query in (SCHEDULED_JOBS, HISTORIES_TO_CLEAR, WATCHED_JOBS):
+        plan = explain_on(queue.connection, query, facts)
 
-        assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, question
+        assert {table: rows for table, rows in rows_read(plan, of).items() if rows > len(queue.facts)} == {}, query
 
 
 def test_running_jobs_are_checked_again_only_after_a_change_of_seeds(queue):
@@ -326,11 +326,11 @@ def test_running_jobs_are_checked_again_only_after_a_change_of_seeds(queue):
     queue.connection.execute("VACUUM ANALYZE jobs_job")
     facts = {"scope": CLUSTER_SCOPE, "now": queue.now()}
 
-    for question in (allocate._MARKED, JOBS_TO_RESEED):
-        plan = explain_on(queue.connection, question, facts)
+    for query in (allocate._MARKED, JOBS_TO_RESEED):
+        plan = explain_on(queue.connection, query, facts)
 
         assert plan["Actual Rows"] == 1
-        assert rows_read(plan, {"jobs_job", "jobs_seed"}) == {"jobs_job": 1}, question
+        assert rows_read(plan, {"jobs_job", "jobs_seed"}) == {"jobs_job": 1}, query
 
 
 def test_the_check_for_a_leaving_owner_does_not_read_each_group(read_queue):

@@ -134,7 +134,7 @@ def test_a_restore_warns_that_an_unsealed_backup_has_no_proof_of_its_origin(root
     assert "is of PostgreSQL 15.6" in refusal
 
 
-def test_a_set_passphrase_makes_a_restore_of_an_unsealed_backup_need_an_option(root, settings):
+def test_with_a_passphrase_a_restore_of_an_unsealed_backup_needs_an_option(root, settings):
     environment = {BACKUP_PASSPHRASE.path: "correct horse"}
 
     _, refusal = restore_unsealed(root, environment, settings)

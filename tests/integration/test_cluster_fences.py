@@ -308,7 +308,7 @@ def test_an_election_that_does_not_name_a_live_main_never_replaces_it(connection
     assert leadership.elect(connection, node_id=other.id, scope="cluster", seen_term=1) is None
 
 
-def test_a_replaced_main_fails_no_node_and_ends_no_session(cluster, connection):
+def test_a_replaced_main_marks_no_node_failed_and_ends_no_session(cluster, connection):
     old, new, worker = register_node(connection), register_node(connection), register_node(connection, "worker")
     old_term = elect_main(connection, old)
     leadership.resign(connection, term=old_term)

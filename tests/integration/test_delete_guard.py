@@ -84,7 +84,7 @@ def test_new_rules_that_refuse_waiting_pages_remove_nothing(site):
     assert (job.guard, site.held) == (Guard.WAITING, site.everything)
 
 
-def test_fewer_pages_than_the_threshold_are_removed_without_a_question(site):
+def test_fewer_pages_than_the_threshold_are_removed_without_approval(site):
     site.put_root(links=site.pages[:10])
 
     job = site.run()
@@ -193,7 +193,7 @@ def test_the_guard_asks_nothing_about_a_seed_that_loses_its_only_link(connection
     assert site.held == {*site.everything, "note"}
 
 
-def test_the_question_names_the_root_that_led_to_all_other_pages(connection, world):
+def test_the_request_for_approval_names_the_root_that_led_to_all_pages(connection, world):
     """
     Each listing links to ten pages, and the root to three listings only, but all pages were reached through the root.
     """
@@ -230,7 +230,7 @@ def put_tree(world, **facts):
             world.put(page)
 
 
-def test_the_question_names_hop_limits_that_exclude_most_documents(site):
+def test_the_request_for_approval_names_hop_limits_that_exclude_most(site):
     editing.change_job(site.job_id, hop_limits={"link": 0}, made_by="operator", now=site.cluster.clock.at)
 
     job = site.run()
@@ -240,7 +240,7 @@ def test_the_question_names_hop_limits_that_exclude_most_documents(site):
     assert site.held == site.everything
 
 
-def test_the_next_good_run_withdraws_the_question(site):
+def test_the_next_good_run_withdraws_the_request_for_approval(site):
     site.world.remove("root")
     site.run()
     site.put_root()
@@ -316,7 +316,7 @@ def test_approved_removals_continue_if_workers_and_managers_die(site, steps):
     assert site.held == set()
 
 
-def test_operators_answer_the_question_by_the_api_and_on_the_page(site):
+def test_operators_answer_the_guard_by_the_api_and_on_the_page(site):
     client = client_of(OPERATOR)
     site.put_root(links=site.pages[:2])
     site.run()
@@ -348,7 +348,7 @@ def test_operators_answer_the_question_by_the_api_and_on_the_page(site):
     assert client.get(f"/api/v1/jobs/{site.job_id}/removals/").json()["question"] is None
 
 
-def test_a_question_of_the_guard_needs_attention_until_it_is_answered(site):
+def test_a_request_for_approval_needs_attention_until_it_is_answered(site):
     site.world.remove("root")
     site.run()
 

@@ -104,8 +104,8 @@ def test_parquet_keeps_the_types_of_columns(job):
     assert (row["fetched_at"], row["depth"], row["changed_at"]) == (NOON, 0, None)
 
 
-# Each attempt has ten steps that write four parts, and three steps that write the whole file. The kill comes before one
-# of the steps.
+# Each attempt has eight steps that write four parts, and three steps that write the whole file. The kill comes before
+# one of the steps.
 @pytest.mark.parametrize("kill_at", range(1, 12))
 def test_a_killed_export_continues_and_has_the_same_rows(job, kill_at, monkeypatch):
     make_documents(job, 35)

@@ -328,10 +328,10 @@ def test_the_mark_of_a_form_does_not_depend_on_the_order_of_related_rows():
     assert mark_of({"a": None}) != mark_of({"a": ""})
 
 
-# --- A question that was open while the state changed -----------------------------------------------------------------
+# --- A confirmation page that was open while the state changed --------------------------------------------------------
 
 
-def test_an_answer_to_a_question_answered_by_another_user_is_refused():
+def test_a_confirmation_of_a_start_that_another_user_made_is_refused():
     client = page_client("operator")
     job = make_job()
     address = f"/admin/jobs/job/{job.pk}/do-start/"

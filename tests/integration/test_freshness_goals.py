@@ -113,7 +113,7 @@ class FreshCrawl(OneWorker):
 
 
 def busy():
-    """Return the evidence of a document that changes each quarter of an hour."""
+    """Return the evidence of a document that changes about once in a quarter of an hour."""
     evidence = NO_EVIDENCE
     for number in range(40):
         evidence = after_look(evidence, 900, changed=number % 3 < 2)

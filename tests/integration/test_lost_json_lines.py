@@ -190,7 +190,7 @@ def test_a_request_to_write_all_documents_again_ends_the_report(lines, job, path
     write_again(lines.pk, made_by="a test", now=read_clock())
     assert losses() == []
 
-    # A loss is reported only if the documents have been written again before it.
+    # A loss is not reported while the output still waits for its documents to be written again.
     path.unlink()
     flushed(job.indexed(PAGE), job.indexed(OTHER_PAGE))
     assert losses() == []

@@ -307,7 +307,7 @@ def test_managers_that_read_and_act_in_turns_end_with_one_main(connection):
     assert held == [TermHeld(scope="cluster", term=1, main_id=managers[0].id)]
 
 
-def test_the_main_fails_nodes_of_a_dead_one_shot_and_ends_its_term(connection):
+def test_the_main_marks_nodes_of_a_dead_one_shot_failed_and_ends_its_term(connection):
     me = identity_here()
     members.register(connection, identity=me)
     members.begin_work(connection, node_id=me.id)
@@ -326,7 +326,7 @@ def test_the_main_fails_nodes_of_a_dead_one_shot_and_ends_its_term(connection):
         hold_term(connection, its_term)
 
 
-def test_a_resumed_one_shot_is_main_of_its_scope_and_fails_its_old_nodes(connection):
+def test_a_resumed_one_shot_is_main_and_marks_its_old_nodes_failed(connection):
     me, dead = identity_here(scope="crawl:2"), register_node(connection, scope="crawl:1")
     left_behind = register_node(connection, "worker", scope="crawl:1")
     elect_main(connection, dead)

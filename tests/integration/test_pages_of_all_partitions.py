@@ -421,7 +421,7 @@ def test_an_open_page_shows_a_change_in_another_partition_immediately():
 
 
 @pytest.mark.usefixtures("control")
-def test_an_open_page_ignores_answers_to_questions_from_before_a_change():
+def test_an_open_page_ignores_answers_to_queries_from_before_a_change():
     begins, goes_on, answers = threading.Event(), threading.Event(), iter(["stopped", "released"])
 
     def read(_name):

@@ -1,5 +1,5 @@
 """
-Proves that one question of the delete guard covers the removals of all partitions, and one answer decides about them.
+Proves that one request of the guard for approval covers the removals of all partitions, and one answer decides them.
 """
 
 import pytest
@@ -55,7 +55,7 @@ def counted(leaving, staying):
 # --- The control partition -----------------------------------------------------------------------
 
 
-def test_one_question_names_the_removals_of_all_partitions(leader):
+def test_one_request_for_approval_names_the_removals_of_all_partitions(leader):
     leader.main.step(end_runs)
     leader.receive(removals=counted(30, 70))
     leader.leads()
@@ -71,7 +71,7 @@ def test_one_question_names_the_removals_of_all_partitions(leader):
 
 
 @each_row("removals", [counted(30, 970), counted(15, 0)], ids=["a small share", "few documents"])
-def test_removals_that_are_few_in_all_partitions_begin_without_a_question(leader, removals):
+def test_removals_that_are_few_in_all_partitions_begin_without_approval(leader, removals):
     PartitionedJob.objects.update(decided_run=0, removals=None)
     Job.objects.update(phase=Phase.ACTIVE)
     leader.main.step(end_runs)
@@ -147,7 +147,7 @@ def test_the_answer_of_an_operator_holds_for_all_partitions(follower, wanted, ph
     assert (job.phase, job.guard) == (phase, guard)
 
 
-def test_the_question_is_answered_in_the_control_partition_only(follower):
+def test_the_guard_is_answered_in_the_control_partition_only(follower):
     Job.objects.update(phase=Phase.INACTIVE, guard=Guard.WAITING, run_end=RunEnd.HELD)
 
     for verb in (control.allow_removals, control.refuse_removals):

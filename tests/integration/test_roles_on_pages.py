@@ -106,7 +106,7 @@ CHANGES = {
     "tasks-cancel": "tasks_cancel_many",
     "tasks-reschedule": "archived_tasks_reschedule_many",
 }
-# Pages that viewers may not read. Some of them show a question or a form before a change.
+# Pages that viewers may not read. Some of them show a confirmation or a form before a change.
 LEAST_READER = {
     "authorities-ask": OPERATOR,
     "coordination": ADMINISTRATOR,

@@ -58,7 +58,7 @@ READERS = st.sets(st.sampled_from((*TOKENS, "d"))).map(frozenset)
 
 
 class Index:
-    """A search output, written as a flush does."""
+    """A search output, to which tests write as a flush does."""
 
     def __init__(self, connection):
         self._connection = connection

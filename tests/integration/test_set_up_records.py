@@ -67,7 +67,7 @@ def detail_actions_of(response):
 
 
 def act(client, path, name, *keys, sure=True):
-    """Perform an action on the rows with these keys, with an answer to its question."""
+    """Perform an action on the rows with these keys. `sure` confirms it."""
     sent = {"action": name, ACTION_CHECKBOX_NAME: list(keys), **({"sure": "1"} if sure else {})}
     return client.post(path, sent, follow=True)
 

@@ -122,7 +122,7 @@ def test_a_vanished_page_is_removed_from_the_only_file_that_has_it(connection, d
     assert actions(tmp_path / "out.jsonl")[-1] == "delete"
 
 
-def test_a_page_removed_from_one_of_two_files_is_written_again_if_it_stays(connection, dsn, worker, tmp_path):
+def test_a_page_removed_from_only_one_of_two_files_is_written_again(connection, dsn, worker, tmp_path):
     first = tmp_path / "out.jsonl"
     running = make_running_job(register_node(connection, "manager"), output=make_output(first), run_no=2)
     running.job.outputs.add(make_output(tmp_path / "missing" / "out.jsonl"))

@@ -45,7 +45,7 @@ def test_a_set_of_patterns_finds_each_pattern_that_matches(several, name):
 
 @given(patterns, patterns, names)
 @example("*.a", "*.a.a", "a.a.a")
-def test_a_pattern_that_matches_another_one_matches_all_its_names(wider, narrower, name):
+def test_a_pattern_that_matches_a_pattern_matches_all_names_of_that_pattern(wider, narrower, name):
     if matches(wider, narrower) and matches(narrower, name):
         assert matches(wider, name)
 

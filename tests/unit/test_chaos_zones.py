@@ -13,7 +13,7 @@ AT_TWO = dt.datetime(2030, 3, 10, 2, 0, tzinfo=dt.UTC)
 
 @pytest.fixture
 def night(tmp_path):
-    """Return a zone at UTC. Its clocks go back an hour at 03:00, and an hour later they go forward two hours."""
+    """Return a zone at UTC. Its clocks go back an hour at 03:00, and 90 minutes later they go forward two hours."""
     back = AT_TWO.timestamp() + 3600
     path = tmp_path / "Chaos" / "Night"
     write_zone(path, usual=0, changes=[(int(back), -3600), (int(back) + 5400, 3600)])

@@ -47,7 +47,7 @@ def test_the_guard_asks_if_one_of_many_hosts_loses_most_documents(leaving, stayi
     assert should_ask(Facts(200 + leaving, 90_000 + staying, hosts), thresholds) is asks
 
 
-def test_the_question_names_the_host_that_loses_most_documents():
+def test_the_request_for_approval_names_the_host_that_loses_most():
     hosts = [HostShare("big.example", 200, 90_000), HostShare("a.example", 180, 20)]
 
     assert "a.example would lose 180 of 200." in question(Facts(380, 90_020, hosts), USUAL)
@@ -110,7 +110,7 @@ def test_the_guard_asks_nothing_about_a_lost_seed_without_removals():
         ({"hosts": [HostShare("a.example", 200, 1)]}, "Were rules or seeds of the job changed?"),
     ],
 )
-def test_the_question_names_the_cause_of_most_removals(facts, said):
+def test_the_request_for_approval_names_the_cause_of_most_removals(facts, said):
     sentence = question(Facts(200, 1, **facts), USUAL)
 
     assert sentence.startswith("200 of 201 documents would be removed (100 %).")

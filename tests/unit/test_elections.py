@@ -63,7 +63,7 @@ def test_a_silent_main_is_replaced_and_named_as_failed():
     assert (action.replaces.node_id, action.replaces.cause) == (main.id, FailureCause.SILENT)
 
 
-def test_an_election_fails_only_the_main_that_it_replaces():
+def test_an_election_marks_only_the_main_that_it_replaces_as_failed():
     main, other = silent(SECOND), silent(YOUNGEST)
     replacing = elect(seen_cluster(OLDEST, main, other, me=OLDEST, main=main), beat=BEAT, is_steady=steady_for(STEADY))
     without_a_main = elect(seen_cluster(OLDEST, other, me=OLDEST, since=NOON), beat=BEAT, is_steady=steady_for(STEADY))

@@ -23,7 +23,7 @@ def test_two_equal_settled_rounds_prove_the_end_of_a_run():
         (Figures(True, {"b": 1}, {}), IDLE),
         (IDLE, Figures(True, {}, {"a": 1})),
     ],
-    ids=["a partition has work", "a reference travels", "a partition was restored"],
+    ids=["a partition has work", "a reference is on its way", "a partition was restored"],
 )
 def test_partitions_with_work_references_or_a_restore_are_not_settled(of_a, of_b):
     assert not is_settled({"a": of_a, "b": of_b})

@@ -1,5 +1,5 @@
 """
-Proves that a thread reads the next items while the caller processes the last items, and that the thread ends with the
+Proves that a thread reads the next items while the caller processes the previous items, and that it ends with the
 caller.
 """
 
@@ -26,7 +26,7 @@ def test_an_error_of_the_items_is_raised_after_the_items_before_it():
         next(ahead)
 
 
-def test_a_closed_reader_reads_at_most_two_waiting_items_more_and_ends():
+def test_a_closed_reader_reads_only_a_few_more_items_and_ends():
     read = []
 
     def items():

@@ -1,4 +1,4 @@
-"""Proves that the refusal of a body costs no more than its length."""
+"""Proves that a refusal of a body takes time in proportion to the length of the body."""
 
 import pytest
 from rest_framework import serializers

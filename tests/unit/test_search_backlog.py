@@ -15,7 +15,7 @@ def test_workers_take_no_documents_if_texts_have_waited_long():
     assert [behind(seconds).holds for seconds in (0.0, 1.4, 1.5, 60.0)] == [False, False, True, True]
 
 
-def test_more_texts_are_indexed_in_one_go_before_workers_have_to_stop():
+def test_more_texts_are_indexed_at_once_before_workers_have_to_stop():
     assert [behind(seconds).at_once for seconds in (0.0, 0.6, 60.0)] == [25, 100, 100]
 
 

@@ -77,7 +77,7 @@ def test_a_main_that_resigned_judges_no_node():
     assert judge(seen_cluster(MAIN, silent, me=MAIN, main=MAIN, resigned=True), is_steady=steady_for(STEADY)) == ()
 
 
-def test_a_restart_of_the_database_fails_no_node():
+def test_a_restart_of_the_database_marks_no_node_as_failed():
     """All nodes were silent during the restart. The first node that returns must not judge the other nodes yet."""
     others = [seen_worker(heartbeat_age=seconds(300)), seen_worker(heartbeat_age=seconds(290))]
 
@@ -106,7 +106,7 @@ def test_a_local_node_whose_process_ended_fails_immediately():
 ABSENT_FROM_THE_STORE = {"is_absent": True, "timeout": seconds(10)}
 
 
-def test_a_manager_also_missing_in_the_store_fails_after_3_4_of_its_timeout():
+def test_a_manager_missing_in_the_store_fails_after_75_percent_of_its_timeout():
     missed, missed_soon = (seen_node(heartbeat_age=seconds(age), **ABSENT_FROM_THE_STORE) for age in (7.6, 7.4))
     heard = seen_node(heartbeat_age=seconds(7.6), timeout=seconds(10))
 
@@ -124,7 +124,7 @@ def test_a_node_missing_in_the_store_with_good_heartbeats_is_not_failed():
     assert failed_by_main(seen_node(heartbeat_age=seconds(1), **ABSENT_FROM_THE_STORE)) == []
 
 
-def test_a_main_with_uneven_heartbeats_does_not_fail_a_missing_node():
+def test_a_main_with_uneven_heartbeats_marks_no_missing_node_as_failed():
     missed = seen_node(heartbeat_age=seconds(9), **ABSENT_FROM_THE_STORE)
 
     assert failed_by_main(missed, beaten=seconds(9)) == []
@@ -158,7 +158,7 @@ def test_the_nodes_of_orphaned_scopes_are_also_judged():
     heartbeat_ages=st.lists(st.timedeltas(min_value=seconds(0), max_value=TIMEOUT), max_size=8),
     beaten=st.timedeltas(min_value=seconds(0), max_value=seconds(1e6)),
 )
-def test_slow_heartbeats_fail_no_node(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
+def test_slow_heartbeats_mark_no_node_as_failed(heartbeat_ages: list[dt.timedelta], beaten: dt.timedelta):
     assert failed_by_main(*(seen_worker(heartbeat_age=age) for age in heartbeat_ages), beaten=beaten) == []
 
 

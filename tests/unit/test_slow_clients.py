@@ -34,7 +34,10 @@ class LongerTakeLimit(PatientProtocol):
 
 
 async def answer_after_the_body(scope, receive, send):
-    """Answer with the first digit of the length of the body. `/slow` answers later than a client may take to send one."""
+    """
+    Answer with the first digit of the length of the body. `/slow` answers later than a client may take to send a
+    request.
+    """
     body, more = b"", True
     while more:
         message = await receive()

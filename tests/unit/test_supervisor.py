@@ -136,7 +136,7 @@ def test_a_process_that_does_not_stop_in_time_is_killed(supervisor):
     assert time.monotonic() - began_at < PATIENCE
 
 
-def test_a_service_that_ends_before_it_announces_is_an_error(supervisor):
+def test_a_service_that_ends_before_its_announcement_is_an_error(supervisor):
     supervisor.start(Service(name="site", command=("false",), directory=ROOT, announces=True))
 
     with pytest.raises(ServiceEnded):

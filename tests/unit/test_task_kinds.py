@@ -1,4 +1,4 @@
-"""Tests that kinds of tasks are found by name, and that their arguments are checked by name."""
+"""Proves that kinds of tasks are found by name, and that their arguments are checked by name."""
 
 import pytest
 from django.apps import apps

@@ -26,7 +26,7 @@ def test_before_the_first_good_heartbeat_no_request_may_begin():
     assert window.must_close
 
 
-def test_requests_start_until_2_3_of_the_timeout_and_are_closed_at_5_6():
+def test_requests_start_until_two_thirds_of_the_timeout_and_end_at_five_sixths():
     window, clock = opened_window()
 
     def after(passed: float) -> tuple[bool, bool]:

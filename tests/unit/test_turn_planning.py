@@ -299,7 +299,7 @@ def test_the_plan_of_a_bin_does_not_depend_on_other_bins():
     assert [place.lane for place in waiting] == [lanes[3], lanes[1]]
 
 
-def test_only_lanes_that_its_worker_may_have_succeed_a_turn():
+def test_a_turn_is_succeeded_only_by_lanes_that_its_worker_may_have():
     limited = seen_bin(gap=1.0, turns=[sent(worker=WORKER)])
     mine, others = (seen_lane(tag="x", workers=frozenset({one})) for one in (WORKER, OTHER))
 
@@ -307,7 +307,7 @@ def test_only_lanes_that_its_worker_may_have_succeed_a_turn():
     assert plan(limited, others) == ([], [NoPlace(others, None)])
 
 
-def test_the_first_lane_that_may_not_succeed_gets_the_turn_after_it():
+def test_a_first_lane_that_cannot_be_the_successor_gets_the_next_turn():
     first = seen_lane(tag="x", workers=frozenset({OTHER}), priority=1)
     second = seen_lane(priority=9)
 

@@ -266,7 +266,7 @@ def test_after_a_wipe_the_term_exceeds_that_of_a_returning_member(bench):
     assert rebalance(newcomer) == 3
 
 
-def test_with_a_low_water_mark_no_term_is_given_twice(bench, dsn):
+def test_with_a_term_bound_no_term_is_given_twice(bench, dsn):
     def term_bound():
         return DatabaseTermBound(dsn=dsn, cluster=bench.cluster, node="a", timeout=TIMEOUT)
 
