@@ -227,7 +227,7 @@ def test_a_crawl_ends_as_if_undisturbed_after_a_crash_and_a_restore(serve, tmp_p
         wait_for(lambda: browser.get(f"jobs/{job_id}/")[1].get("phase") == "inactive", saying="the job has ended")
 
         assert held_by(output) == site.documents
-        # Documents that were indexed after the backup.
+        # Documents that were indexed after the backup are requested again.
         assert max(site.answers().values()) > 1
     finally:
         machine.clean_up()

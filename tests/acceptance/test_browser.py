@@ -181,11 +181,11 @@ def test_a_job_is_set_up_started_watched_paused_and_resumed_in_the_browser(brows
         page.get_by_role("button", name="Start", exact=True).click()
         page.wait_for_load_state("networkidle")
 
-        # Numbers move without a request.
+        # Numbers change without a request.
         requests = []
         page.on("request", lambda request: requests.append(request.url))
         first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
-        wait_for(lambda: amount(page, "processed") > first, saying="the number moves")
+        wait_for(lambda: amount(page, "processed") > first, saying="the number changes")
         assert requests == []
         expect(cell(page, "status")).to_have_text("Running")
 
@@ -482,10 +482,10 @@ def test_a_job_is_made_started_and_aborted_by_keyboard_only(browser, web, serve)
         tab_to(page, "Start")
         page.keyboard.press("Enter")
         expect(cell(page, "status")).to_have_text("Running", timeout=10_000)
-        # The page is live: numbers move, and buttons come and go around the focused one.
+        # The page is live: numbers change, and buttons come and go around the focused one.
         tab_to(page, "Abort")
         first = wait_for(lambda: amount(page, "processed"), saying="a document is processed")
-        wait_for(lambda: amount(page, "processed") > first, saying="the number moves")
+        wait_for(lambda: amount(page, "processed") > first, saying="the number changes")
         assert page.evaluate("document.activeElement.textContent.trim()") == "Abort"
         page.keyboard.press("Enter")
         expect(cell(page, "status")).to_have_text("Not running", timeout=10_000)

@@ -92,6 +92,6 @@ def test_a_drop_survives_kills_of_its_processes(cluster, machine, start_worker, 
     assert (ended.why, operation.attempt) == ("done", 4)
     assert (operation.changed, operation.skipped) == (DOCUMENTS, 0)
     assert set(QueueItem.objects.values_list("hash", flat=True)) == {document.hash for document in kept}
-    # None of the documents was counted before.
+    # The count is negative, because no counter had counted the documents before.
     counted = sum(rows.objects.aggregate(sum=Sum("amount"))["sum"] or 0 for rows in (CounterDelta, JobCounter))
     assert counted == -DOCUMENTS

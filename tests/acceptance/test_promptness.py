@@ -15,7 +15,8 @@ from jobs.verbs import control, policies
 from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import wait_for
 
-# Seconds. Threads of ManifoldCF wake every ten.
+# Longest delay of scheduled work (threads of ManifoldCF wake every ten seconds), and of a new job's first request
+# (seconds).
 SOON = 10.0
 NEWCOMERS_PATIENCE = 5.0
 

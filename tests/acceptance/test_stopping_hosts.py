@@ -20,7 +20,7 @@ from tests.support.processes import held_by, wait_for
 
 # Seconds after which a stopped host gets no request, not even for documents that workers have already claimed.
 EFFECTIVE = 5.0
-# Number of open requests that the policy allows. Every third page takes a minute to answer.
+# Number of open requests that the policy allows.
 OPEN = 6
 PAGES = 120
 
@@ -43,6 +43,7 @@ def waiting(job):
 
 def test_workers_close_requests_of_a_stopped_host_and_start_none(cluster, serve, tmp_path):
     starts, ends = tmp_path / "site-0.log", tmp_path / "ends"
+    # Every third page takes a minute to answer.
     site, other = serve(pages=PAGES, traps=0, slow="3:60", ends=ends), serve(pages=20, traps=0)
     cluster.start("runmanager", "runworker", "runworker")
     urls = [site.plan.url(page) for page in range(PAGES)]

@@ -222,7 +222,7 @@ def test_torn_pages_of_a_killed_database_lose_no_document(machine_of_clone, serv
 
 def test_kills_of_all_processes_lose_no_document_and_tear_no_page(machine_of_clone, serve, tmp_path):
     kills = int(os.environ.get("CRAWLCTL_TEST_KILLS_OF_ALL", "3"))
-    # The site lasts for all kills.
+    # The crawl of the site lasts longer than all kills.
     site = serve(pages=300 * kills, hosts=2, traps=1, latency_ms=40 if kills < 10 else 150)
     home, root = Home(tmp_path / "var" / "postgres"), tmp_path / "archive"
     own = {"DATABASE_URL": "", "CRAWLCTL_VAR": str(tmp_path / "var"), "CRAWLCTL_ARCHIVE_ROOT": str(root)}

@@ -21,14 +21,14 @@ def worker(connection):
 
 @pytest.fixture(autouse=True)
 def anywhere(settings):
-    """Let connections use any path. Only `test_confined_connections.py` tests the settings that confine paths."""
+    """Let connections use any path. Tests of the settings that confine paths change these settings again."""
     said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
     settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
 
 @pytest.fixture
 def in_one_transaction(monkeypatch):
-    """Keep the database connection of the test open. A command would close it."""
+    """Keep the database connection of the test open, which a command would close."""
     monkeypatch.setattr(connections["default"], "close", lambda: None)
 
 

@@ -102,7 +102,7 @@ def test_hosts_and_documents_keep_their_waiting_times(connection):
     busy = make_bin("busy.example", state={"last_start_at": now, "not_before": now + 5 * SECOND})
     refusing = make_bin("refusing.example", backing_off_since=now, back_off_until=now + 120 * SECOND, back_off_level=1)
     [failing, read] = make_documents(lane, 2, check_time=now + 300 * SECOND)
-    # The next readings of a continuous job.
+    # Documents of a continuous job that wait for their next check.
     [done, excluded] = make_documents(lane, ["done", "excluded"], stage=Stage.DONE, check_time=now + 300 * SECOND)
     QueueItem.objects.filter(hash=failing.hash).update(failing_since=now, failing_until=now + HOUR, failures=1)
     QueueItem.objects.filter(hash__in=[read.hash, done.hash]).update(fetched_at=now)

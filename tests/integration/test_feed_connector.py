@@ -200,7 +200,7 @@ async def test_the_date_of_an_entry_is_the_origination_date_of_its_page(fetcher)
     async with HostileSite.serve({"/feed": route, "/a": answer(status="500 Error")}) as site:
         feed = await process(fetcher, site, "/feed")
         carried = feed.references[0].carry
-        # This also holds for a page that cannot be read this time.
+        # A page that cannot be read keeps the date of its entry.
         entry = await process(fetcher, site, "/a", depth=1, carried=carried)
         of_two_feeds = {"published": (*carried["published"], "2030-01-03T00:00:00+00:00")}
         shared = await process(fetcher, site, "/a", depth=1, carried=of_two_feeds)

@@ -206,7 +206,7 @@ def test_looks_are_recorded_as_evidence_and_the_plan_sets_the_next_look(crawl):
     assert (rate.hash, rate.looked_at, unpack(rate.evidence)) == (hash_of("page"), NOON, NO_EVIDENCE)
     items = {item.identifier.rpartition("/")[2]: item for item in QueueItem.objects.all()}
     assert items["unnamed"].check_time == NOON + HOUR
-    # Nothing is known yet.
+    # No change rate is known yet, so the next look comes after the time of the goal.
     assert items["page"].check_time == NOON + seconds(900)
     assert LanePlan.objects.get().lane_id == crawl.lane.pk
 

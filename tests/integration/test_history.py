@@ -328,7 +328,7 @@ def test_the_history_of_a_source_is_cleared_a_chunk_at_a_time(connection, main):
     clear_history(source.pk, made_by="a test", now=NOON + seconds(5_000))
 
     assert [main(NOON, duty=clear_histories) for _ in range(3)] == [5_000, 0, 0]
-    # Entries after that time, and entries of other repositories, stay.
+    # Entries from after the request, and entries of other repositories, stay.
     assert sorted(Activity.objects.values_list("repository_id", flat=True)) == [source.pk, other.pk]
     source.refresh_from_db()
     assert source.clear_history_before is None

@@ -15,7 +15,7 @@ from tests.support.factories import make_job
 from tests.support.tables import each_row
 
 ACTIVE = {"phase": Phase.ACTIVE}
-# By situation: an example of a state.
+# An example of a state of each situation.
 IN = {
     "inactive": {"phase": Phase.INACTIVE},
     "waiting for approval": {"phase": Phase.INACTIVE, "guard": Guard.WAITING},

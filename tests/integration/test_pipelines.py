@@ -165,7 +165,7 @@ def test_a_run_without_changes_writes_nothing(site):
     assert len(site.written) == lines
     assert list(IndexedDocument.objects.order_by("hash").values_list("version", "indexed_at")) == rows
     unchanged = QueueItem.objects.filter(result_code="OK_UNCHANGED").count()
-    # Also the document that one output refuses.
+    # The document that one output refuses is unchanged, too.
     assert unchanged == 6
 
 

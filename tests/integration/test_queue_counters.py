@@ -59,7 +59,7 @@ SELECT job_id, lane_id, run_no, stage::int, outcome::int, code, sum(amount)::big
          UNION ALL SELECT job_id, lane_id, run_no, stage, outcome, code, measure, amount FROM jobs_counterdelta) AS both_
  WHERE measure = 'stage' GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(amount) <> 0
 """
-# Query for bins with wrong counts of open turns or requests, and for jobs whose budget differs from the admitted
+# Queries for bins with wrong counts of open turns or requests, and for jobs whose budget differs from the admitted
 # documents.
 _BINS_ASTRAY = """
 SELECT bin.bin_id, bin.open_turns, count(turn.id) AS turns, bin.open_requests, coalesce(sum(turn.requests), 0) AS requests

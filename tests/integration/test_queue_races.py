@@ -309,7 +309,7 @@ def test_a_document_of_two_jobs_is_cleaned_up_by_one_job_at_a_time(
 
     with connection.transaction():
         assert clean_all(connection, first).documents == 1
-        # The bin is locked.
+        # The bin is locked, so the second job finds nothing to remove now.
         assert clean_all(other_connection, second).documents == 0
     LaneState.objects.update(ready_at=NOON)
     assert clean_all(other_connection, second).documents == 0

@@ -212,7 +212,7 @@ def test_an_invalid_mailing_is_named_at_its_field(channel, facts, field):
 
 
 def test_a_command_stores_and_replaces_a_mailing(channel, monkeypatch):
-    # A failed command would end the transaction of the test.
+    # A failed command closes the connection, which would end the transaction of the test.
     monkeypatch.setattr(connections["default"], "close", lambda: None)
     words = ["notification", "put-mailing", "weekly", "--report", "results", "--channel", "mail"]
 

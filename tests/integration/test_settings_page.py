@@ -180,6 +180,6 @@ def test_the_attention_list_names_stored_settings_without_an_effect(caplog):
 
     assert [(line.subject, line.link) for line in lines] == [("worker.claimed", PAGE), ("worker.shoe_size", PAGE)]
     assert "The stored setting worker.shoe_size has no effect, and its default applies:" in lines[1].sentence
-    # An open overview reads the list once a second.
+    # An open overview reads the list once a second, so a read logs nothing.
     assert logged == []
     assert "setting_ignored" not in later

@@ -24,7 +24,7 @@ def kinds_of_tests(settings):
 
 @pytest.fixture
 def main_recruiter(connection):
-    # The built-in templates are removed, because they would make further tasks.
+    # The built-in templates have no next moment, because they would make further tasks.
     TaskTemplate.objects.filter(is_built_in=True).update(next_at=None)
     return MainRecruiter(connection)
 

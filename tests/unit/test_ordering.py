@@ -18,7 +18,7 @@ def test_each_process_begins_with_its_share_of_the_long_and_waiting_tests(long, 
     assert sorted(ordered) == sorted(tests)
     shares = []
     for left in range(processes, 0, -1):
-        # The pieces of pytest-xdist.
+        # Processes of pytest-xdist get consecutive pieces of the list.
         size = len(ordered) // left
         piece, ordered = ordered[:size], ordered[size:]
         kinds = [next(place for place, kind in enumerate(_KINDS) if name.startswith(kind)) for name in piece]

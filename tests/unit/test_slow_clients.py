@@ -16,10 +16,10 @@ from tests.support.tables import each_row
 # Time limit of the server, and the longest time in which a test waits for the end of a connection (seconds).
 WITHIN = 0.3
 PATIENCE = 20.0
-# Bytes of the long answers, and of one part. A kernel of the test keeps far less.
+# Bytes of a long answer, and of one of its parts. The buffers of the kernel hold far less in these tests.
 LONG = 4 << 20
 PART = 1 << 16
-# Bytes that fill no buffer above its limit, so that the server has nothing to wait for.
+# Bytes of an answer that the server writes without a wait, because no buffer exceeds its limit.
 SHORT = 48 << 10
 
 
@@ -184,7 +184,7 @@ def test_a_client_that_takes_its_answer_slowly_gets_all_of_it():
                 part = await asyncio.wait_for(loop.sock_recv(client, PART), PATIENCE)
                 assert part, f"closed after {got} bytes"
                 got += len(part)
-                # Two limits pass before the end.
+                # The whole answer takes twice the limit.
                 ahead = 2 * LongerTakeLimit.taken_within * got / LONG - (time.monotonic() - began)
                 await asyncio.sleep(max(0.0, ahead))
 

@@ -113,7 +113,7 @@ def test_robots_disallow_private_pages_and_set_a_delay_only_on_request():
     assert write_robots(crawl_delay=0.5).endswith(b"Crawl-delay: 0.5\n")
 
 
-# Revisions
+# --- Revisions -----------------------------------------------------------------------------------
 
 
 REVISED = SITE.at_revision(1, Revision(change=10, gone=4))
@@ -227,7 +227,7 @@ def test_an_invalid_value_is_refused_with_a_sentence(make, sentence):
         make()
 
 
-# The account of a crawl
+# --- The report on a crawl -----------------------------------------------------------------------
 
 
 def test_a_first_crawl_is_expected_to_request_each_reachable_page_once():
