@@ -343,7 +343,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
     total_gap = _rate_gap(policy, rule, "total_")
     if total_gap > _gap(policy, rule) and (_names(rule, "starts") or _names(rule, "min_gap")):
         gap_of_each = _gap(policy, rule)
-        sentence = (
+        of_total = (
             _(
                 "All hosts together get at most one start every %(total)s s, so one host never gets a start "
                 "every %(each)s s."
@@ -354,7 +354,7 @@ def _warnings_of(policy: ThrottlePolicy, rule: RuleWanted | None) -> Iterator[st
                 "although its own rate is unlimited."
             )
         )
-        yield sentence % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
+        yield of_total % {"total": f"{total_gap:g}", "each": f"{gap_of_each:g}"}
 
 
 def _names(rule: RuleWanted | None, name: str) -> bool:
