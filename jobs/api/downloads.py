@@ -20,6 +20,8 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\
 
 
 class DownloadKind(enum.StrEnum):
+    """The format of a downloaded file."""
+
     CSV = "csv"
     JSON = "json"
 

@@ -26,6 +26,8 @@ class BadSpecification(ValueError):
 
 
 class FieldKind(enum.Enum):
+    """The kind of value of a field."""
+
     TEXT = enum.auto()
     # A list of texts.
     LINES = enum.auto()

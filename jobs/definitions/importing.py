@@ -31,6 +31,8 @@ MOST: Final = 10_000
 
 
 class Result(enum.StrEnum):
+    """The effect of an import on one object."""
+
     CREATED = "created"
     CHANGED = "changed"
     UNCHANGED = "unchanged"

@@ -8,6 +8,8 @@ from jobs.reading.text import Kind, kind_of, media_type
 
 
 class Format(enum.Enum):
+    """The format of a file, recognized by its content."""
+
     PDF = "pdf"
     # A ZIP container: Office, OpenDocument, or an archive. Its members show the kind.
     ZIP = "zip"

@@ -17,6 +17,8 @@ from jobs.lifecycle.table import Owner, Transition, by_name
 
 
 class Phase(enum.StrEnum):
+    """The step of a run, or of the deletion of a job. A job without a run is `inactive`."""
+
     INACTIVE = "inactive"
     READY_FOR_STARTUP = "ready_for_startup"
     STARTING_UP = "starting_up"
@@ -32,6 +34,8 @@ class Phase(enum.StrEnum):
 
 
 class Pause(enum.StrEnum):
+    """The progress of a pause. In `pausing`, the job drains; in `paused`, it has drained."""
+
     NO = "no"
     PAUSING = "pausing"
     PAUSED = "paused"
@@ -49,6 +53,8 @@ class Window(enum.StrEnum):
 
 
 class StopRequest(enum.StrEnum):
+    """The request to end a run early: `abort` only ends it, and `restart` starts the job again afterwards."""
+
     NONE = "none"
     ABORT = "abort"
     RESTART = "restart"
@@ -56,7 +62,7 @@ class StopRequest(enum.StrEnum):
 
 class Guard(enum.StrEnum):
     """
-    The state of the delete guard for a job: it asks nothing, its removals wait for approval, or its removals are
+    The state of the delete guard for a job: no removals wait for approval (`no`), removals wait for it, or they are
     allowed.
     """
 
@@ -297,7 +303,7 @@ _NOWHERE: Final = {(Pause.PAUSING, Window.OUTSIDE), (Pause.PAUSED, Window.WAITIN
 _NAMES: Final = _all_names()
 
 
-# The source states of the table's rows, each a predicate over the facts.
+# Predicates over job states, for the situations from which the transitions of the table start.
 def _active(pause: Pause, window: Window, *, resuming: bool = False) -> Callable[[JobState], bool]:
     def holds(state: JobState) -> bool:
         return (

@@ -5,6 +5,8 @@ from typing import Final
 
 
 class Period(enum.StrEnum):
+    """The time for which a limit allows a number of requests."""
+
     SECOND = "second"
     MINUTE = "minute"
     HOUR = "hour"

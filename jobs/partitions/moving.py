@@ -5,8 +5,7 @@ A move is a whole new map with a higher epoch, so any number of partitions can g
 
 1. `holding`: each partition holds its jobs and reports them. No document is handed out, and no run begins or ends.
 2. `copying`: all jobs were held at the same time, and no reference was on its way. Each partition adopts the new map,
-sends the
-   documents that it no longer has in numbered chunks, and applies the chunks of the others.
+   sends the documents of the slots that it gives away in numbered chunks, and applies the chunks of the others.
 3. `done`: all have sent and applied all chunks. Each partition releases its jobs.
 
 A move ends in its first phase if a partition refuses it, or an operator cancels it. Then all jobs continue with the old
@@ -29,6 +28,8 @@ from jobs.partitions.slots import SlotMap
 
 
 class MovePhase(StrEnum):
+    """The phase of a move. A move is over when it is done, refused by a partition or cancelled by an operator."""
+
     HOLDING = "holding"
     COPYING = "copying"
     DONE = "done"
@@ -63,8 +64,7 @@ class Move:
     """
     The last move, as the control partition sends it. `to` is its map, whose epoch is the number of the move.
 
-    `why` is the reason of a refusal. The move does not wait for the partitions in `without`, which are
-    lost.
+    `why` is the reason of a refusal. The move does not wait for the partitions in `without`, which are lost.
     """
 
     to: SlotMap

@@ -13,6 +13,8 @@ from jobs.reading.charset import text_of
 
 
 class Kind(enum.Enum):
+    """The kind of a document, which decides how its text is read."""
+
     HTML = "html"
     PLAIN = "plain"
     OTHER = "other"

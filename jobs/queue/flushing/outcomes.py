@@ -114,6 +114,8 @@ class Named(NamedTuple):
 
 
 class Own(NamedTuple):
+    """The new values of the row of a processed document."""
+
     hash: str
     job_id: int
     stage: int
@@ -148,7 +150,7 @@ NO_NEXT_LOOK: Final = NextLook()
 _NOT_BY_HOST: Final = frozenset({Kind.NEW, Kind.CHANGED})
 
 
-# The names of the columns in the statement.
+# The fields of `Own`, as the statement names its lists of values.
 _OWN_COLUMNS: Final = (
     "hashes",
     "jobs",

@@ -165,6 +165,8 @@ DRAW_IDS: Final[LiteralString] = "SELECT nextval('jobs_batch_id_seq') AS id FROM
 
 @dataclass(frozen=True, slots=True)
 class JobHeld:
+    """A locked job, as the stuffing transaction reads it."""
+
     id: int
     run_no: int
     priority: int

@@ -37,6 +37,8 @@ _UNREACHABLE_SECONDS: Final = 1.0
 
 
 class RobotsKind(enum.StrEnum):
+    """The kind of answer to a request for robots.txt: it has rules, allows everything, or could not be read."""
+
     RULES = "rules"
     ALLOW_ALL = "allow_all"
     UNREACHABLE = "unreachable"

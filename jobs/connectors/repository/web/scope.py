@@ -28,6 +28,8 @@ _MOST_PATTERN_CHARACTERS: Final = 10_000
 
 
 class ScopeKind(enum.StrEnum):
+    """The addresses in the scope of a job: of the hosts, domains or directories of its seeds, or any address."""
+
     HOST = "host"
     DOMAIN = "domain"
     PREFIX = "prefix"
