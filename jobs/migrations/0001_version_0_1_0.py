@@ -192,7 +192,7 @@ CREATE TRIGGER policy_version_grows_with_lost_rules
 """
 
 # A job is marked when one of its seeds may have to join another group, or has to be read again. Duties look at marked
-# jobs only. The marks are counts: a duty subtracts the number that it saw, and later marks stay.
+# jobs only. The marks are counts: a duty sets a count to 0 if it is still the number that the duty read.
 _MARKS_OF_SEEDS: Final = """
 CREATE FUNCTION jobs_mark_new_seeds() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
