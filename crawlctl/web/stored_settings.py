@@ -15,14 +15,14 @@ class FollowStoredSettings:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
-        self._looked_at = float("-inf")
+        self._read_at = float("-inf")
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if time.monotonic() - self._looked_at > current()[HEARTBEAT_INTERVAL].total_seconds():
-            self._looked_at = time.monotonic()
+        if time.monotonic() - self._read_at > current()[HEARTBEAT_INTERVAL].total_seconds():
+            self._read_at = time.monotonic()
             try:
                 follow_newest()
             except OUTAGES:
                 # The view decides whether it can answer without the database.
-                self._looked_at = float("-inf")
+                self._read_at = float("-inf")
         return self._get_response(request)

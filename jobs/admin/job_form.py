@@ -149,7 +149,7 @@ class JobForm(ConnectorForm, OptionsForm):
         self._offer_few("outputs", chosen)
         self._offer_few("repository", ())
 
-    def also_seen(self) -> bool:
+    def further_compared_values(self) -> bool:
         """
         True if the job runs: most fields then keep their stored values. `SeenForm` notices if the job started or ended
         meanwhile.

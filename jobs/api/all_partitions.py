@@ -166,7 +166,7 @@ def names_of(silent: Sequence[Silent]) -> list[str]:
     return [one.name for one in silent]
 
 
-def put_numbers_of_policies(rows: Sequence[dict[str, Any]]) -> None:
+def put_local_policy_ids(rows: Sequence[dict[str, Any]]) -> None:
     """
     Replace each policy's id in another partition by its id here, found by name; null if no policy here has the name.
     """

@@ -15,7 +15,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api.all_partitions import EverywhereView, PlacedSerializer, put_numbers_of_policies
+from jobs.api.all_partitions import EverywhereView, PlacedSerializer, put_local_policy_ids
 from jobs.api.downloads import download_lines
 from jobs.api.host_details import EvidencePeriodSerializer, EvidenceSerializer, SitemapSerializer, WeekSerializer
 from jobs.api.policies import LimitsSerializer
@@ -304,7 +304,7 @@ class HostView(EverywhereView):
         return [found.get(row.pk) for row in rows]
 
     def replace_names(self, rows: Sequence[dict[str, Any]]) -> None:
-        put_numbers_of_policies(rows)
+        put_local_policy_ids(rows)
 
     @extend_schema(
         description="List hosts and the limits of each, oldest first. Those of other partitions follow, one partition after the other.",

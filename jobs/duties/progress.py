@@ -12,7 +12,7 @@ from typing import Final, LiteralString
 from jobs.duties.context import Pass
 from jobs.queries.charging import read_waiting_by_cause
 from jobs.queue.counting.progress import MINUTE, PRESENT_MINUTE, coarsen, sample_states
-from jobs.verdicts.charges import LONGEST_STEP, Reading, charge
+from jobs.verdicts.charges import LONGEST_STEP, Sample, charge
 from nodes.lifecycle import CLUSTER_SCOPE
 from nodes.membership.fences import hold_term
 
@@ -41,9 +41,9 @@ def charge_waiting_time(at: Pass) -> int:
     began = time.monotonic()
     if began < charging.rests_until:
         return 0
-    reading = Reading(at.now.timestamp(), read_waiting_by_cause(now=at.now), at.held_term.term)
+    sample = Sample(at.now.timestamp(), read_waiting_by_cause(now=at.now), at.held_term.term)
     charging.rests_until = time.monotonic() + min(_REST * (time.monotonic() - began), _LONGEST_REST)
-    charged = charge(charging.last, reading)
+    charged = charge(charging.last, sample)
     if charged:
         facts = {
             "subjects": [int(subject) for (subject, _id), _cause in charged],
@@ -54,7 +54,7 @@ def charge_waiting_time(at: Pass) -> int:
         with at.connection.transaction():
             hold_term(at.connection, at.held_term)
             at.connection.execute(_WRITE, facts)
-    charging.last = reading
+    charging.last = sample
     return 0
 
 

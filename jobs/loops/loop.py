@@ -65,7 +65,7 @@ class Duty(Generic[_C]):
 
 
 @dataclass(slots=True)
-class Rhythm(Generic[_C]):
+class DutyRunner(Generic[_C]):
     """
     Performs the duties that are called (their conditions are true) and due (their intervals have passed).
 

@@ -64,7 +64,7 @@ class BinState(models.Model):
 
     - `last_start_at`: the last start of a request in a turn that has closed.
     - `not_before`: if bytes are limited, the end of the delay for the bytes that were read, at `paid_rate` bytes a
-      second. The earliest next start follows from the limits in force (`jobs/queue/pace/opening.py`).
+      second. The earliest next start follows from the limits in force (`jobs/queue/pace/next_start.py`).
     - `open_turns` and `open_requests`: the turns that are handed out, and their requests.
     - `closed_at`: the time at which the last turn closed.
     - `starts` and `bytes_read`: totals of the closed turns. These totals show a rate, but are not an audit: they lack

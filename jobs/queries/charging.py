@@ -10,7 +10,7 @@ from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.jobs.hosts import read_hosts_of
 from jobs.queries.jobs.lines import JobLine, read_running_jobs
 from jobs.verdicts.causes import Cause
-from jobs.verdicts.charges import Reading, add_up, charge_now
+from jobs.verdicts.charges import Sample, add_up, charge_now
 from jobs.verdicts.jobs import HostOfJob
 from nodes.database.shared_results import Moment
 
@@ -27,7 +27,7 @@ class Charging:
     """
 
     def __init__(self) -> None:
-        self.last: Reading[Subject] | None = None
+        self.last: Sample[Subject] | None = None
         self.rests_until = float("-inf")
 
 

@@ -17,12 +17,12 @@ import psycopg
 from jobs.connectors.repository.base import Document
 from jobs.queue.flushing.carried import merged
 from jobs.queue.pace.addresses import HOLDS_FOR_ADDRESSES
-from jobs.queue.pace.opening import OPENING
+from jobs.queue.pace.next_start import LAST_USE_COLUMNS
 from jobs.queue.sql.low_water import LOWEST_BATCH
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.throttling.bins import LONGEST_PLAN
-from jobs.throttling.opening import LastUse, next_start_at, opens_at
+from jobs.throttling.next_start import LastUse, next_start_at, opens_at
 from nodes.membership.fences import MAY_WRITE, refused_node
 from nodes.membership.incarnation import remembered
 
@@ -32,7 +32,7 @@ _COURTESY: Final = dt.timedelta(milliseconds=250)
 # workers before this one's regular check.
 _TRUSTED: Final = LONGEST_PLAN / 2
 
-_LAST_USE: Final[LiteralString] = f"{OPENING}, starts, bytes_read"
+_LAST_USE: Final[LiteralString] = f"{LAST_USE_COLUMNS}, starts, bytes_read"
 _PAGE_BYTES: Final[LiteralString] = "state.bytes_read::float / nullif(state.starts, 0)"
 
 # The number of running workers as the main manager counted it. A worker of a large cluster must not count them itself.
@@ -348,13 +348,13 @@ def _pace(
     last_start_at, not_before, paid_rate, page_bytes = last_use
     use = LastUse(_moment(last_start_at), _moment(not_before), paid_rate)
     next_start = next_start_at(use, gap=gap, bytes_per_second=bytes_per_second)
-    opening = opens_at(next_start, back_off_until=_moment(back_off_until)) or taken_at
+    earliest_start = opens_at(next_start, back_off_until=_moment(back_off_until)) or taken_at
     used_before = None if use.last_start_at is None else (taken_at - use.last_start_at).total_seconds()
     return PaceTaken(
         bin_id,
         gap,
         bytes_per_second,
-        max(0.0, (opening - taken_at).total_seconds()),
+        max(0.0, (earliest_start - taken_at).total_seconds()),
         requests,
         used_before,
         page_bytes,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from jobs.throttling.limits import Limits
-from jobs.throttling.opening import opens_at
+from jobs.throttling.next_start import opens_at
 from jobs.throttling.pace import EXPECTED_BYTES
 
 # Longest planned work of a turn and its successor together. After an edit or a failure, the earlier pace applies for at
@@ -208,8 +208,8 @@ class _Room:
 
     def has_place(self, lane: LaneSeen, *, now: dt.datetime) -> bool:
         """True if this parent allows a turn of the lane now."""
-        opening = _turn_may_leave_at(self.seen)
-        is_open = opening is None or opening <= now
+        may_leave_at = _turn_may_leave_at(self.seen)
+        is_open = may_leave_at is None or may_leave_at <= now
         if not is_open or min(self.requests, self.documents) < 1:
             return False
         if not is_limited(self.seen.limits):
@@ -294,9 +294,9 @@ def _alternating(turns: Iterable[TurnPlan]) -> list[TurnPlan]:
 
 
 def _plan_bin(plan: _Plan, seen: BinSeen, queue: list[LaneSeen], above: list[_Room]) -> None:
-    opening = None if seen.limits.denied else _turn_may_leave_at(seen)
-    if opening is not None and opening > plan.now:
-        plan.waiting.extend(NoPlace(lane, opening) for lane in queue)
+    may_leave_at = None if seen.limits.denied else _turn_may_leave_at(seen)
+    if may_leave_at is not None and may_leave_at > plan.now:
+        plan.waiting.extend(NoPlace(lane, may_leave_at) for lane in queue)
         return
     if _rival_goes_first(seen, queue[0], now=plan.now):
         plan.waiting.extend(NoPlace(lane, plan.now + COURTESY) for lane in queue)

@@ -25,7 +25,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from jobs.throttling.opening import seconds_owed
+from jobs.throttling.next_start import seconds_owed
 
 # Window in which a bin's bytes stay within its limit (seconds).
 BYTES_WINDOW: Final = 10.0

@@ -18,7 +18,7 @@ _S = TypeVar("_S", bound=Hashable)
 LONGEST_STEP: Final = 15.0
 
 
-class Reading(NamedTuple, Generic[_S]):
+class Sample(NamedTuple, Generic[_S]):
     """
     A sample: the waiting documents of each subject by cause, at a moment (seconds of any clock).
 
@@ -64,7 +64,7 @@ def add_up(charged: Sequence[Mapping[Cause, int]]) -> dict[Cause, int]:
     return whole
 
 
-def charge(earlier: Reading[_S] | None, later: Reading[_S]) -> dict[tuple[_S, Cause], float]:
+def charge(earlier: Sample[_S] | None, later: Sample[_S]) -> dict[tuple[_S, Cause], float]:
     """
     Return the document-seconds of each subject and cause between two samples.
 

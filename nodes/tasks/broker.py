@@ -43,7 +43,7 @@ class TaskBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
         self._session = session("listen")
         self._worker, self._beat_every = worker, beat
         self._listens_on: psycopg.Connection[Any] | None = None
-        self._looked_at = self._handed_at = float("-inf")
+        self._read_at = self._handed_at = float("-inf")
         self._handed: tuple[int, int] | None = None
 
     def dequeue(self) -> list[tuple[str, str]]:
@@ -62,12 +62,12 @@ class TaskBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
     def _wait_for_task(self, connection: psycopg.Connection[Any]) -> tuple[int, int] | None:
         if self._listens_on is not connection:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(of_worker(self._worker))))
-            self._listens_on, self._looked_at = connection, float("-inf")
+            self._listens_on, self._read_at = connection, float("-inf")
         is_called = any(True for _ in connection.notifies(timeout=_TURN, stop_after=1))
         is_late = self._handed is not None and time.monotonic() - self._handed_at > _AGAIN
-        if not is_called and not is_late and time.monotonic() - self._looked_at < self._beat_every:
+        if not is_called and not is_late and time.monotonic() - self._read_at < self._beat_every:
             return None
-        self._looked_at = time.monotonic()
+        self._read_at = time.monotonic()
         assigned: tuple[int, int] | None = connection.execute(_ASSIGNED, {"worker": self._worker}).fetchone()
         if assigned is None:
             self._handed = None

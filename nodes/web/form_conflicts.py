@@ -29,7 +29,7 @@ class SeenForm:
     """
     The part of a form that compares the mark. A model form of a new object, and a form without `stored`, has none.
 
-    A form may have a method `also_seen`: it returns further values that its user relies on.
+    A form may have a method `further_compared_values`: it returns further values that its user relies on.
     """
 
     # The stored object of a form that is no model form.
@@ -43,7 +43,7 @@ class SeenForm:
         if stored is None or not stored.pk:
             return ""
         shown = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
-        also = form.also_seen() if hasattr(form, "also_seen") else None
+        also = form.further_compared_values() if hasattr(form, "also_seen") else None
         return mark_of([shown, also, [_rows(formset) for formset in getattr(stored, "opened_with", ())]])
 
     def clean(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from jobs.lifecycle.document import Stage
 from jobs.models import Bin, BinLimit, BinState, Lane, LaneState, QueueItem, ThrottlePolicy, ThrottleRule, Turn
 from jobs.models.policy import BinPlacing
 from jobs.queue.offering.stuff import stuff
-from jobs.queue.pace import addresses, hosts, opening
+from jobs.queue.pace import addresses, hosts, next_start
 from jobs.queue.pace.close import ClosedTurn, Pace, Use, close_turns
 from jobs.queue.pace.limits import read_limits, rebind_bins
 from jobs.queue.release import release_of_lost_workers
@@ -19,7 +19,7 @@ from jobs.queue.rounds import Rounds
 from jobs.queue.take import take
 from jobs.throttling.back_off import CURVE
 from jobs.throttling.limits import UNTIL_GO_ON
-from jobs.throttling.opening import LastUse, next_start_at, paid_until
+from jobs.throttling.next_start import LastUse, next_start_at, paid_until
 from jobs.verbs import hosts as bins
 from jobs.verbs import policies
 from nodes.membership import leadership
@@ -174,7 +174,7 @@ def test_the_database_and_python_convert_a_byte_debt_to_equal_times(
     use = LastUse(last_start_at, not_before, paid_rate)
     converted = connection.execute(
         f"""
-        SELECT {opening.paid_until("state", rate="%(rate)s::float")}
+        SELECT {next_start.paid_until("state", rate="%(rate)s::float")}
           FROM (SELECT %(last_start_at)s::timestamptz AS last_start_at, %(not_before)s::timestamptz AS not_before,
                        %(paid_rate)s::float AS paid_rate) AS state
         """,

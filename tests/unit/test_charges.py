@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.verdicts.causes import Cause, Verdict
-from jobs.verdicts.charges import LONGEST_STEP, Reading, add_up, charge, charge_now
+from jobs.verdicts.charges import LONGEST_STEP, Sample, add_up, charge, charge_now
 from jobs.verdicts.jobs import HostOfJob
 from jobs.words.charges import cells
 
@@ -36,27 +36,27 @@ def test_the_charges_of_all_jobs_are_the_sum_of_the_charges_of_each_job(of_jobs)
 
 @given(counts=st.lists(by_cause, min_size=2, max_size=20), step=st.floats(0.5, LONGEST_STEP * 0.99))
 def test_charges_of_a_span_sum_to_the_waiting_time(counts, step):
-    readings = [Reading(place * step, {"job": waiting}) for place, waiting in enumerate(counts)]
+    samples = [Sample(place * step, {"job": waiting}) for place, waiting in enumerate(counts)]
     totals = [sum(waiting.values()) for waiting in counts]
     waited = sum((one + other) / 2 * step for one, other in pairwise(totals))
 
-    charged = [charge(earlier, later) for earlier, later in pairwise(readings)]
+    charged = [charge(earlier, later) for earlier, later in pairwise(samples)]
 
     assert sum(sum(one.values()) for one in charged) == pytest.approx(waited, rel=0.01)
 
 
 def test_a_queue_that_drains_is_charged_within_one_percent_of_its_waiting_time():
     """A thousand documents leave at a rate of ten a second. The queue is read every five seconds."""
-    readings = []
+    samples = []
     left, waited = 1_000, 0.0
     for tenth in range(1_001):
         if tenth % 50 == 0:
-            readings.append(Reading(tenth / 10, {"job": {Cause.GAP: left}}))
+            samples.append(Sample(tenth / 10, {"job": {Cause.GAP: left}}))
         if left:
             waited += left / 10
             left -= 1
 
-    charged = sum(charge(earlier, later).get(("job", Cause.GAP), 0) for earlier, later in pairwise(readings))
+    charged = sum(charge(earlier, later).get(("job", Cause.GAP), 0) for earlier, later in pairwise(samples))
 
     assert charged == pytest.approx(waited, rel=0.01)
 
@@ -79,8 +79,8 @@ def test_waits_of_a_held_job_are_charged_to_the_hold_and_others_to_hosts():
 def test_unobserved_time_is_not_charged(later):
     waiting = {"job": {Cause.GAP: 10}}
 
-    assert charge(Reading(0.0, waiting, term=1), Reading(waiting=waiting, **{"term": 1, **later})) == {}
-    assert charge(None, Reading(0.0, waiting)) == {}
+    assert charge(Sample(0.0, waiting, term=1), Sample(waiting=waiting, **{"term": 1, **later})) == {}
+    assert charge(None, Sample(0.0, waiting)) == {}
 
 
 @pytest.mark.parametrize("causes", [0, 1, 6, 9])

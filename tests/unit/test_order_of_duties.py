@@ -6,7 +6,7 @@ import time
 import psycopg
 import pytest
 
-from jobs.loops.loop import ALWAYS, Duty, Rhythm, duties
+from jobs.loops.loop import ALWAYS, Duty, DutyRunner, duties
 from tests.support.waiting import wait_until
 
 
@@ -16,7 +16,7 @@ class Duties:
     def __init__(self):
         self.performed = []
         self.fails_with, self.takes = None, 0.0
-        self.rhythm = Rhythm(duties((self.first, 0.0, ALWAYS), (self.second, 0.0, ALWAYS)))
+        self.runner = DutyRunner(duties((self.first, 0.0, ALWAYS), (self.second, 0.0, ALWAYS)))
 
     def first(self, _context):
         self.performed.append("first")
@@ -31,7 +31,7 @@ class Duties:
 
     def perform(self, **facts):
         self.performed.clear()
-        return self.rhythm.perform(None, called={"first", "second"}, **facts)
+        return self.runner.perform(None, called={"first", "second"}, **facts)
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def test_an_interrupted_duty_ends_the_pass_and_goes_last_in_the_next_pass(due, e
     due.fails_with = error("in vain")
     due.takes = 0.3
     due.perform()
-    assert (due.performed, due.rhythm.was_broken_off) == (["first"], True)
+    assert (due.performed, due.runner.was_broken_off) == (["first"], True)
     due.fails_with, due.takes = None, 0.0
 
     due.perform()
-    assert (due.performed, due.rhythm.was_broken_off) == (["second"], False)
+    assert (due.performed, due.runner.was_broken_off) == (["second"], False)
 
     wait_until(lambda: due.perform() == 2)
 
@@ -88,17 +88,17 @@ def test_a_collecting_duty_waits_after_each_call_to_collect_work():
         performed.append("collecting")
         return 5
 
-    rhythm = Rhythm((Duty(collecting, dt.timedelta(), ALWAYS, collect=dt.timedelta(minutes=1)),))
+    runner = DutyRunner((Duty(collecting, dt.timedelta(), ALWAYS, collect=dt.timedelta(minutes=1)),))
 
-    assert [rhythm.perform(None, called={"collecting"}) for _ in range(2)] == [5, 0]
-    assert (performed, rhythm.changed) == (["collecting"], 0)
+    assert [runner.perform(None, called={"collecting"}) for _ in range(2)] == [5, 0]
+    assert (performed, runner.changed) == (["collecting"], 0)
 
 
 @pytest.mark.parametrize(("in_flow", "expected"), [(True, [5, 0]), (False, [5, 5])])
 def test_a_duty_that_can_wait_for_more_waits_only_in_a_steady_flow(in_flow, expected):
-    rhythm = Rhythm((Duty(lambda _context: 5, dt.timedelta(), ALWAYS, in_flow=dt.timedelta(minutes=1)),))
+    runner = DutyRunner((Duty(lambda _context: 5, dt.timedelta(), ALWAYS, in_flow=dt.timedelta(minutes=1)),))
 
-    assert [rhythm.perform(None, called={"<lambda>"}, in_flow=in_flow) for _ in range(2)] == expected
+    assert [runner.perform(None, called={"<lambda>"}, in_flow=in_flow) for _ in range(2)] == expected
 
 
 def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
@@ -112,9 +112,9 @@ def test_an_event_speeds_up_frequent_duties_and_no_housekeeping():
         performed.append("seldom")
         return 0
 
-    rhythm = Rhythm(duties((often, 3.0, ALWAYS), (seldom, 60.0, ALWAYS)))
+    runner = DutyRunner(duties((often, 3.0, ALWAYS), (seldom, 60.0, ALWAYS)))
     for _ in range(2):
-        rhythm.perform(None, called={"often", "seldom"})
-        rhythm.speed_up()
+        runner.perform(None, called={"often", "seldom"})
+        runner.speed_up()
 
     assert performed == ["often", "seldom", "often"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.loops.worker.host_queue import PacedBin, _pace_of
-from jobs.throttling.opening import LONGEST_OWED, LastUse, next_start_at, seconds_owed
+from jobs.throttling.next_start import LONGEST_OWED, LastUse, next_start_at, seconds_owed
 from jobs.throttling.pace import Cadence
 from tests.support.cluster import NOON, seconds
 from tests.support.tables import each_row

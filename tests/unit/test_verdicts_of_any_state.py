@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jobs.lifecycle.job import Guard, JobState, Pause, Phase, StopRequest, Window, situation_of
 from jobs.throttling.bins import BinSeen, LaneSeen, OpenTurn, ParentSeen, plan_turns
 from jobs.throttling.limits import UNLIMITED_REQUESTS, Limits
-from jobs.throttling.opening import opens_at
+from jobs.throttling.next_start import opens_at
 from jobs.verdicts.causes import Cause
 from jobs.verdicts.hosts import Above, Known, judge_host
 from jobs.verdicts.jobs import ClusterSeen, DocumentSeen, HostOfJob, JobSeen, judge_document, judge_job

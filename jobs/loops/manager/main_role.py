@@ -25,7 +25,7 @@ from nodes.metrics import node_metrics
 # Number of times that a manager reads the state of the cluster in one heartbeat interval. The main manager does this
 # always, and the other managers while the main manager seems to be lost. Each change of a job's state causes another
 # read.
-_LOOKS_A_BEAT: Final = 2
+_CHECKS_A_HEARTBEAT: Final = 2
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class MainRole:
         self.term: TermHeld | None = None
         self.misses_node = False
         self.workers: int | None = None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def may_act(self) -> bool:
         """True if this manager may still begin a duty of the main manager."""
@@ -56,20 +56,20 @@ class MainRole:
 
     def read_nodes_soon(self) -> None:
         """Make the next pass read the nodes of the scope, even if the heartbeats gave no reason for it."""
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def keep_if_due(self, connection: psycopg.Connection[Any]) -> bool:
         """Call `keep` if it is due and can change anything. Return its result, or False."""
         # A node that is absent from the coordination store is judged as soon as the database's rules allow it.
-        pause = 0.0 if self.misses_node else self._node.heartbeat.total_seconds() / _LOOKS_A_BEAT
-        if time.monotonic() - self._looked_at <= pause:
+        pause = 0.0 if self.misses_node else self._node.heartbeat.total_seconds() / _CHECKS_A_HEARTBEAT
+        if time.monotonic() - self._checked_at <= pause:
             return False
-        has_to_look = self._looked_at == float("-inf") or self._has_to_look
-        self._looked_at = time.monotonic()
-        return has_to_look and self.keep(connection)
+        must_read = self._checked_at == float("-inf") or self._must_read_scope
+        self._checked_at = time.monotonic()
+        return must_read and self.keep(connection)
 
     @property
-    def _has_to_look(self) -> bool:
+    def _must_read_scope(self) -> bool:
         """
         True if this manager has to read its scope, because it is the main manager, or does not know another main
         manager for certain.

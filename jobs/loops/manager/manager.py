@@ -19,7 +19,7 @@ from jobs.duties.read_definitions import ReadDefinitions
 from jobs.duties.recruit import assign_due_tasks
 from jobs.duties.sources import AskAside
 from jobs.loops.database import DatabaseClock
-from jobs.loops.loop import Rhythm, calls
+from jobs.loops.loop import DutyRunner, calls
 from jobs.loops.manager.document_flow import DocumentFlow
 from jobs.loops.manager.duty_tables import MAIN_DUTIES, OWNER_DUTIES
 from jobs.loops.manager.events import ASKS, Events, happened
@@ -106,8 +106,8 @@ class Manager:
         self._main_role = MainRole(me=identity, node=self._node)
         self._work = self._node.work_connection()
         self._clock = DatabaseClock()
-        self._main = Rhythm(MAIN_DUTIES)
-        self._owner = Rhythm(OWNER_DUTIES)
+        self._main = DutyRunner(MAIN_DUTIES)
+        self._owner = DutyRunner(OWNER_DUTIES)
         self._sources, self._rounds = AskAside(), Rounds()
         self._cursors, self._workers = LaneCursors(), Workers()
         self._charging, self._definitions = Charging(), ReadDefinitions()

@@ -48,12 +48,13 @@ _SECONDS_BETWEEN_WAKE_UPS: Final = 0.02
 # Largest difference between the database's time as two processes know it, because each process reads the time with some
 # delay.
 _CLOCKS_DIFFER: Final = dt.timedelta(milliseconds=50)
-_LANES_HELD: Final = 100_000
+# Number of lanes whose ids a worker remembers. Above it, the worker forgets all of them.
+_MOST_KNOWN_LANES: Final = 100_000
 # Delay of the next attempt after an output refused a removal.
-_REMOVED_AGAIN: Final = dt.timedelta(seconds=10)
+_REMOVAL_RETRY_DELAY: Final = dt.timedelta(seconds=10)
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
-_SAY_WHY: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
-_SAY_NO_MORE: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
+_WRITE_REASON: Final = "UPDATE jobs_job SET reason = %s WHERE id = %s"
+_CLEAR_REASON: Final = "UPDATE jobs_job SET reason = '' WHERE id = %s AND reason = %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class Writer:
         count_dropped(dropped)
         close.close_turns(connection, worker=self.me.id, filled=dropped.lanes, now=now)
         for job_id in self._refused.keys() & jobs.keys():
-            connection.execute(_SAY_NO_MORE, (job_id, self._refused[job_id]))
+            connection.execute(_CLEAR_REASON, (job_id, self._refused[job_id]))
             del self._refused[job_id]
         self._must_wake = True
         self._wake_managers(connection)
@@ -199,12 +200,12 @@ class Writer:
             FenceRefused: the worker was marked failed.
         """
         release.postpone(
-            connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVED_AGAIN
+            connection, worker=self.me.id, claims=claims, until=self.clock.now(connection) + _REMOVAL_RETRY_DELAY
         )
         job_id = claims[0].job_id
         if self._refused.get(job_id) != reason:
             self._refused[job_id] = reason
-            connection.execute(_SAY_WHY, (reason, job_id))
+            connection.execute(_WRITE_REASON, (reason, job_id))
 
     def _flush(self, connection: psycopg.Connection[Any], ended: Sequence[Ended], *, now: dt.datetime) -> flush.Flushed:
         lanes = self._open_lanes(connection, ended)
@@ -234,7 +235,7 @@ class Writer:
     def _open_lanes(self, connection: psycopg.Connection[Any], ended: Sequence[Ended]) -> dict[tuple[int, str], int]:
         """Return the lanes of all references of the documents; insert missing bins and lanes."""
         wanted = self._absent_lanes(ended)
-        if wanted and len(self._lanes) > _LANES_HELD:
+        if wanted and len(self._lanes) > _MOST_KNOWN_LANES:
             self._lanes.clear()
             wanted = self._absent_lanes(ended)
         for bins, lanes in wanted.items():

@@ -76,6 +76,6 @@ def _line_of_sum(wrong: WrongSum) -> str:
 def _line(difference: Difference) -> str:
     what = " ".join(filter(None, (difference.stage.name.lower(), difference.code)))
     return (
-        f"the counter is {difference.counted:,} and {difference.there:,} exist: {what} in run {difference.run_no}, lane {difference.lane} "
+        f"the counter is {difference.counted:,} and {difference.existing:,} exist: {what} in run {difference.run_no}, lane {difference.lane} "
         f"({difference.host or 'deleted'})"
     )

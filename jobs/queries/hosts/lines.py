@@ -22,12 +22,12 @@ from jobs.queries.hosts.selection import find_busiest
 from jobs.queries.hosts.waiting import WITHOUT_LANES, read_waiting
 from jobs.queries.meter import BYTES, STARTS, metered
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
-from jobs.queue.pace.opening import OPENING
+from jobs.queue.pace.next_start import LAST_USE_COLUMNS
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import Limits
-from jobs.throttling.opening import next_start_at, opens_at
+from jobs.throttling.next_start import next_start_at, opens_at
 from jobs.throttling.sources import Origin
 from jobs.verdicts.causes import Cause, Verdict
 from jobs.verdicts.hosts import Above, Known, judge_host
@@ -37,7 +37,7 @@ from nodes.database.shared_results import kept
 # Least number of gaps in the period over which a host's rate is the mean, so that one start more or less does not show.
 _GAPS: Final = 10
 COLUMNS: Final[LiteralString] = f"""
-       {FACTS}, {OPENING}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
+       {FACTS}, {LAST_USE_COLUMNS}, bin.back_off_until, bin.back_off_level, bin.backing_off_since, bin.stopped_by,
        bin.stopped_why, state.closed_at, state.starts, state.bytes_read, state.open_turns, state.open_requests, bin.is_known,
        bin.parent_id
 """

@@ -14,7 +14,7 @@ from django.db import connection
 
 from jobs.lifecycle.document import Stage
 from jobs.models import Job
-from jobs.queue.counting.repair import COUNTED_AND_THERE, repair_lanes, repair_sums
+from jobs.queue.counting.repair import COUNTED_AND_EXISTING, repair_lanes, repair_sums
 
 _LANES_AT_ONCE: Final = 200
 
@@ -30,11 +30,11 @@ SELECT id
  ORDER BY id LIMIT %(limit)s
 """
 _COMPARE: Final = f"""
-WITH {COUNTED_AND_THERE}
+WITH {COUNTED_AND_EXISTING}
 SELECT both_.lane_id, coalesce(bin.name, ''), both_.run_no, both_.stage, both_.code,
-       both_.counted::bigint, both_.there::bigint, (SELECT coalesce(sum(there), 0)::bigint FROM both_)
+       both_.counted::bigint, both_.existing::bigint, (SELECT coalesce(sum(existing), 0)::bigint FROM both_)
   FROM (SELECT 1) AS always
-  LEFT JOIN both_ ON both_.counted <> both_.there
+  LEFT JOIN both_ ON both_.counted <> both_.existing
   LEFT JOIN jobs_lane AS lane ON lane.id = both_.lane_id LEFT JOIN jobs_bin AS bin ON bin.id = lane.bin_id
  ORDER BY 1, 3, 4, 5
 """
@@ -53,8 +53,8 @@ HAVING sum(of_job) <> sum(of_lanes)
 @dataclass(frozen=True, slots=True)
 class Difference:
     """
-    A wrong count of one lane: the counters have `counted` documents in this run, stage and code, and `there` documents
-    exist.
+    A wrong count of one lane: in this run, stage and code, the counters have `counted` documents, and `existing`
+    documents exist.
     """
 
     lane: int
@@ -63,7 +63,7 @@ class Difference:
     stage: Stage
     code: str
     counted: int
-    there: int
+    existing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def compare_counters(job: Job) -> Iterator[Compared]:
         yield Compared(
             documents=rows[0][-1],
             differences=[
-                Difference(lane, host, run_no, Stage(stage), code, counted, there)
-                for lane, host, run_no, stage, code, counted, there, _ in rows
+                Difference(lane, host, run_no, Stage(stage), code, counted, existing)
+                for lane, host, run_no, stage, code, counted, existing, _ in rows
                 if lane is not None
             ],
         )

@@ -12,23 +12,23 @@ import psycopg
 from jobs.lifecycle.document import Stage
 
 # For some lanes of a job, in one snapshot: the counted documents, folded or not, and the documents that exist.
-COUNTED_AND_THERE: Final[LiteralString] = """
+COUNTED_AND_EXISTING: Final[LiteralString] = """
 counted AS (
     SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counter
      WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
      UNION ALL
     SELECT lane_id, run_no, stage, outcome, code, amount FROM jobs_counterdelta
      WHERE job_id = %(job)s AND lane_id = ANY(%(lanes)s) AND measure = 'stage'
-), there AS (
+), existing AS (
     SELECT lane_id, run_no, stage, CASE WHEN stage = %(done)s THEN outcome ELSE 0 END AS outcome,
            CASE WHEN stage = %(done)s THEN result_code ELSE '' END AS code, count(*) AS amount
       FROM jobs_queueitem WHERE lane_id = ANY(%(lanes)s) AND job_id = %(job)s
      GROUP BY 1, 2, 3, 4, 5
 ), both_ AS (
-    SELECT lane_id, run_no, stage, outcome, code, sum(counted) AS counted, sum(there) AS there
-      FROM (SELECT lane_id, run_no, stage, outcome, code, amount AS counted, 0 AS there FROM counted
+    SELECT lane_id, run_no, stage, outcome, code, sum(counted) AS counted, sum(existing) AS existing
+      FROM (SELECT lane_id, run_no, stage, outcome, code, amount AS counted, 0 AS existing FROM counted
              UNION ALL
-            SELECT lane_id, run_no, stage, outcome, code, 0, amount FROM there) AS all_
+            SELECT lane_id, run_no, stage, outcome, code, 0, amount FROM existing) AS all_
      GROUP BY lane_id, run_no, stage, outcome, code
 )
 """
@@ -36,9 +36,9 @@ counted AS (
 _ONE_AT_A_TIME: Final[LiteralString] = "SELECT pg_advisory_xact_lock(7215608412)"
 # Locks: none. The difference is one more delta, which the main manager folds like any other.
 _REPAIR_LANES: Final[LiteralString] = f"""
-WITH {COUNTED_AND_THERE}
+WITH {COUNTED_AND_EXISTING}
 INSERT INTO jobs_counterdelta (job_id, lane_id, run_no, measure, stage, outcome, code, amount)
-SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, there - counted FROM both_ WHERE there <> counted
+SELECT %(job)s, lane_id, run_no, 'stage', stage, outcome, code, existing - counted FROM both_ WHERE existing <> counted
 """
 # Locks: the JobCounter rows that are wrong. A fold before or after this statement adds the same amount to the counts of
 # the lanes and of the job.

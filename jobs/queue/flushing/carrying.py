@@ -100,8 +100,8 @@ class Carrying:
     passed: dict[Key, dict[str, Carried]] = field(default_factory=dict)
     jobs: dict[int, JobFacts] = field(default_factory=dict)
 
-    def passes(self, parent: str, job: JobFacts, to_children: Iterable[tuple[str, Carried | None]]) -> None:
-        """Record the values that this document passes, after it was read."""
+    def set_passed(self, parent: str, job: JobFacts, to_children: Iterable[tuple[str, Carried | None]]) -> None:
+        """Record the values that this document passes after it was read, instead of the values before."""
         self.jobs[job.id] = job
         given: dict[str, Carried] = {}
         for child, carried in to_children:
@@ -110,9 +110,9 @@ class Carrying:
                 given[child] = merged([given.get(child, {}), carried]) or {}
         self.passed[parent, job.id] = given
 
-    def falls_silent(self, parent: str, job: JobFacts) -> None:
+    def set_nothing_passed(self, parent: str, job: JobFacts) -> None:
         """Record that this document no longer passes anything."""
-        self.passes(parent, job, ())
+        self.set_passed(parent, job, ())
 
     def children(self, cursor: psycopg.Cursor[Any]) -> set[Key]:
         """Return the children that get values now, or had values before; the caller locks them before `write`."""
@@ -170,24 +170,24 @@ def of_results(results: Sequence[Result], *, left: Mapping[JobFacts, Collection[
     passing = Carrying()
     for job in {result.job for result in results if result.claimed.carries} & left.keys():
         for parent in left[job]:
-            passing.falls_silent(parent, job)
+            passing.set_nothing_passed(parent, job)
     for result in results:
         outcome = result.outcome
         if not (outcome.carries or result.claimed.carries) or outcome.references is None:
             continue
         if outcome.ending.is_final:
-            passing.passes(
+            passing.set_passed(
                 result.claimed.document.hash, result.job, ((named.hash, named.carry) for named in outcome.references)
             )
     return passing
 
 
-def silence(claims: Iterable[Claimed], *, jobs: Mapping[int, JobFacts]) -> Carrying:
+def passing_nothing(claims: Iterable[Claimed], *, jobs: Mapping[int, JobFacts]) -> Carrying:
     """Return a `Carrying` in which these claimed documents pass nothing any more, for jobs with carry-down."""
     passing = Carrying()
     for claimed in claims:
         if claimed.carries:
-            passing.falls_silent(claimed.document.hash, jobs[claimed.job_id])
+            passing.set_nothing_passed(claimed.document.hash, jobs[claimed.job_id])
     return passing
 
 

@@ -23,7 +23,7 @@ from jobs.models import Batch, Bin, Outcome
 from jobs.queue.offering.cursors import LaneCursors
 from jobs.queue.offering.hold import OFFER, GroupHeld, Held, Stuffed, hold
 from jobs.queue.pace.limits import BOUND, FACTS, AppliedPolicies
-from jobs.queue.pace.opening import OPENING
+from jobs.queue.pace.next_start import LAST_USE_COLUMNS
 from jobs.queue.sql.low_water import LOWEST_TURN
 from jobs.queue.sql.order import AGAIN, FIRST_FRESH, FRESH, RECHECKED
 from jobs.queue.sql.retrying import retried
@@ -44,7 +44,7 @@ from jobs.throttling.bins import (
     TurnPlan,
     plan_turns,
 )
-from jobs.throttling.opening import next_start_at
+from jobs.throttling.next_start import next_start_at
 from jobs.throttling.preferred_workers import prefer_workers
 
 # Largest number of documents in a batch that has turns of many bins.
@@ -57,12 +57,14 @@ _DUE_AGAIN_AT_ONCE: Final = 200
 _DUE_AGAIN_A_PASS: Final = 2000
 
 # The columns of a bin's state that planning reads.
-_STATE: Final[LiteralString] = f"version, {OPENING}, closed_at, open_requests, answer_seconds, starts, bytes_read"
+_STATE: Final[LiteralString] = (
+    f"version, {LAST_USE_COLUMNS}, closed_at, open_requests, answer_seconds, starts, bytes_read"
+)
 # The facts of the locked bins: their limits, their open turns (for a parent: those below it), and the first ready
 # lane of another group. The worker of a turn is null if it belongs to another scope, because it takes no batch of this
 # scope.
 _BINS: Final[LiteralString] = f"""
-SELECT {FACTS}, {OPENING}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
+SELECT {FACTS}, {LAST_USE_COLUMNS}, state.version, bin.back_off_until, bin.back_off_level, state.closed_at, bin.is_known, state.open_requests,
        state.answer_seconds, state.starts, state.bytes_read, bin.parent_id, coalesce(open.turns, '[]') AS turns, below.documents, below.workers,
        rival.priority AS rival_priority, rival.served_at AS rival_served_at
   FROM jobs_bin AS bin

@@ -14,7 +14,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
-from jobs.queue.pace.opening import paid_until
+from jobs.queue.pace.next_start import paid_until
 from jobs.queue.sql.retrying import retried
 from jobs.queue.sql.states import lock_states, read_states, write_states
 from jobs.throttling.bins import LOST_PLACE

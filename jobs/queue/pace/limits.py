@@ -16,14 +16,14 @@ import psycopg
 
 from jobs.models import Bin
 from jobs.queue.pace.addresses import want_placed
-from jobs.queue.pace.opening import OPENING
+from jobs.queue.pace.next_start import LAST_USE_COLUMNS
 from jobs.queue.pace.read_policies import VERSION, read_policies
 from jobs.queue.sql.rows import named_rows
 from jobs.queue.sql.states import read_states
 from jobs.throttling import sources
 from jobs.throttling.bins import is_limited
 from jobs.throttling.limits import UNLIMITED_REQUESTS, UNTIL_GO_ON, Limits, strictest
-from jobs.throttling.opening import next_start_at, opens_at
+from jobs.throttling.next_start import next_start_at, opens_at
 from jobs.throttling.policies import PolicyValues
 from jobs.throttling.sources import Origin, Source
 
@@ -195,11 +195,11 @@ SELECT {FACTS}, state.open_requests,
 
 
 _OF_LANES: Final[LiteralString] = f"""
-SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {OPENING}, {FACTS}
+SELECT lane.id AS lane_id, bin.id = own.id AS is_own, bin.back_off_until, {LAST_USE_COLUMNS}, {FACTS}
   FROM jobs_lane AS lane JOIN jobs_bin AS own ON own.id = lane.bin_id
  CROSS JOIN LATERAL (VALUES (own.id), (own.parent_id)) AS limiting(id)
   JOIN jobs_bin AS bin ON bin.id = limiting.id
- CROSS JOIN LATERAL {read_states(OPENING, of="bin", number="bin.id")} AS state {BOUND}
+ CROSS JOIN LATERAL {read_states(LAST_USE_COLUMNS, of="bin", number="bin.id")} AS state {BOUND}
  WHERE lane.id = ANY(%(lanes)s)
 """
 
@@ -221,8 +221,8 @@ def open_lanes(connection: psycopg.Connection[Any], *, lanes: Sequence[int], now
 
 def _is_open(row: Any, limits: Limits, *, now: dt.datetime) -> bool:
     next_start = next_start_at(row, gap=limits.gap, bytes_per_second=limits.bytes_per_second)
-    opening = opens_at(next_start, back_off_until=row.back_off_until, closed_until=limits.closed_until)
-    return opening is None or opening <= now
+    earliest_start = opens_at(next_start, back_off_until=row.back_off_until, closed_until=limits.closed_until)
+    return earliest_start is None or earliest_start <= now
 
 
 def read_limits(connection: psycopg.Connection[Any], *, bins: Sequence[int], now: dt.datetime) -> dict[int, InForce]:

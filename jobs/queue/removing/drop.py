@@ -153,7 +153,7 @@ def drop(
     with connection.transaction(), named_rows(connection, binary=True) as cursor:
         hold_node(connection, worker)
         limits_hops = hop_limits.hold(cursor, jobs.values())
-        children = carrying.silence(claims, jobs=jobs).children(cursor)
+        children = carrying.passing_nothing(claims, jobs=jobs).children(cursor)
         keys = sorted({(claim.document.hash, claim.job_id) for claim in claims} | children)
         rows: list[Any] = cursor.execute(
             _LOCK, {"hashes": [key for key, _ in keys], "jobs": [job for _, job in keys]}
@@ -175,8 +175,8 @@ def drop(
         removed = departures_by_lane(departures)
         history = History(now=now, is_kept=keeps_history, worker=worker)
         history.record_departures(departures, jobs=jobs)
-        silenced = carrying.silence(leaving, jobs=jobs)
-        changed = silenced.write(cursor, children)
+        withdrawn = carrying.passing_nothing(leaving, jobs=jobs)
+        changed = withdrawn.write(cursor, children)
         if limits_hops and gone:
             hop_limits.drop(cursor, gone, jobs=jobs)
         if kept:
@@ -193,7 +193,7 @@ def drop(
         # Wake these lanes, so that a later pass finds the documents that wait for another batch of the same removal.
         lanes = {row.lane_id for row, _ in kept}
         being_deleted = {row.job_id for row in gone if row.stage == Stage.BEING_DELETED}
-        lanes.update(silenced.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))
+        lanes.update(withdrawn.requeue(cursor, {key for key in changed if key[1] not in being_deleted}))
     return Dropped(
         dropped=len(gone),
         kept=len(kept),
@@ -251,7 +251,7 @@ def drop_unclaimed(
     jobs = {job.id: job}
     limits_hops = hop_limits.hold(cursor, jobs.values())
     cursor.execute(_LOCK_BINS, {"hashes": list(hashes), "job": job.id})
-    passing = carrying.silence([_claim_of(hash_, job, carries=carries) for hash_ in hashes], jobs=jobs)
+    passing = carrying.passing_nothing([_claim_of(hash_, job, carries=carries) for hash_ in hashes], jobs=jobs)
     children = passing.children(cursor)
     facts = {"hashes": list(hashes), "job": job.id, "children": [key for key, _ in children]}
     rows: list[Any] = cursor.execute(_LOCK_UNCLAIMED, facts).fetchall()
@@ -263,12 +263,12 @@ def drop_unclaimed(
     removed = departures_by_lane(departures)
     history = History(now=now, is_kept=keeps_history)
     history.record_departures(departures, jobs=jobs)
-    silenced = carrying.silence(claims, jobs=jobs)
-    changed = silenced.write(cursor, children)
+    withdrawn = carrying.passing_nothing(claims, jobs=jobs)
+    changed = withdrawn.write(cursor, children)
     if limits_hops:
         hop_limits.drop(cursor, gone, jobs=jobs)
     _delete(cursor, gone, removed=removed, jobs=jobs, history=history)
-    lanes = silenced.requeue(cursor, set(changed))
+    lanes = withdrawn.requeue(cursor, set(changed))
     return Dropped(
         dropped=len(gone), kept=len(hashes) - len(gone), removed=sum(removed.values()), lanes=frozenset(lanes)
     )

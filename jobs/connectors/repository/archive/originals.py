@@ -24,7 +24,7 @@ from jobs.connectors.repository.filesystem.tree import TreeError
 logger = logging.getLogger(__name__)
 
 # Least time between two searches for new files (seconds).
-_LOOKS_AGAIN_AFTER: Final = 30.0
+_SEARCH_PAUSE: Final = 30.0
 
 
 class Originals:
@@ -36,7 +36,7 @@ class Originals:
         self._lock = threading.Lock()
         self._index: sqlite3.Connection | None = None
         self._files: dict[bytes, str] = {}
-        self._looked_at = -_LOOKS_AGAIN_AFTER
+        self._searched_at = -_SEARCH_PAUSE
 
     def find(self, original: Original | None, digest: str) -> Location | None:
         """Return the answer that a revisit names, or else an answer with the same payload; None if neither exists."""
@@ -45,9 +45,9 @@ class Originals:
             keys.append(_key(digest.upper()))
         with self._lock:
             found = self._find(keys)
-            if found is None and time.monotonic() - self._looked_at >= _LOOKS_AGAIN_AFTER:
+            if found is None and time.monotonic() - self._searched_at >= _SEARCH_PAUSE:
                 self._read_files()
-                self._looked_at = time.monotonic()
+                self._searched_at = time.monotonic()
                 found = self._find(keys)
         return found
 

@@ -13,8 +13,8 @@ from jobs.connectors.repository.filesystem.runtime import FileRuntime
 from jobs.connectors.repository.filesystem.specification import (
     CONFIGURATION,
     SPECIFICATION,
+    AccessSource,
     FileSpecification,
-    Reading,
 )
 from jobs.connectors.repository.filesystem.tree import Tree
 from jobs.connectors.repository.kind import BinKind, Checked, Judged, Seeding, SeedingFailed, SourceSettings
@@ -39,7 +39,7 @@ class FileSystemKind:
 
     def has_tokens(self, configuration: Mapping[str, Any]) -> bool:
         """True if the files of this connection have access tokens, so that it needs an authority group."""
-        return str(configuration.get("access", Reading.NONE)) != Reading.NONE
+        return str(configuration.get("access", AccessSource.NONE)) != AccessSource.NONE
 
     def canonical(self, typed: str) -> str:
         return paths.canonical(typed)

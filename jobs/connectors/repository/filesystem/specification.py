@@ -18,7 +18,7 @@ from jobs.connectors.schema import BadSpecification, Field, FieldKind, Schema
 _MOST_BYTES: Final = 20 * 1024 * 1024
 
 
-class Reading(enum.StrEnum):
+class AccessSource(enum.StrEnum):
     """The permissions that a connection reads as access: none, those of files, or those of files and their folders."""
 
     NONE = "none"
@@ -73,9 +73,9 @@ ACCESS: Final = Field(
     label=_("Access"),
     help=_("Users who may see the documents of this connection. Rules of a job override it."),
     choices=(
-        (Reading.NONE, _("all users")),
-        (Reading.FILES, _("users who may read the file")),
-        (Reading.FOLDERS, _("users who may read the file and open its folders")),
+        (AccessSource.NONE, _("all users")),
+        (AccessSource.FILES, _("users who may read the file")),
+        (AccessSource.FOLDERS, _("users who may read the file and open its folders")),
     ),
 )
 EVERYONE: Final = Field(
@@ -112,7 +112,7 @@ class FileSpecification:
     max_bytes: int = _MOST_BYTES
     hidden: bool = False
     follow_links: bool = False
-    access: Reading = Reading.NONE
+    access: AccessSource = AccessSource.NONE
     everyone: str = ""
     share_allow: tuple[str, ...] = ()
     share_deny: tuple[str, ...] = ()
@@ -121,9 +121,9 @@ class FileSpecification:
     def permissions(self) -> Permissions | None:
         """Return the object that reads permissions; None if every file is open."""
         share = Level(self.share_allow, self.share_deny)
-        if self.access == Reading.NONE:
+        if self.access == AccessSource.NONE:
             return None
-        return Permissions(self.access == Reading.FOLDERS, self.everyone, share)
+        return Permissions(self.access == AccessSource.FOLDERS, self.everyone, share)
 
     @classmethod
     def read(cls, source: SourceSettings) -> Self:
@@ -142,7 +142,7 @@ class FileSpecification:
         if said.get("everyone") and (why := why_no_tokens([said["everyone"]])):
             raise BadSpecification("everyone", why)
         if "access" in said:
-            said["access"] = Reading(said["access"])
+            said["access"] = AccessSource(said["access"])
         elif set(said) & {"everyone", "share_allow", "share_deny"}:
             raise BadSpecification(
                 "access", "choose the permissions that are read; without them, all users see all files"

@@ -1,16 +1,16 @@
 """
-The columns and the SQL for the moment when a bin opens. `jobs.throttling.opening` computes this moment.
+The columns and the SQL for the moment when a bin opens. `jobs.throttling.next_start` computes this moment.
 
 One step of the calculation exists in SQL, too. The statement that closes a turn locks a row, and converts its stored
-debt of bytes to the rate of the turn. A property test compares this step with the one in `jobs.throttling.opening`.
+debt of bytes to the rate of the turn. A property test compares this step with the one in `jobs.throttling.next_start`.
 """
 
 from typing import Final, LiteralString
 
-from jobs.throttling.opening import LONGEST_OWED
+from jobs.throttling.next_start import LONGEST_OWED
 
-# The columns of a bin's state that `jobs.throttling.opening.LastUse` needs.
-OPENING: Final[LiteralString] = "last_start_at, not_before, paid_rate"
+# The columns of a bin's state that `jobs.throttling.next_start.LastUse` needs.
+LAST_USE_COLUMNS: Final[LiteralString] = "last_start_at, not_before, paid_rate"
 
 
 def paid_until(state: LiteralString, *, rate: LiteralString) -> LiteralString:

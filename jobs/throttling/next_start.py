@@ -1,5 +1,5 @@
 """
-The moment at which a host opens: the earliest start of its next request. No other module computes this moment. No I/O.
+The moment at which a bin opens: the earliest start of its next request. No other Python code computes it. No I/O.
 
 The state of a bin stores its last start instead of its next one. So a changed gap applies immediately. If bytes are
 limited, the bytes that were read delay the next start too: until `not_before` at the `paid_rate`. The part of the delay
