@@ -183,8 +183,8 @@ def join_groups(at: Pass) -> int:
     jobs = [job.id for job in marked]
     joined = _join(at, jobs)
     if joined < _AT_ONCE:
-        # Not in the transaction that assigns seeds: it has locked seeds, and this statement locks jobs. An edit of a job
-        # locks the job before its seeds, so one transaction for both could cause a deadlock.
+        # The transaction that assigns seeds locks them, and this one locks their jobs. An edit locks a job before its
+        # seeds, so one transaction for both could cause a deadlock.
         with at.connection.transaction():
             hold_term(at.connection, at.held_term)
             at.connection.execute(_UNMARK, {"jobs": jobs, "seen": [job.ungrouped for job in marked]})

@@ -43,7 +43,7 @@ class SeenForm:
         if stored is None or not stored.pk:
             return ""
         shown = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
-        also = form.further_compared_values() if hasattr(form, "also_seen") else None
+        also = form.further_compared_values() if hasattr(form, "further_compared_values") else None
         return mark_of([shown, also, [_rows(formset) for formset in getattr(stored, "opened_with", ())]])
 
     def clean(self) -> dict[str, Any]:
