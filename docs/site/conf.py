@@ -51,6 +51,11 @@ NAVIGATION = {
     "Start": ["docs/index", "README", "docs/glossary"],
     "Use": [
         "docs/operating",
+        "docs/commands",
+        "docs/settings",
+        "docs/limits",
+        "docs/schedules",
+        "docs/failures",
         "docs/pages",
         "docs/languages",
         "docs/first-job",

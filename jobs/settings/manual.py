@@ -1,4 +1,4 @@
-"""The list of settings in docs/operating.md, generated from their table: `python -m jobs.settings.manual`."""
+"""The list of settings in docs/settings.md, generated from their table: `python -m jobs.settings.manual`."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -7,7 +7,7 @@ from jobs.settings.table import TABLE
 from nodes.settings.declaration import Setting
 from nodes.settings.kinds import Text, Words
 
-MANUAL: Final = Path("docs/operating.md")
+MANUAL: Final = Path("docs/settings.md")
 BEGIN: Final = "<!-- The settings, printed by `python -m jobs.settings.manual`: begin -->\n"
 END: Final = "<!-- The settings: end -->\n"
 

@@ -1,7 +1,7 @@
 """
 All settings, each with its range, its default and its reason.
 
-The table is used to read the environment, to validate the settings JSON, and to generate the list in docs/operating.md
+The table is used to read the environment, to validate the settings JSON, and to generate the list in docs/settings.md
 and the page of settings. A number that operators need not tune is no setting: it is a constant in the module that uses
 it.
 """

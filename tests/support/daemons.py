@@ -10,7 +10,7 @@ from tests.support.factories import make_job, make_output, make_policy
 from tests.support.processes import QUICK_HEARTS, wait_for
 
 # Largest time from the last heartbeat of a main manager to its replacement (in intervals of heartbeats): the timeout,
-# one interval to notice the silence, and one for a busy machine. docs/operating.md states this time.
+# one interval to notice the silence, and one for a busy machine. docs/failures.md states this time.
 TAKEOVER_BEATS = 4 + 1 + 1
 
 

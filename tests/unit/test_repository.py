@@ -55,12 +55,12 @@ def test_the_list_of_settings_in_the_manual_matches_their_table():
     assert manual.table_of_settings() in read(manual.MANUAL)
 
 
-def test_every_command_is_in_the_operating_manual():
+def test_every_command_is_on_the_page_of_commands():
     commands = {path.stem for path in ROOT.glob("*/management/commands/[a-z]*.py")}
     commands |= {path.stem for path in ROOT.glob("*/*/management/commands/[a-z]*.py")}
 
     for command in commands:
-        assert f"manage.py {command}" in read("docs/operating.md"), command
+        assert f"manage.py {command}" in read("docs/commands.md"), command
 
 
 def test_every_command_and_target_that_a_page_names_exists():
