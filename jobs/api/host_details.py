@@ -68,7 +68,8 @@ class MinuteSerializer(serializers.Serializer[Minute]):
     most_in_a_second = serializers.IntegerField()
     bytes_read = serializers.IntegerField()
     gap = serializers.FloatField(
-        allow_null=True, help_text="Shortest time between two requests in force (seconds). Null without a request."
+        allow_null=True,
+        help_text="Shortest minimum gap that was in force in the minute (seconds). Null without a request.",
     )
     refusals = serializers.IntegerField(help_text="Answers that made the crawler wait, such as 429.")
 

@@ -175,7 +175,7 @@ class PolicySavedSerializer(PolicySerializer):
         read_only_fields = PolicySerializer.Meta.read_only_fields
 
 
-# --- What a change touches -------------------------------------------------------------------------
+# --- Effects of a change ---------------------------------------------------------------------------
 
 
 class LimitsSerializer(serializers.Serializer[Limits]):

@@ -204,15 +204,17 @@ class ComparedDocumentsSerializer(serializers.Serializer[ComparedDocuments]):
     """Documents that differ between both runs, and slower hosts."""
 
     is_exact = serializers.BooleanField(
-        help_text="True if all documents of both runs were compared. False: a sample, the same documents of both runs."
+        help_text="True if all documents of both runs were compared. False if a sample was: the same documents of both runs."
     )
     compared = serializers.IntegerField(help_text="Documents that were compared.")
-    estimate = serializers.IntegerField(source="of_all", help_text="Documents of both runs, about, unless exact.")
+    estimate = serializers.IntegerField(
+        source="of_all", help_text="Number of documents of both runs. An estimate, unless `is_exact` is true."
+    )
     are_counted = serializers.BooleanField(
         help_text="True if the runs counted the documents that differ, so that numbers do not depend on a sample."
     )
     are_limits = serializers.BooleanField(
-        help_text="True if other runs lie between both: counted numbers are upper limits."
+        help_text="True if other runs lie between both. Counted numbers are then upper limits."
     )
     kinds = DifferingDocumentsSerializer(many=True)
     slower_hosts = SlowerHostSerializer(source="slower", many=True)

@@ -97,7 +97,7 @@ def silent_nodes(now: dt.datetime) -> list[AttentionLine]:
     return with_rest(found, subject=_("Nodes"), link=reverse("nodes"))
 
 
-def no_main_manager(now: dt.datetime) -> list[AttentionLine]:
+def missing_managers_and_workers(now: dt.datetime) -> list[AttentionLine]:
     """Return a line if the cluster lacks a manager, and one if it lacks a worker, while jobs run."""
     if not Job.objects.filter(node_scope=CLUSTER_SCOPE).exclude(phase=Phase.INACTIVE).exists():
         return []

@@ -17,7 +17,7 @@ from jobs.attention.guard import removals_that_wait
 from jobs.attention.hosts import denied_documents, stopped_hosts
 from jobs.attention.jobs import failing_hosts, failing_jobs, held_jobs, late_outputs
 from jobs.attention.lines import AttentionLine, Severity
-from jobs.attention.nodes import lost_nodes, no_main_manager, silent_nodes
+from jobs.attention.nodes import lost_nodes, missing_managers_and_workers, silent_nodes
 from jobs.attention.outputs import outputs_out_of_sync, outputs_that_lost_lines
 from jobs.attention.partitions import partitions_behind, silent_partitions
 from jobs.attention.restores import restored_database
@@ -31,7 +31,7 @@ from jobs.attention.traps import traps_that_wait
 SOURCES: Final[Sequence[Callable[[dt.datetime], Sequence[AttentionLine]]]] = (
     silent_partitions,
     partitions_behind,
-    no_main_manager,
+    missing_managers_and_workers,
     silent_nodes,
     lost_nodes,
     disks_without_room,

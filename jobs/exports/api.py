@@ -75,10 +75,10 @@ class ExportSerializer(serializers.ModelSerializer[Export]):
 
     @extend_schema_field(serializers.ChoiceField(verbs.STATES))
     def get_state(self, export: Export) -> str:
-        return verbs.look(export).state
+        return verbs.with_state(export).state
 
     def get_problem(self, export: Export) -> str:
-        return verbs.look(export).problem
+        return verbs.with_state(export).problem
 
     def get_partition(self, _export: Export) -> str:
         return this_partition.only_name()

@@ -63,10 +63,10 @@ def exports_screen(may: May) -> Record:
 
 
 def _rows(exports: Iterable[Export], *, now: dt.datetime) -> list[Record]:
-    return [_row(verbs.look(export), now=now) for export in exports]
+    return [_row(verbs.with_state(export), now=now) for export in exports]
 
 
-def _row(seen: verbs.Seen, *, now: dt.datetime) -> Record:
+def _row(seen: verbs.ExportWithState, *, now: dt.datetime) -> Record:
     export = seen.export
     label, tone = _STATES[seen.state]
     is_open = seen.state in {"waiting", "running"}

@@ -20,7 +20,7 @@ STATES: Final = ("waiting", "running", "done", "cancelled", "failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ExportWithState:
     """An export with its present state, and the reason why it has no file."""
 
     export: Export
@@ -74,15 +74,15 @@ def read(export: int, *, may: May) -> Export:
     return found
 
 
-def look(export: Export) -> Seen:
+def with_state(export: Export) -> ExportWithState:
     """Return an export with its state."""
     if export.file:
-        return Seen(export, "done", "")
+        return ExportWithState(export, "done", "")
     problem = export.problem or why_lost(export)
     if problem:
-        return Seen(export, "cancelled" if problem == CANCELLED else "failed", problem)
+        return ExportWithState(export, "cancelled" if problem == CANCELLED else "failed", problem)
     runs = Task.objects.filter(pk=export.task, started_at__isnull=False).exists()
-    return Seen(export, "running" if runs else "waiting", "")
+    return ExportWithState(export, "running" if runs else "waiting", "")
 
 
 def cancel(export: int, *, may: May, made_by: str) -> Export:
@@ -94,7 +94,7 @@ def cancel(export: int, *, may: May, made_by: str) -> Export:
         Refused: the export has ended.
     """
     found = read(export, may=may)
-    if look(found).state not in {"waiting", "running"}:
+    if with_state(found).state not in {"waiting", "running"}:
         raise Refused(f"Export {export} has ended.")
     verbs.cancel(found.task, made_by=made_by)
     return found
@@ -110,7 +110,7 @@ def delete(export: int, *, may: May, made_by: str) -> None:
         Refused: the export has not ended.
     """
     found = read(export, may=may)
-    if look(found).state in {"waiting", "running"}:
+    if with_state(found).state in {"waiting", "running"}:
         raise Refused(f"Export {export} has not ended. Cancel it first.")
     names = files.files_of(found.pk)
     found.delete()

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from jobs.notices import texts
-from jobs.notices.decisions import Changes, Open, Seen, compare, messages_left
+from jobs.notices.decisions import Changes, Occurrence, OpenCondition, compare, messages_left
 from jobs.notices.models import (
     LONGEST_ANSWER,
     NotificationChannel,
@@ -22,7 +22,7 @@ from jobs.notices.models import (
     NotificationMessage,
     NotificationRule,
 )
-from jobs.notices.reading import Situation, first_check, read_situation, seen_by
+from jobs.notices.reading import Situation, first_check, occurrences_of, read_situation
 from nodes.database.clock import read_clock
 from nodes.database.shared_results import Moment
 from nodes.tasks import verbs
@@ -61,7 +61,7 @@ def check_notices(_context: TaskContext, _arguments: Mapping[str, Any]) -> dict[
         situation = read_situation(check, now=now)
         made = 0
         for rule in NotificationRule.objects.filter(is_enabled=True).prefetch_related("channels").order_by("pk"):
-            made += _follow(rule, seen_by(rule, situation, check, now=now), situation, now=now)
+            made += _follow(rule, occurrences_of(rule, situation, check, now=now), situation, now=now)
         _end_conditions_of_disabled_rules(now=now)
         for channel in _channels():
             made += _sum_up(channel, now=now)
@@ -80,7 +80,7 @@ def post(
     text: str,
     now: dt.datetime,
     rule: NotificationRule | None = None,
-    seen: Seen | None = None,
+    seen: Occurrence | None = None,
     is_limited: bool = True,
 ) -> NotificationMessage:
     """Store a message and schedule its task; if the channel is muted or at its limit, store it as suppressed."""
@@ -111,13 +111,13 @@ def schedule(message: NotificationMessage, *, retry_policy: Mapping[str, Any]) -
     message.save(update_fields=["task"])
 
 
-def _follow(rule: NotificationRule, seen: list[Seen], situation: Situation, *, now: dt.datetime) -> int:
+def _follow(rule: NotificationRule, seen: list[Occurrence], situation: Situation, *, now: dt.datetime) -> int:
     """Store the changes of a rule's conditions, and their messages; return the number of messages."""
     conditions = NotificationCondition.objects.filter(rule=rule, ended_at=None).select_for_update()
     keys = {(one.topic, one.key) for one in seen}
     known = {condition.pk: condition for condition in conditions if not situation.may_still_hold(condition, keys)}
     open_ = [
-        Open(
+        OpenCondition(
             id=condition.pk,
             topic=condition.topic,
             key=condition.key,
@@ -160,7 +160,7 @@ def _store(
     return made
 
 
-def _notify(rule: NotificationRule, about: str, seen: Seen, *, now: dt.datetime, is_muted: bool = False) -> int:
+def _notify(rule: NotificationRule, about: str, seen: Occurrence, *, now: dt.datetime, is_muted: bool = False) -> int:
     channels = [] if is_muted else [channel for channel in rule.channels.all() if channel.is_enabled]
     subject = texts.subject_of(about, seen.topic, seen.subject)
     text = texts.text_of(about, seen, now=now)
@@ -221,7 +221,7 @@ def _delete_some(rows: QuerySet[Any]) -> None:
     rows.filter(pk__in=chosen).delete()
 
 
-def _facts(rule: NotificationRule, seen: Seen) -> dict[str, Any]:
+def _facts(rule: NotificationRule, seen: Occurrence) -> dict[str, Any]:
     return {
         "rule": rule,
         "topic": seen.topic,
@@ -233,8 +233,8 @@ def _facts(rule: NotificationRule, seen: Seen) -> dict[str, Any]:
     }
 
 
-def _seen(row: NotificationCondition) -> Seen:
-    return Seen(
+def _seen(row: NotificationCondition) -> Occurrence:
+    return Occurrence(
         topic=row.topic,
         key=row.key,
         subject=row.subject,

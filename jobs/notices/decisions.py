@@ -15,7 +15,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Occurrence:
     """A condition that holds now, or an event. `event` names an event of a journal; '' means a condition."""
 
     topic: str
@@ -28,7 +28,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
+class OpenCondition:
     """A condition that a rule has found and that has not ended. `last_message_at` is the time of its last message."""
 
     id: int
@@ -46,18 +46,18 @@ class Changes:
     `unmuted` are open conditions without a message, because the rule was muted when they began.
     """
 
-    new: list[Seen] = field(default_factory=list)
-    unmuted: list[tuple[int, Seen]] = field(default_factory=list)
-    reminders: list[tuple[int, Seen]] = field(default_factory=list)
-    events: list[Seen] = field(default_factory=list)
+    new: list[Occurrence] = field(default_factory=list)
+    unmuted: list[tuple[int, Occurrence]] = field(default_factory=list)
+    reminders: list[tuple[int, Occurrence]] = field(default_factory=list)
+    events: list[Occurrence] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     present: list[int] = field(default_factory=list)
 
 
 def compare(
-    seen: Sequence[Seen],
-    known: Iterable[Open],
+    seen: Sequence[Occurrence],
+    known: Iterable[OpenCondition],
     *,
     full: frozenset[str],
     remind_after: dt.timedelta | None,
@@ -69,8 +69,8 @@ def compare(
     A topic in `full` has more lines than its list shows, so a condition that is missing in the list may still hold.
     """
     changes = Changes()
-    open_: Mapping[Key, Open] = {(one.topic, one.key): one for one in known}
-    standing: dict[Key, Seen] = {}
+    open_: Mapping[Key, OpenCondition] = {(one.topic, one.key): one for one in known}
+    standing: dict[Key, Occurrence] = {}
     for one in seen:
         if not one.event:
             standing.setdefault((one.topic, one.key), one)

@@ -20,7 +20,7 @@ from jobs.attention.limits import long_runs, quiet_jobs
 from jobs.attention.lines import SHOWN, AttentionLine
 from jobs.attention.rows import in_words
 from jobs.models import JobEvent
-from jobs.notices.decisions import Seen
+from jobs.notices.decisions import Occurrence
 from jobs.notices.models import NotificationCheck, NotificationCondition, NotificationRule
 from jobs.notices.topics import ATTENTION, OF_JOBS
 from jobs.partitions import this_partition
@@ -62,7 +62,7 @@ class Situation:
     """
 
     lines: Sequence[AttentionLine]
-    events: Sequence[Seen]
+    events: Sequence[Occurrence]
     full: frozenset[str]
     silent: frozenset[str] = frozenset()
     is_of_tasks_only: bool = False
@@ -97,7 +97,9 @@ def read_situation(check: NotificationCheck, *, now: dt.datetime) -> Situation:
     )
 
 
-def seen_by(rule: NotificationRule, found: Situation, check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
+def occurrences_of(
+    rule: NotificationRule, found: Situation, check: NotificationCheck, *, now: dt.datetime
+) -> list[Occurrence]:
     """Return the conditions and events of a rule."""
     topics = set(rule.topics) or set(ATTENTION)
     lines = [line for line in found.lines if line.kind in topics]
@@ -116,8 +118,8 @@ def seen_by(rule: NotificationRule, found: Situation, check: NotificationCheck, 
     return [*map(_seen, lines), *events]
 
 
-def _seen(line: AttentionLine) -> Seen:
-    return Seen(
+def _seen(line: AttentionLine) -> Occurrence:
+    return Occurrence(
         topic=line.kind,
         key=f"{line.key}{_IN}{line.partition}" if line.partition else line.key,
         subject=line.subject,
@@ -145,7 +147,7 @@ def _observe_progress(check: NotificationCheck, *, now: dt.datetime) -> None:
     check.progress = progress
 
 
-def _read_events(check: NotificationCheck, *, now: dt.datetime) -> list[Seen]:
+def _read_events(check: NotificationCheck, *, now: dt.datetime) -> list[Occurrence]:
     """
     Return the events that no earlier check read, at most `_MOST` of each journal. The next check reads further events.
 
@@ -197,10 +199,10 @@ def _tasks(check: NotificationCheck) -> QuerySet[ArchivedTask]:
     return ArchivedTask.objects.filter(archived_at__gte=check.read_until, why__in=_FAILED).exclude(kind__in=SILENT)
 
 
-def _of_node(event: NodeEvent) -> tuple[dt.datetime, Seen]:
+def _of_node(event: NodeEvent) -> tuple[dt.datetime, Occurrence]:
     return (
         event.at,
-        Seen(
+        Occurrence(
             topic="node_lost",
             key=str(event.node_id),
             subject=str(event.detail.get("name", "")) or _("Node"),
@@ -212,10 +214,10 @@ def _of_node(event: NodeEvent) -> tuple[dt.datetime, Seen]:
     )
 
 
-def _of_task(task: ArchivedTask) -> tuple[dt.datetime, Seen]:
+def _of_task(task: ArchivedTask) -> tuple[dt.datetime, Occurrence]:
     return (
         task.archived_at,
-        Seen(
+        Occurrence(
             topic="task_failed",
             key=str(task.pk),
             subject=_("Task %(id)d (%(kind)s)") % {"id": task.pk, "kind": task.kind},
@@ -228,14 +230,14 @@ def _of_task(task: ArchivedTask) -> tuple[dt.datetime, Seen]:
     )
 
 
-def _of_jobs(events: Iterable[JobEvent]) -> Iterator[tuple[dt.datetime, Seen]]:
+def _of_jobs(events: Iterable[JobEvent]) -> Iterator[tuple[dt.datetime, Occurrence]]:
     for event in events:
         topic = _OF_JOBS.get(event.kind)
         if topic is None or event.job_id is None:
             continue
         yield (
             event.at,
-            Seen(
+            Occurrence(
                 topic=topic,
                 key=str(event.job_id),
                 subject=event.job_name,

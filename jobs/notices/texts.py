@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from jobs.notices.decisions import Seen
+from jobs.notices.decisions import Occurrence
 from jobs.notices.models import NotificationMessage
 from jobs.notices.topics import TOPICS
 
@@ -30,7 +30,7 @@ def subject_of(about: str, topic: str, subject: str) -> str:
     return said % title
 
 
-def text_of(about: str, seen: Seen, *, now: dt.datetime) -> str:
+def text_of(about: str, seen: Occurrence, *, now: dt.datetime) -> str:
     """Return the text of a message about a condition or an event."""
     parts = [seen.sentence]
     if about == About.ENDED:

@@ -32,7 +32,7 @@ def clean(request: HttpRequest, subject: str) -> HttpResponse:
     return redirect("retention")
 
 
-def _row(seen: verbs.Seen) -> dict[str, object]:
+def _row(seen: verbs.SubjectWithOldRows) -> dict[str, object]:
     counted = formats.number(seen.old.rows)
     return {
         "name": seen.subject.name,

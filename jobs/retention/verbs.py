@@ -15,7 +15,7 @@ from nodes.tasks.models import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SubjectWithOldRows:
     """A subject, the days of its setting, and its old rows."""
 
     subject: Subject
@@ -23,12 +23,12 @@ class Seen:
     old: Old
 
 
-def read_all() -> list[Seen]:
+def read_all() -> list[SubjectWithOldRows]:
     """Return each subject with the rows that a cleaning would delete now."""
     connection.ensure_connection()
     now = moment_of_ages(connection.connection, now=read_clock())
     return [
-        Seen(
+        SubjectWithOldRows(
             subject,
             None if subject.setting is None else current()[subject.setting],
             look(connection.connection, subject, now=now),

@@ -14,7 +14,7 @@ from jobs.partitions import this_partition
 from jobs.partitions.merged import Merged, Silent, merge_lines
 from jobs.partitions.this_partition import key_in
 from jobs.queries.cluster.history import CHANGES_SHOWN, EVENTS_SHOWN, ClusterThen, EventThen, ProgressThen
-from jobs.queries.cluster.history_of_all import HistorySeen, add, jobs_of_all
+from jobs.queries.cluster.history_of_all import PartitionMinute, add, jobs_of_all
 from jobs.queries.progress import Step
 from jobs.ui.cluster_history_screen import NODES_SHOWN, day_chart, event_then, job_then, then_screen
 from jobs.ui.clusters_screen import count_in_words, partition_in_words
@@ -25,7 +25,7 @@ from nodes.web.screens import Record
 _NUMBERS = ("managers_count", "workers_count", "free", "rate", "read", "term")
 
 
-def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, partition: str = "") -> dict[str, Any]:
+def history_screen(found: Merged[PartitionMinute | None], *, now: dt.datetime, partition: str = "") -> dict[str, Any]:
     """
     Return the minute, the events and the chart of the day: of the only database, of all partitions, or of one
     partition.
@@ -46,13 +46,15 @@ def history_screen(found: Merged[HistorySeen | None], *, now: dt.datetime, parti
     }
 
 
-def _parts(found: Merged[HistorySeen | None]) -> dict[str, HistorySeen]:
+def _parts(found: Merged[PartitionMinute | None]) -> dict[str, PartitionMinute]:
     """Return the data of each partition that was read, by name. This partition has the name ""."""
     parts = {"": found.own, **dict(sorted(found.others.items()))}
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _screen_of_minute(parts: Mapping[str, HistorySeen], silent: Sequence[Silent], *, now: dt.datetime) -> Record | None:
+def _screen_of_minute(
+    parts: Mapping[str, PartitionMinute], silent: Sequence[Silent], *, now: dt.datetime
+) -> Record | None:
     known = {name: part.then for name, part in parts.items() if part.then is not None}
     if not this_partition.control_name():
         return next((then_screen(then) for then in known.values()), None)
@@ -82,7 +84,7 @@ def _screen_of_minute(parts: Mapping[str, HistorySeen], silent: Sequence[Silent]
     }
 
 
-def _line(name: str, screen: Record | None, then: ClusterThen | None, part: HistorySeen) -> Record:
+def _line(name: str, screen: Record | None, then: ClusterThen | None, part: PartitionMinute) -> Record:
     if screen is None or then is None:
         return {**_without(name), "note": _("No state is stored for this minute.")}
     note = (
@@ -131,7 +133,10 @@ def _line_of_sums(parts: Sequence[ClusterThen], *, is_partial: bool) -> Record:
 
 
 def _events(
-    found: Merged[HistorySeen | None], events: Callable[[HistorySeen], Sequence[EventThen]], *, last: bool = False
+    found: Merged[PartitionMinute | None],
+    events: Callable[[PartitionMinute], Sequence[EventThen]],
+    *,
+    last: bool = False,
 ) -> Sequence[Any]:
     """Return the first events of all partitions by time; with `last`, the newest events, the newest first."""
     merged = merge_lines(found, lambda part: events(part) if part else (), key=lambda one: one.at, is_downwards=last)

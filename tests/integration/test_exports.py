@@ -257,7 +257,7 @@ def test_a_cancelled_export_leaves_no_file(job, directory):
 
     export = write(request(), is_cancelled=lambda: next(calls))
 
-    assert (verbs.look(export).state, list(directory.iterdir())) == ("cancelled", [])
+    assert (verbs.with_state(export).state, list(directory.iterdir())) == ("cancelled", [])
 
 
 def test_each_task_of_a_template_makes_a_new_export(job):
@@ -297,8 +297,8 @@ def test_an_invalid_pattern_fails_the_export_with_its_reason(job):
         write(export)
 
     export.refresh_from_db()
-    assert verbs.look(export).state == "failed"
-    assert "identifier" in verbs.look(export).problem
+    assert verbs.with_state(export).state == "failed"
+    assert "identifier" in verbs.with_state(export).problem
 
 
 def test_an_export_is_made_and_downloaded_through_the_api(job):
@@ -363,12 +363,12 @@ def test_a_lost_task_is_shown_as_the_reason_of_the_failure(job):
         last_message="no space left",
     )
 
-    assert (verbs.look(export).state, verbs.look(export).problem) == ("failed", "no space left")
+    assert (verbs.with_state(export).state, verbs.with_state(export).problem) == ("failed", "no space left")
 
     cleaning.end_lost_exports()
     ArchivedTask.objects.all().delete()
     export.refresh_from_db()
-    assert verbs.look(export).problem == "no space left"
+    assert verbs.with_state(export).problem == "no space left"
 
 
 def test_the_cleaner_deletes_expired_exports_and_orphaned_files(job, directory):

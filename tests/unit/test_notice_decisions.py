@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.notices.channels.signing import new_secret, read_secret, signed_headers
-from jobs.notices.decisions import Open, Seen, compare, messages_left
+from jobs.notices.decisions import Occurrence, OpenCondition, compare, messages_left
 from jobs.notices.topics import ATTENTION
 
 NOON = dt.datetime(2030, 1, 1, 12, tzinfo=dt.UTC)
@@ -17,11 +17,11 @@ MINUTE = dt.timedelta(minutes=1)
 
 
 def seen(key="a", topic="host_fails", event=""):
-    return Seen(topic=topic, key=key, subject=key, sentence="It fails.", link="", since=NOON, event=event)
+    return Occurrence(topic=topic, key=key, subject=key, sentence="It fails.", link="", since=NOON, event=event)
 
 
 def known(key="a", *, last_message_at=NOON, missing_since=None, topic="host_fails"):
-    return Open(id=7, topic=topic, key=key, last_message_at=last_message_at, missing_since=missing_since)
+    return OpenCondition(id=7, topic=topic, key=key, last_message_at=last_message_at, missing_since=missing_since)
 
 
 def changes(now_seen, open_=(), *, at=NOON, full=(), remind_after=None):

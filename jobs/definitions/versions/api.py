@@ -97,7 +97,7 @@ class VersionView(ListingView):
         responses={200: WholeDefinitionVersionSerializer},
     )
     def retrieve(self, request: Request, pk: str) -> Response:
-        seen = verbs.look(int(pk), may=self._may)
+        seen = verbs.read_version(int(pk), may=self._may)
         shown = DefinitionVersionSerializer(seen.version).data
         return Response(
             {

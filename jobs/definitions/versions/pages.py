@@ -127,7 +127,7 @@ def address_of_versions(definition: str, object_id: int) -> str:
 
 def _show(request: HttpRequest, version_id: int, *, problems: Mapping[str, list[str]] | None = None) -> HttpResponse:
     may = _may(request)
-    seen = verbs.look(version_id, may=may)
+    seen = verbs.read_version(version_id, may=may)
     text = as_yaml(seen.version.document)
     context = {
         "row": _row(seen.version, now=read_clock()),

@@ -20,7 +20,7 @@ _ADVICE: Final = "It was deleted or renamed since this version."
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VersionWithEffect:
     """
     A version, the number of the newest version of its object, and the fields that a revert would change.
 
@@ -39,7 +39,7 @@ def visible(may: May) -> QuerySet[DefinitionVersion]:
     return DefinitionVersion.objects.filter(definition__in=kinds).defer("document")
 
 
-def look(version_id: int, *, may: May) -> Seen:
+def read_version(version_id: int, *, may: May) -> VersionWithEffect:
     """
     Return a version with the effect of a revert to it.
 
@@ -51,7 +51,7 @@ def look(version_id: int, *, may: May) -> Seen:
     found: Differences = {}
     if exists:
         found = differences_of(read_shown(version.definition, version.object_id), version.document)
-    return Seen(version, _newest(version), exists, found)
+    return VersionWithEffect(version, _newest(version), exists, found)
 
 
 def lock(version_id: int, *, may: May) -> int:

@@ -25,7 +25,7 @@ _MINUTE = dt.timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class HistorySeen:
+class PartitionMinute:
     """A minute in one partition. `then` is None if the partition has no state up to this minute."""
 
     first: dt.datetime | None
@@ -35,7 +35,7 @@ class HistorySeen:
     day: Sequence[Step]
 
 
-def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") -> Merged[HistorySeen | None]:
+def read_histories(at: dt.datetime, *, now: dt.datetime, partition: str = "") -> Merged[PartitionMinute | None]:
     """
     Read a minute in all partitions, or in the named one. The part of a partition that was not read is None.
 
@@ -56,7 +56,7 @@ def find_default_minute(*, present: dt.datetime) -> dt.datetime:
 
 def default_minute(last: dt.datetime | None, *, present: dt.datetime, is_of_all: bool) -> dt.datetime:
     """
-    Return the last minute that this partition kept.
+    Return the last minute that this partition kept; the present one if it kept none.
 
     With several partitions, the result is at most one minute old, because other partitions keep minutes even if this
     one has no main manager.
@@ -93,8 +93,8 @@ def add(one: ProgressThen, other: ProgressThen) -> ProgressThen:
     )
 
 
-def _read(at: dt.datetime, *, now: dt.datetime) -> HistorySeen:
-    return HistorySeen(
+def _read(at: dt.datetime, *, now: dt.datetime) -> PartitionMinute:
+    return PartitionMinute(
         first=find_first_minute(),
         then=read_cluster_then(at),
         events=read_events_around(at),
@@ -103,7 +103,7 @@ def _read(at: dt.datetime, *, now: dt.datetime) -> HistorySeen:
     )
 
 
-def _read_elsewhere(at: dt.datetime) -> HistorySeen:
+def _read_elsewhere(at: dt.datetime) -> PartitionMinute:
     seen = _read(at, now=read_clock())
     if seen.then is None:
         return seen

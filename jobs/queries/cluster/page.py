@@ -167,7 +167,7 @@ class ClusterPage:
     failing: Sequence[FailingGroup]
 
 
-class Carrier(NamedTuple):
+class PossibleOwner(NamedTuple):
     """A running manager that could own a group, with the number and the weight of its groups."""
 
     node: NodeLine
@@ -175,7 +175,7 @@ class Carrier(NamedTuple):
     weight: float
 
 
-class GroupSeen(NamedTuple):
+class MovableGroup(NamedTuple):
     """One group before it is moved, and the managers that could own it."""
 
     id: int
@@ -184,7 +184,7 @@ class GroupSeen(NamedTuple):
     seeds: int
     is_moving: bool
     owner: NodeLine | None
-    carriers: Sequence[Carrier]
+    carriers: Sequence[PossibleOwner]
 
 
 def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
@@ -215,7 +215,7 @@ def read_cluster_page(*, now: dt.datetime) -> ClusterPage:
     )
 
 
-def read_group(group_id: int) -> GroupSeen | None:
+def read_group(group_id: int) -> MovableGroup | None:
     """Return one group with the managers that could own it; None if it does not exist."""
     with connection.cursor() as cursor:
         cursor.execute(_GROUP, {"group": group_id, "scope": CLUSTER_SCOPE})
@@ -225,7 +225,7 @@ def read_group(group_id: int) -> GroupSeen | None:
     found, owner_id, state, weight, name, seeds = row
     managers = [node for node in _nodes_of_the_cluster() if node.kind == NodeKind.MANAGER]
     owner = next((node for node in managers if node.id == owner_id), None)
-    return GroupSeen(found, name, weight, seeds, state == "releasing", owner, _read_carriers(managers, owner))
+    return MovableGroup(found, name, weight, seeds, state == "releasing", owner, _read_possible_owners(managers, owner))
 
 
 def read_node_of_the_cluster(node_id: uuid.UUID) -> NodeLine | None:
@@ -243,13 +243,13 @@ def _shown(nodes: Sequence[NodeLine], *, now: dt.datetime) -> Sequence[NodeLine]
     return sorted(nodes, key=lambda node: (not node.is_main, not node.is_silent(now=now), node.name))[:NODES_SHOWN]
 
 
-def _read_carriers(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[Carrier]:
+def _read_possible_owners(managers: Sequence[NodeLine], owner: NodeLine | None) -> list[PossibleOwner]:
     """Return the running managers except the owner, with the least load first."""
     with connection.cursor() as cursor:
         cursor.execute(_CARRIED, {"scope": CLUSTER_SCOPE})
         carried = {node_id: (groups, weight) for node_id, groups, weight in cursor.fetchall()}
     found = [
-        Carrier(node, *carried.get(node.id, (0, 0.0)))
+        PossibleOwner(node, *carried.get(node.id, (0, 0.0)))
         for node in managers
         if node is not owner and node.status == NodeStatus.RUNNING
     ]

@@ -75,7 +75,7 @@ class Command(BaseCommand):
         yield f"Export {export.pk} is scheduled as task {export.task}.{place}"
         if not given["wait"] and given["to"] is None:
             return
-        while (seen := verbs.look(export)).state in {"waiting", "running"}:
+        while (seen := verbs.with_state(export)).state in {"waiting", "running"}:
             time.sleep(_CHECK_SECONDS)
             export.refresh_from_db()
         yield _line(seen)
@@ -91,12 +91,12 @@ class Command(BaseCommand):
     @staticmethod
     def _list(_given: dict[str, Any]) -> Iterator[str]:
         for export in verbs.visible(may_do_everything)[:100]:
-            yield _line(verbs.look(export))
+            yield _line(verbs.with_state(export))
 
     @staticmethod
     def _show(given: dict[str, Any]) -> Iterator[str]:
         export = verbs.read(given["export"], may=may_do_everything)
-        yield _line(verbs.look(export))
+        yield _line(verbs.with_state(export))
         yield f"filter: {json.dumps(export.filter)}"
         if export.file:
             yield f"file: {files.find_file(export)}"
@@ -122,7 +122,7 @@ def _field(said: str) -> tuple[str, object]:
         return name, value
 
 
-def _line(seen: verbs.Seen) -> str:
+def _line(seen: verbs.ExportWithState) -> str:
     export = seen.export
     of = f" of {export.total:,}" if export.total is not None and not export.file else ""
     tail = f", {export.bytes:,} bytes" if export.file else f": {seen.problem}" if seen.problem else ""
