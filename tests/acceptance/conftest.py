@@ -27,7 +27,7 @@ def machine(template, tmp_path, django_db_blocker):
 
 @pytest.fixture
 def cluster(machine):
-    """Return a cluster of daemons on that machine, with none started yet."""
+    """Return a cluster of daemons on the machine, with none started yet."""
     return Cluster(machine)
 
 

@@ -181,7 +181,7 @@ def add_versions_and_an_archive(connection, directory):
 
 
 def rendered(client, paths):
-    """Return the pages by their addresses. A page of the set-up, or of an error, must use our own template."""
+    """Return pages by address. A page of the set-up or of an error is left out if earlier pages have its templates."""
     shown, seen = {}, set()
     for path in paths:
         answer = client.get(path)

@@ -183,7 +183,7 @@ def test_the_manager_of_a_crawl_keeps_its_sessions_open(machine, serve):
 
 
 def sessions_of(cluster, *daemons):
-    """Return the number of database sessions that each of these daemons has."""
+    """Return the different numbers of database sessions that these daemons have."""
     ids = [str(cluster.node_of(daemon).id) for daemon in daemons]
     rows = cluster.database.rows(
         "SELECT left(application_name, 36) AS node, count(*) AS sessions FROM pg_stat_activity "

@@ -262,7 +262,7 @@ def test_the_command_runs_lists_shows_cancels_and_reschedules_tasks(transactiona
 
 
 def test_the_command_shows_templates_with_five_runs_and_removes_them(transactional_db):
-    # The built-in template is there unless an earlier test emptied the tables.
+    # The built-in templates exist unless an earlier test emptied the tables.
     TaskTemplate.objects.all().delete()
     verbs.put_template(**NIGHTLY, made_by="a test")
 

@@ -265,7 +265,7 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
 
 
 class Many(Named):
-    """A job that requests a thread for each item, and counts the runs of each item."""
+    """A job that requests a thread for each item, and records the items that ran."""
 
     def __init__(self, job_id):
         super().__init__(job_id)
