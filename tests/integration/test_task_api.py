@@ -29,7 +29,7 @@ def operator(db):
 
 
 def archive(client, number=1, **facts):
-    """Return the numbers of some cancelled tasks."""
+    """Create and cancel this number of tasks. Return their numbers."""
     made = [client.post(TASKS, {**TASK, **facts}).json()["id"] for _ in range(number)]
     for task in made:
         client.post(f"{TASKS}{task}/cancel/")

@@ -53,7 +53,7 @@ def schedule(kind="count", **facts):
 
 
 def archive(number=1, **facts):
-    """Return this number of ended tasks, in the order of their ends."""
+    """Store this number of ended tasks. Return them in the order of their ends."""
     start = ArchivedTask.objects.count()
     now = timezone.now()
     known = {"kind": "count", "retry_policy": {"policy": "never"}, "created_by": "a test", "why": "done"}
