@@ -10,8 +10,8 @@ from tests.support.processes import Machine, copy_of, new_database, serve_site
 @pytest.fixture(autouse=True)
 def anywhere(settings):
     """Let connections that this process stores use any path. Separate tests cover the confinement of paths."""
-    said = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
-    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
+    values = {OUTPUT_ROOT.path: "/", FILE_ROOTS.path: ("/",)}
+    settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
 
 
 @pytest.fixture

@@ -118,10 +118,10 @@ def test_clocks_that_disagree_by_hours_change_nothing(cluster, serve):
 def read_hours(environment):
     """Return the time in hours that a Python process with this environment reads."""
     asked = [sys.executable, "-W", "ignore", "-c", "import datetime; print(datetime.datetime.now().timestamp())"]
-    said = subprocess.run(
+    process = subprocess.run(
         asked, env={**os.environ, **environment}, capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return float(said.stdout) / 3600
+    return float(process.stdout) / 3600
 
 
 # --- Members -------------------------------------------------------------------------------------

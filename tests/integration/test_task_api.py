@@ -86,10 +86,10 @@ def test_the_command_cancels_many_tasks_by_a_filter(transactional_db):
 
     with pytest.raises(CommandError) as refused:
         output_of_task("cancel-all")
-    said = output_of_task("cancel-all", "--group", "mail")
+    output = output_of_task("cancel-all", "--group", "mail")
 
     assert refused.value.returncode == 2
-    assert said == "Tasks cancelled: 1.\n"
+    assert output == "Tasks cancelled: 1.\n"
     assert Task.objects.get().group == "other"
 
 

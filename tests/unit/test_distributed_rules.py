@@ -247,17 +247,17 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
             raise RuntimeError("no memory")
 
     class Listens(Observer):
-        told = ()
+        begun = ()
 
         def work_begun(self, kind):
-            self.told = (kind,)
+            self.begun = (kind,)
 
     listening = Listens()
 
     with ObserverGroup([Fails(), listening]).work(Work.REBALANCE):
         pass
 
-    assert listening.told == (Work.REBALANCE,)
+    assert listening.begun == (Work.REBALANCE,)
     assert "an observer of distributed jobs failed" in caplog.text
 
 
