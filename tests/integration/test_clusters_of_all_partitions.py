@@ -136,8 +136,8 @@ def control(connection, job, database, settings, monkeypatch):
     """Make this database the control partition, and `b` the only other partition."""
 
     def control(address=database.dsn):
-        values = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
-        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **values}
+        said = {PARTITION.path: "a", PARTITIONS.path: ("a=postgresql://one/crawl", f"b={address}")}
+        settings.CRAWLCTL_ENVIRONMENT = {**settings.CRAWLCTL_ENVIRONMENT, **said}
 
     monkeypatch.setattr(merged, "_silent_until", {})
     monkeypatch.setattr(merged, "ANSWERS_WITHIN", 30.0)

@@ -23,7 +23,7 @@ CHUNKS = 4
 
 
 class Killed(BaseException):
-    """The exception that stands for a kill of the worker's process."""
+    """The process of the worker was killed."""
 
 
 class MortalConnection(psycopg.Connection):

@@ -16,7 +16,7 @@ def wrapped(error):
 
 
 @each_row(
-    ("error", "reason"),
+    ("error", "said"),
     [
         (psycopg.errors.DiskFull("could not extend file"), "its disk is full"),
         (psycopg.errors.CannotConnectNow("the database system is starting up"), "it is starting or stopping"),
@@ -27,9 +27,9 @@ def wrapped(error):
         (psycopg.OperationalError('FATAL:  password authentication failed for user "boss"'), "it refuses the password"),
     ],
 )
-def test_a_reason_is_shown_without_addresses_and_names(error, reason):
+def test_a_reason_is_shown_without_addresses_and_names(error, said):
     for one in (error, wrapped(error)):
-        assert outage(one).startswith(f"The database does not answer: {reason}")
+        assert outage(one).startswith(f"The database does not answer: {said}")
         assert "10.1.2.3" not in outage(one)
         assert "boss" not in outage(one)
 

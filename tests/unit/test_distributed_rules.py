@@ -247,17 +247,17 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
             raise RuntimeError("no memory")
 
     class Listens(Observer):
-        begun = ()
+        told = ()
 
         def work_begun(self, kind):
-            self.begun = (kind,)
+            self.told = (kind,)
 
     listening = Listens()
 
     with ObserverGroup([Fails(), listening]).work(Work.REBALANCE):
         pass
 
-    assert listening.begun == (Work.REBALANCE,)
+    assert listening.told == (Work.REBALANCE,)
     assert "an observer of distributed jobs failed" in caplog.text
 
 
@@ -265,7 +265,7 @@ def test_a_failing_observer_does_not_prevent_calls_of_other_observers(caplog):
 
 
 class Many(Named):
-    """A job that requests a thread for each item, and records the items that ran."""
+    """A job that requests a thread for each item, and counts the runs of each item."""
 
     def __init__(self, job_id):
         super().__init__(job_id)

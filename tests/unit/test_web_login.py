@@ -56,9 +56,9 @@ def test_logins_in_the_specification_of_a_job_are_refused():
 
 
 def test_secrets_are_sealed_once_and_read_unchanged():
-    configuration = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
+    said = {"user_agent": "me", "logins": [{**LOGIN, "fields": [{"name": "user", "value": "me"}, SECRET]}]}
 
-    stored = CONFIGURATION.sealed(configuration)
+    stored = CONFIGURATION.sealed(said)
 
     assert "sesame" not in str(stored)
     assert CONFIGURATION.sealed(stored) == stored

@@ -336,8 +336,8 @@ def remove(session, path):
 
 
 def a_lock_with(**facts):
-    fields = {"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": None, "lease": 60, **facts}
-    return json.dumps(fields).encode()
+    said = {"uuid": "x", "node": "a", "metadata": "", "hostname": "", "since": None, "lease": 60, **facts}
+    return json.dumps(said).encode()
 
 
 @pytest.mark.parametrize(
