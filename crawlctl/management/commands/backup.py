@@ -40,7 +40,7 @@ _PLACE: Final = "a directory, dir:/path or s3://bucket/prefix"
 
 class Command(BaseCommand):
     help = (
-        "Back up the database with the secret key; list, check and delete backups; restore one. "
+        "Back up the database, and with a passphrase also the secret key; list, check and delete backups; restore one. "
         "Without an action: make a backup."
     )
     # A restore needs no database, and the checks would start one.

@@ -67,7 +67,7 @@ class SimpleKind(abc.ABC):
         """Return the bin of a document. Documents of one bin share a pace."""
 
     @abc.abstractmethod
-    def open(self, said: Mapping[str, Any]) -> RepositoryConnector:
+    def open(self, values: Mapping[str, Any]) -> RepositoryConnector:
         """Return a connector for a job with these values, typed by the fields."""
 
     def check(self, source: SourceSettings) -> Checked:
